@@ -1,20 +1,26 @@
 """What is measured of a model is what it does, and a family that is read wrongly is found out."""
 
+import json
+import re
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import differences, measure, read
+from posenc.integrations.huggingface import Measured, ModelPositions, differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Axes, Family, Rotates, Tables, Windows
 from posenc.integrations.huggingface.measuring.asked import layer_of
 from posenc.integrations.huggingface.measuring.maps import rotation_of
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
-from posenc.integrations.huggingface.model_positions import softmax_factor
+from posenc.integrations.huggingface.model_positions import NOPE, softmax_factor
+from posenc.scaling import Default
 from support.small_models import check_found_out, small
 from support.tiny_models import tiny
 
@@ -118,8 +124,16 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
 @pytest.mark.parametrize(
     ("model_type", "wrong", "said"),
     [
-        ("afmoe", {"rotates": Rotates()}, "layer 3 .*: queries at position .* this layer rotates nothing"),
-        ("cohere2", {"pairing": "half"}, "layer 0 .*: queries at position .* measured 64 interleaved pairs"),
+        (
+            "afmoe",
+            {"rotates": Rotates()},
+            "layer 3 .*: queries at position .* read 64 half pairs, measured no rotation",
+        ),
+        (
+            "cohere2",
+            {"pairing": "half"},
+            "layer 0 .*: queries at position .* read 64 half pairs, measured 64 interleaved pairs",
+        ),
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
         ("roberta", {"tables": Tables()}, "read a table of 512 rows, measured 510"),
         (
@@ -141,6 +155,87 @@ def test_a_family_read_wrongly_is_found_out(
     model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_found_out(model_type, wrong, said, monkeypatch)
+
+
+def first(positions: ModelPositions, **changed: Any) -> ModelPositions:
+    """The same with other values in the recipe of its first layer that has positions."""
+    kind = next(name for name in positions.layer_types if positions.recipes[name].name != "nope")
+    return replace(positions, recipes={**positions.recipes, kind: positions.recipes[kind].with_(**changed)})
+
+
+def scaled(positions: ModelPositions, **changed: Any) -> ModelPositions:
+    return first(positions, scaling=replace(positions.rotary.get("scaling"), **changed))
+
+
+YARNED, SCORED = (
+    {"rope_parameters": {**YARN, "attention_factor": 1.25}},
+    {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0},
+)
+MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositions], str]] = [
+    ("arcee", {}, lambda p: first(p, base=20_000.0), "read a frequency of .* for pair 39, measured"),
+    ("arcee", {}, lambda p: first(p, pairing="interleaved"), "read 40 interleaved pairs, measured 40 half pairs"),
+    ("arcee", {}, lambda p: first(p, rotary_dim=40), "read 20 half pairs, measured 40 half pairs"),
+    ("arcee", {}, lambda p: replace(p, windows=(4, *p.windows[1:])), "read a window of 4, measured None"),
+    ("arcee", {}, lambda p: replace(p, windows=(23, *p.windows[1:])), ""),
+    ("arcee", YARNED, lambda p: scaled(p, factor=20.0), "read a frequency of"),
+    ("arcee", YARNED, lambda p: scaled(p, original_length=128), "read a frequency of"),
+    ("arcee", YARNED, lambda p: scaled(p, beta_fast=8.0), "read a frequency of"),
+    ("arcee", YARNED, lambda p: scaled(p, attention_factor=1.0), "read cos and sin times 1, measured 1.25"),
+    ("arcee", YARNED, lambda p: first(p, scaling=Default()), "read a frequency of"),
+    (
+        "deepseek_v3",
+        {"rope_parameters": SCORED},
+        lambda p: first(p, softmax_factor=1.1),
+        "read scores times 1.1 / √D, measured 1.8739 / √D",
+    ),
+    ("llama4_text", {}, lambda p: replace(p, scales={}), "queries grow otherwise with their positions"),
+    ("bloom", {}, lambda p: first(p, max_exponent=4.0), "its bias is off by"),
+    ("bloom", {}, lambda p: replace(p, recipes={"all": NOPE}), "read no bias on scores, measured one"),
+    ("t5", {}, lambda p: first(p, buckets=16), "its bias has several numbers where one bucket was read"),
+    ("t5", {}, lambda p: first(p, buckets=64), "its bias has one number where several buckets were read"),
+    ("t5", {}, lambda p: first(p, max_distance=20), "its bias has one number where several buckets were read"),
+    ("t5", {}, lambda p: first(p, two_sided=False), "its bias has several numbers where one bucket was read"),
+    ("t5", {}, lambda p: first(p, softmax_scale=0.125), "read scores times 1 / √D, measured 8 / √D"),
+    ("gpt2", {}, lambda p: first(p, num_positions=1000), "read a table of 1000 rows, measured 1024"),
+    ("gpt2", {}, lambda p: replace(p, recipes={"all": NOPE}), "looks up a table of positions"),
+    ("marian", {}, lambda p: first(p, spacing="tensor2tensor"), "its table is off by"),
+]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "more", "wrong", "said"), MUTANTS, ids=[f"{one[0]}-{i}" for i, one in enumerate(MUTANTS)]
+)
+@pytest.mark.usefixtures("recent_transformers")
+def test_each_field_that_was_read_wrongly_is_named(
+    model_type: str, more: dict[str, Any], wrong: Callable[[ModelPositions], ModelPositions], said: str
+) -> None:
+    """Windows as wide as the texts do not show, and nobody is blamed for them."""
+    found, positions = measured(model_type, more)
+    assert differences(found, positions) == []
+    texts = differences(found, wrong(positions))
+    assert bool(texts) == bool(said), texts
+    assert re.search(said, "; ".join(texts)), texts
+
+
+@cache
+def _measured(model_type: str, more: str) -> tuple[Measured, ModelPositions]:
+    found = measure(small(model_type, **json.loads(more)))
+    return found, read(found.config)
+
+
+def measured(model_type: str, more: dict[str, Any]) -> tuple[Measured, ModelPositions]:
+    return _measured(model_type, json.dumps(more))
+
+
+@pytest.mark.slow
+def test_a_model_that_reads_across_its_chunks_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small("llama4_text")
+    assert differences(measure(model), read(model.config)) == []
+    code = sys.modules[type(model).__module__]
+    monkeypatch.setattr(code, "create_chunked_causal_mask", code.create_causal_mask)
+    texts = differences(measure(model), read(model.config))
+    assert texts
+    assert all("read chunks of 5, measured none" in text for text in texts)
 
 
 @pytest.mark.usefixtures("recent_transformers")

@@ -11,7 +11,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.measuring.maps import Scores
+from posenc.integrations.huggingface.measuring.maps import Rotation, Scores, rotation_of
 from posenc.integrations.huggingface.measuring.measured import EXACT, Measured, MeasuredLayer, Table
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 
@@ -34,7 +34,7 @@ def differences(measured: Measured, positions: ModelPositions) -> list[str]:
         where = f"layer {i} ({kind})"
         texts += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
         if layer.scores is not None:
-            texts += [f"{where}: {text}" for text in _window(layer.scores, positions.windows[i])]
+            texts += [f"{where}: {text}" for text in _window(layer.scores, positions, i)]
     attending = {i for _, i in layers}
     for i, kind in enumerate(positions.layer_types):
         if i not in attending and positions.recipes[kind] != NOPE and not positions.recipes[kind].get("width"):
@@ -66,17 +66,22 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
     expected = _maps(encoding, positions, positions.scales.get(kind, NOPE), layer)
     if expected is None:
         return [f"read heads of more than the {layer.head_dim} channels measured"]
-    off, p = _apart(expected, layer)
+    off, p, nearest = _apart(expected, layer)
     if off > ROUNDING:
-        texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
+        what = _otherwise(rotation_of(nearest, layer.positions), layer.rotation)
+        texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {what}")
     texts += _axes(layer, encoding) + _factors(layer, positions, encoding)
     return texts + _bias(layer, encoding)
 
 
-def _window(scores: Scores, read: int | None) -> list[str]:
-    """Windows as wide as what was shown, or wider, do not show."""
-    read = None if read is not None and read >= scores.tokens else read
-    return [] if scores.window == read else [f"read a window of {read}, measured {scores.window}"]
+def _window(scores: Scores, positions: ModelPositions, i: int) -> list[str]:
+    """Windows and chunks as wide as what was shown, or wider, do not show."""
+    window, chunk = positions.windows[i], positions.chunk
+    window = None if window is not None and window >= scores.tokens else window
+    texts = [] if scores.window == window else [f"read a window of {window}, measured {scores.window}"]
+    if chunk is not None and chunk < scores.tokens and positions.layer_types[i] in positions.rotary_recipes:
+        texts += [f"read chunks of {chunk}, measured none"] * (not scores.chunked)
+    return texts
 
 
 def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding) -> list[str]:
@@ -93,9 +98,10 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
         read = float(encoding.at(_places(encoding, positions, layer)[..., :1]).rotate(first, first)[0].norm())
         if not math.isclose(read, layer.factor, rel_tol=EXACT):
             texts.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
-    if layer.scores is not None and family.mscale_scores:
+    scale = getattr(encoding, "softmax_scale", None)
+    if layer.scores is not None and (family.mscale_scores or scale) and not layer.scores.follows_content:
         measured = layer.scores.scale * layer.head_dim**0.5
-        factor = getattr(encoding, "softmax_factor", 1.0)
+        factor = getattr(encoding, "softmax_factor", 1.0) if scale is None else scale * layer.head_dim**0.5
         if not math.isclose(factor, measured, rel_tol=EXACT):
             texts.append(f"read scores times {factor:.5g} / √D, measured {measured:.5g} / √D")
     return texts
@@ -134,11 +140,12 @@ def _places(encoding: Encoding, positions: ModelPositions, layer: MeasuredLayer)
     return layout.positions(*shape, parts=math.lcm(*shape) if layout.in_parts else None)
 
 
-def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
-    """How far the nearer of these maps is from those measured at most, and at which position."""
+def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int, Tensor]:
+    """How far the nearer of these maps is from those measured at most, at which position, and that map."""
     assert layer.maps is not None
-    best = min(((one - layer.maps).abs().amax((-1, -2)) for one in expected), key=lambda off: float(off.max()))
-    return float(best.max()), layer.positions[int(best.argmax())]
+    best = [((one - layer.maps).abs().amax((-1, -2)), one) for one in expected]
+    off, nearest = min(best, key=lambda each: float(each[0].max()))
+    return float(off.max()), layer.positions[int(off.argmax())], nearest
 
 
 def _axes(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
@@ -156,16 +163,24 @@ def _counts(axes: tuple[int, ...]) -> str:
     return ", ".join(str(axes.count(axis)) for axis in range(max(axes) + 1))
 
 
-def _said(layer: MeasuredLayer) -> str:
-    if layer.rotation is None:
-        return "this layer rotates nothing"
-    rotation = layer.rotation
-    ends = f"{rotation.frequencies[0]:.4g} to {rotation.frequencies[-1]:.4g}"
-    return f"measured {len(rotation.pairs)} {rotation.pairing} pairs, from {ends}"
+def _otherwise(read: Rotation | None, measured: Rotation | None) -> str:
+    """What two rotations have otherwise: pairs, the frequency of one of them, or what multiplies queries."""
+    if (read and read.pairs) != (measured and measured.pairs):
+        return f"read {_said(read)}, measured {_said(measured)}"
+    both = [] if read is None or measured is None else [*zip(read.frequencies, measured.frequencies, strict=True)]
+    apart = [abs(ours - theirs) / abs(ours) for ours, theirs in both]
+    if max(apart, default=0) < EXACT:
+        return "queries grow otherwise with their positions"
+    i = apart.index(max(apart))
+    return f"read a frequency of {both[i][0]:.5g} for pair {i}, measured {both[i][1]:.5g}"
+
+
+def _said(rotation: Rotation | None) -> str:
+    return "no rotation" if rotation is None else f"{len(rotation.pairs)} {rotation.pairing} pairs"
 
 
 def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
-    """Fixed biases are compared; of a trained one only that it is there, since its numbers are the checkpoint's."""
+    """Fixed biases are compared; of a trained one which keys share a number, since those are the checkpoint's."""
     if layer.scores is not None and layer.scores.follows_content:
         return [] if encoding.uses_queries else ["what is added to its scores follows the tokens"]
     measured = None if layer.scores is None else layer.scores.bias
@@ -175,8 +190,10 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
             if measured is not None
             else "read a bias on scores, measured none"
         ]
-    if measured is None or list(encoding.parameters()):
+    if measured is None:
         return []
+    if list(encoding.parameters()):
+        return _shared(measured, encoding)
     T = measured.shape[-1]
     bias = encoding.at(torch.arange(T)).bias
     assert bias is not None
@@ -188,6 +205,26 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
         if off < ROUNDING * max(1.0, float(expected.abs().max()))
         else [f"its bias is off by {off:.1g} from what was read"]
     )
+
+
+def _shared(measured: Float[Tensor, "H T T"], encoding: Encoding) -> list[str]:
+    """Whether keys have equal numbers where a trained table gives them one row of its own, and others have not."""
+    table, T = getattr(encoding, "weight", None), measured.shape[-1]
+    if table is None or table.dim() != 2 or encoding.axes > 1:
+        return []
+    with torch.no_grad():
+        table.copy_(torch.arange(1.0, 1 + len(table))[:, None].expand_as(table))
+        bias = encoding.at(torch.arange(T)).bias
+        assert bias is not None
+        row = bias.rows(0, T, T)[0, 0]
+    shown = (measured != 0).any(0) | torch.eye(T, dtype=torch.bool)
+    near = float(measured.max() - measured.min()) * 1e-3
+    numbers = [measured[:, shown & (row == one)] for one in row[shown].unique()]
+    if any(float((one.amax(1) - one.amin(1)).max()) > near for one in numbers):
+        return ["its bias has several numbers where one bucket was read"]
+    means = torch.stack([one.mean(1) for one in numbers])
+    alike = torch.cdist(means, means, p=torch.inf) < near
+    return ["its bias has one number where several buckets were read"] * bool(alike.triu(1).any())
 
 
 def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
