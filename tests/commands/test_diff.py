@@ -1,16 +1,4 @@
-"""`posenc diff` names what threads of other projects took weeks to find: a pair of files each.
-
-Rebuilt here is what is in a file, a flag or a default: transformers 5's spelling read by 4 (Open-
-Athena/MarinFold PR#184, vllm PR#42624, DeepSpeed #8341 #8345 #8373, sglang PR#26187, lmdeploy PR#4304,
-llama.cpp #24820); YaRN's attention factor (prime-rl PR#2802, vllm PR#48351 #48621, mlx-lm PR#1507, Rapid-MLX
-PR#1225, exllamav3 #259, llama.cpp PR#17945); conversion to GGUF (llama.cpp #24820 #13322 #12468 PR#18013,
-mobius PR#458, the advice for DeepSeek-V2.5 to pass --yarn-attn-factor); drafts with other tables (vllm #48894
-PR#24662, sglang #6783, Automodel PR#2399, llmman PR#198).
-
-Not rebuilt: ik_llama PR#2003 (yarn_ext_factor = 64 comes from that fork's code, and no key that llama.cpp reads
-says it); the table of 2,048 rows of vllm #48894, an argument in its code, where the file says a length of its
-own, as here; DeepSpeed's and lmdeploy's own engines, which read the same config as transformers 4 does here.
-"""
+"""`posenc diff`: what two files, or two programs, make of one model's positions; threads are in test_threads.py."""
 
 import json
 from pathlib import Path
@@ -25,20 +13,12 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.programs import vllm
 from posenc.integrations.sources import laid_over, table
 from posenc.scaling import YaRN
-from support.files import converted, saved
+from support.files import compared, converted, saved
 from support.served import SIZES
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 MODEL = {"model_type": "llama", **SIZES, "hidden_size": 512, "max_position_embeddings": 32768}
 YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0, "original_max_position_embeddings": 8192}
-
-
-def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-    """The exit status, the differences, and the lines."""
-    run = CliRunner()
-    as_json, lines = run.invoke(app, ["diff", *words, "--json"]), run.invoke(app, ["diff", *words])
-    assert as_json.exit_code == lines.exit_code
-    return lines.exit_code, json.loads(as_json.stdout), lines.stdout
 
 
 def test_equal_files_have_status_0(tmp_path: Path) -> None:
@@ -149,6 +129,9 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
     assert "the draft has no position 2,048, and its target has 32,768" in lines
     copied = saved(tmp_path, "copied.json", {**MODEL, "num_hidden_layers": 1, "rope_parameters": YARN})
     assert compared(target, "--draft", copied) == (0, [], "no differences\n")
+    windows = saved(tmp_path, "windows.json", json.loads((CONFIGS / "gemma-3-4b.json").read_text()))
+    wide = saved(tmp_path, "wide.json", {**MODEL, "head_dim": 256, "rope_theta": 1e6})
+    assert "they part at position 1," in compared(windows, "--draft", wide)[2]  # whose types have other names
 
 
 def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
-"""Files of models that tests write: a config.json, and the fields of a GGUF file."""
+"""Files of models that tests write, and what posenc diff says of two of them."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from posenc.commands.app import app
 from posenc.integrations.huggingface import read
 from posenc.integrations.programs import llama_cpp
 
@@ -16,7 +18,15 @@ def saved(folder: Path, name: str, content: dict[str, Any]) -> str:
     return str(path)
 
 
-def converted(folder: Path, name: str, config: dict[str, Any], architecture: str = "llama", **values: Any) -> str:
+def converted(
+    folder: Path,
+    name: str,
+    config: dict[str, Any],
+    architecture: str = "llama",
+    *,
+    lists: bool = True,
+    **values: Any,
+) -> str:
     """A GGUF file of the fields that are written for a config, with these in their place; None leaves one out."""
     package = pytest.importorskip("gguf")
     fields = llama_cpp.write(read(config), architecture=architecture)
@@ -25,11 +35,19 @@ def converted(folder: Path, name: str, config: dict[str, Any], architecture: str
     every = {f"{architecture}.{key}": value for key, value in sizes.items()} | fields.values
     every |= {f"{architecture}.{key.replace('__', '.')}": value for key, value in values.items()}
     writer = package.GGUFWriter(folder / name, architecture)
-    llama_cpp.Fields({key: value for key, value in every.items() if value is not None}, fields.tensors).add_to(
-        writer
-    )
+    llama_cpp.Fields(
+        {key: value for key, value in every.items() if value is not None}, fields.tensors if lists else {}
+    ).add_to(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return str(folder / name)
+
+
+def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:
+    """The exit status, the differences, and the lines."""
+    run = CliRunner()
+    as_json, lines = run.invoke(app, ["diff", *words, "--json"]), run.invoke(app, ["diff", *words])
+    assert as_json.exit_code == lines.exit_code
+    return lines.exit_code, json.loads(as_json.stdout), lines.stdout

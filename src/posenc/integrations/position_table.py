@@ -293,7 +293,11 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
     Args:
         above: the difference of cos, over the channels of a head, from which on they are called apart.
     """
-    both = [(target.layers[one], draft.layers[one]) for one in target.layers if one in draft.layers]
+    both = [
+        (layer, other)
+        for name, layer in target.layers.items()
+        for other in ([draft.layers[name]] if name in draft.layers else draft.layers.values())
+    ]
     reach = min(target.admitted_length, draft.admitted_length)
     for p in range(reach):
         if any(error.cos > above for one, other in both for error in _errors(one, other, [p])):
