@@ -202,6 +202,7 @@ def _print(console: Console, result: "Extension", needles: "Retrieval | None") -
 
     for tuned in sorted({curve.tuned for curve in result.curves}):
         judged = judge(result, tuned=tuned)
+        console.print(f"\n{extension.lengths(result, needles, tuned=tuned)}\n", style="bold")
         console.print(extension.table(result, judged))
         console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
     if needles:

@@ -46,6 +46,10 @@ class MethodLosses:
     def tuned(self) -> bool:
         return self.plan is not None
 
+    @property
+    def label(self) -> str:
+        return self.method.label + (", tuned" if self.tuned else "")
+
 
 @dataclass(frozen=True)
 class Extension:

@@ -37,10 +37,6 @@ class MethodScore:
     to_best: Interval | None
     to_window: Interval
 
-    @property
-    def label(self) -> str:
-        return self.curve.method.label + (", tuned" if self.curve.tuned else "")
-
 
 @dataclass(frozen=True)
 class Verdict:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from rich.table import Table
 from posenc.pictures import view
 from posenc.pictures.numbers import count, plain, signed
 from posenc.pictures.view import Axis, Lines, View
+from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
 from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.extend.retrieval import Retrieval
-from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge
+from posenc.workbench.extend.verdict import FEW, MARGIN, SAME, MethodScore, Verdict, above, judge
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.run.machine import hardware
@@ -65,6 +67,50 @@ def answer(extension: Extension, verdict: Verdict) -> str:
     return advice + f" The end is predicted as well as from the last {start} {unit}s alone, not better."
 
 
+def lengths(extension: Extension, needles: Retrieval | None, *, tuned: bool = False) -> str:
+    """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
+    verdict = judge(extension, tuned=tuned)
+    plain = next(score for score in judge(extension).scores if score.curve.method.name == "none")
+    named = list(dict.fromkeys((verdict.chosen, plain), None))
+    each = ", ".join(f"{score.curve.label} {by_loss(extension, score.curve)}" for score in named)
+    text = (
+        f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
+        f"{count(extension.original_length)}: {each}."
+    )
+    if len(extension.window) < FEW:
+        text += f" {FEW} --documents decide it."
+    if needles is None or tuned:
+        return text
+    found = dict(zip((m.label for m in needles.methods), by_retrieval(needles), strict=True))
+    each = ", ".join(
+        f"{name} {found[name]}" for name in dict.fromkeys(s.curve.label for s in named) if name in found
+    )
+    return f"{text} With {THRESHOLD:.0%} of the needles found: {each}."
+
+
+def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
+    """What programs read: the effective length of every method, by its name, by loss and by needles."""
+    by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+    for curve in extension.curves:
+        by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
+    found = [] if needles is None else zip(needles.methods, by_retrieval(needles), strict=True)
+    return {
+        "model": extension.model,
+        "unit": extension.unit,
+        "original_length": extension.original_length,
+        "length": extension.length,
+        "documents": len(extension.window),
+        "text_sha256": extension.text.sha256,
+        "use": judge(extension).chosen.curve.method.name,
+        "margin": MARGIN,
+        "effective_length": by_method[False],
+        "effective_length_tuned": by_method[True],
+        "threshold": THRESHOLD,
+        "effective_length_by_needles": {method.name: length.as_json() for method, length in found},
+        "hardware": hardware(),
+    }
+
+
 def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     """The loss at every position under every method, with 95% intervals over documents."""
     verdict = judge(extension, tuned=tuned)
@@ -89,15 +135,18 @@ def _curve(curve: MethodLosses, chosen: bool) -> view.Line:
     return view.Line(label, mean, hand, low, high)
 
 
-HEADS = ("first {length}", "all past it", "last {far}", "to the best", "short text pays")
+HEADS = ("effective length", "first {length}", "all past it", "last {far}", "to the best", "short text pays")
 
 
-def cells(score: MethodScore) -> tuple[tuple[str, str], ...]:
-    """A method's row: losses, the difference to the best and what short text pays, each with its interval."""
+def cells(extension: Extension, score: MethodScore) -> tuple[tuple[str, str], ...]:
+    """A method's row: effective length, losses, the difference to the best and what short text pays, each with its
+    interval.
+    """
+    reach = by_loss(extension, score.curve)
     means = [f"{value.mean:.3f}" for value in (score.inside, score.beyond, score.far)]
     differences = ["–" if value is None else signed(value.mean) for value in (score.to_best, score.cost)]
     intervals = (score.inside, score.beyond, score.far, score.to_best, score.cost)
-    return tuple(zip((*means, *differences), map(_ends, intervals), strict=True))
+    return (reach.parts, *zip((*means, *differences), map(_ends, intervals), strict=True))
 
 
 def _ends(interval: Interval | None) -> str:
@@ -118,8 +167,8 @@ def table(extension: Extension, verdict: Verdict) -> Table:
     rows.add_column("", no_wrap=True)
     for score in verdict.scores:
         best = score is verdict.chosen
-        numbers = (text for text, _ in cells(score))
-        rows.add_row(score.label, *numbers, "use this" if best else "", style="bold" if best else "")
+        numbers = (text for text, _ in cells(extension, score))
+        rows.add_row(score.curve.label, *numbers, "use this" if best else "", style="bold" if best else "")
     return rows
 
 
@@ -131,33 +180,46 @@ def write(
     patch: dict[str, Any] | None,
     needles: Retrieval | None = None,
 ) -> Path:
-    """Figures and ``report.html`` in ``folder``; ``patch`` is what the config gets, where there is one."""
+    """Figures, ``extension.json`` and ``report.html`` in ``folder``.
+
+    ``patch`` is what the config gets, where there is one.
+    """
     start, far = count(extension.original_length), count(extension.far * extension.width)
     figures = folder / "figures"
-    measured = _measured(extension, figures, tuned=False)
+    measured = _measured(extension, needles, figures, tuned=False)
     page = render(
         "extend.html",
         command=command,
         extension=extension,
         documents=len(extension.window),
         unit=extension.unit,
+        margin=MARGIN,
         start=start,
         columns=[head.format(length=start, far=far) for head in HEADS],
-        cells=cells,
+        cells=partial(cells, extension),
         **measured,
-        tuned=_measured(extension, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
+        tuned=_measured(extension, needles, figures, tuned=True)
+        if any(c.tuned for c in extension.curves)
+        else None,
         needles=needles and retrieval.context(needles, figures),
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
         hardware=hardware(),
     )
+    numbers = json.dumps(as_json(extension, needles), indent=2, ensure_ascii=False)
+    (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def _measured(extension: Extension, figures: Path, *, tuned: bool) -> dict[str, Any]:
+def _measured(extension: Extension, needles: Retrieval | None, figures: Path, *, tuned: bool) -> dict[str, Any]:
     """The answer, verdict and picture of the curves as they are, or of the tuned ones."""
     verdict = judge(extension, tuned=tuned)
     picture = embedded(over_positions(extension, tuned=tuned), "extension-tuned" if tuned else "extension", figures)
-    return {"answer": answer(extension, verdict), "verdict": verdict, "picture": picture}
+    return {
+        "lengths": lengths(extension, needles, tuned=tuned),
+        "answer": answer(extension, verdict),
+        "verdict": verdict,
+        "picture": picture,
+    }

@@ -1,0 +1,21 @@
+"""Losses of an extension as they might have been measured, for what judges them."""
+
+import torch
+
+from posenc.scaling import Default
+from posenc.workbench.extend.extend import Extension, MethodLosses
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.tasks.text import Text
+
+TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
+
+
+def made(**means: list[float]) -> Extension:
+    """An extension of four documents whose losses per bucket (two inside, four beyond) are as given."""
+    noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
+    layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
+    curves = tuple(
+        MethodLosses(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
+    )
+    window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
+    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)

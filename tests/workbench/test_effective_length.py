@@ -1,0 +1,82 @@
+"""How far a method reads as well as the model does: by loss and by needles, with an interval that holds."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc.scaling import Default
+from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.extend.retrieval import DEPTHS, Retrieval
+from posenc.workbench.report.extension import lengths, write
+from support.extensions import made
+
+FOUND = made(
+    none=[2.5, 2, 3, 5, 7, 7],
+    linear=[2.6, 2.1, 2.01, 2.01, 2.01, 2.01],
+    ntk=[2.52, 2.03, 2.04, 2.04, 4, 2],
+    yarn=[2.52, 2.03, 1.9, 2.04, 2.04, 2.04],
+    window=[2.5],
+)
+
+
+def of(name: str) -> tuple[int, int, int]:
+    length = by_loss(FOUND, next(c for c in FOUND.curves if c.method.name == name))
+    return length.low, length.tokens, length.high
+
+
+def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> None:
+    assert of("none") == (16, 16, 16)
+    assert of("yarn") == (48, 48, 48)  # earlier buckets lose more by themselves, and each is measured by its own
+    assert of("linear") == (0, 0, 48)  # it pays too much within, and the end is no worse than the model's own
+    assert of("ntk") == (32, 32, 48)  # the last bucket is within the margin again: the end is not surely past it
+
+
+def test_the_first_sentence_and_the_file_have_both_lengths(tmp_path: Path) -> None:
+    assert lengths(FOUND, None) == (
+        "Effective length in tokens, loss within 0.05 nats of the model's own at 16: YaRN at least 48, no scaling "
+        "16."
+    )
+    few = replace(
+        FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
+    )
+    assert lengths(few, None).endswith("undecided, no scaling undecided. 3 --documents decide it.")
+    page = write(few, tmp_path, "posenc extend x", 3.0, None).read_text()
+    assert "no scaling undecided" in page
+    write(FOUND, tmp_path, "posenc extend x", 3.0, None)
+    read = json.loads((tmp_path / "extension.json").read_text())
+    assert read["use"] == "yarn"
+    assert read["effective_length"]["ntk"] == {
+        "tokens": 32,
+        "at_least": False,
+        "interval": [32, 48],
+        "undecided": False,
+    }
+
+
+def test_needles_have_a_length_of_their_own() -> None:
+    shares = {16: 1.0, 32: 0.9, 64: 0.5, 128: 0.0}
+    found = torch.stack([torch.arange(90) < round(90 * share) for share in shares.values()])
+    layer = methods(("none",), Default(), 32, 4.0)
+    needles = Retrieval("a model", 32, layer, tuple(shares), found.view(1, 4, 10, len(DEPTHS)))
+    (length,) = by_retrieval(needles)
+    assert (length.low, length.tokens, length.high) == (16, 32, 32)  # 81 of 90 are not surely 85 %
+    assert lengths(FOUND, needles).endswith(f" With {THRESHOLD:.0%} of the needles found: no scaling 32 (16 … 32).")
+
+
+@pytest.mark.parametrize("documents", [3, 4, 8])
+def test_the_interval_holds_in_95_of_100_draws(documents: int) -> None:
+    """A method that passes the margin after 32 tokens, on a thousand sets of documents drawn at random."""
+    generator, wrong = torch.Generator().manual_seed(documents), 0
+    truth = torch.tensor([0, 0, 0.049, 0.049, 0.051, 0.2], dtype=torch.float64)
+    plain = next(c for c in FOUND.curves if c.method.name == "none")
+    for _ in range(1000):
+        own = torch.randn(documents, 1, generator=generator, dtype=torch.float64).expand(-1, 6)
+        noise = 0.1 * torch.randn(documents, 6, generator=generator, dtype=torch.float64)
+        curves = replace(plain, losses=own), replace(FOUND.curves[1], losses=own + truth + noise)
+        length = by_loss(replace(FOUND, curves=curves), curves[1])
+        wrong += not length.low <= 32 <= length.high
+    assert wrong <= 50 + 3 * 50**0.5
