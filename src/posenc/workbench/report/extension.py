@@ -81,9 +81,9 @@ def lengths(extension: Extension, needles: Retrieval | None, *, tuned: bool = Fa
         text += f" {FEW} --documents decide it."
     if needles is None or tuned:
         return text
-    found = dict(zip((m.label for m in needles.methods), by_retrieval(needles), strict=True))
+    by_label = dict(zip((m.label for m in needles.methods), by_retrieval(needles), strict=True))
     each = ", ".join(
-        f"{name} {found[name]}" for name in dict.fromkeys(s.curve.label for s in named) if name in found
+        f"{name} {by_label[name]}" for name in dict.fromkeys(s.curve.label for s in named) if name in by_label
     )
     return f"{text} With {THRESHOLD:.0%} of the needles found: {each}."
 
@@ -93,7 +93,7 @@ def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
     by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
-    found = [] if needles is None else zip(needles.methods, by_retrieval(needles), strict=True)
+    asked = [] if needles is None else zip(needles.methods, by_retrieval(needles), strict=True)
     return {
         "model": extension.model,
         "unit": extension.unit,
@@ -106,7 +106,7 @@ def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
         "effective_length": by_method[False],
         "effective_length_tuned": by_method[True],
         "threshold": THRESHOLD,
-        "effective_length_by_needles": {method.name: length.as_json() for method, length in found},
+        "effective_length_by_needles": {method.name: length.as_json() for method, length in asked},
         "hardware": hardware(),
     }
 
