@@ -179,12 +179,14 @@ def test_the_command_line_gives_what_the_written_file_gives(
     assert not answer["notes"]
     words = shlex.split(answer["command"])
     assert words[-2:] == ["--override-kv", f"llama.context_length=int:{TOKENS}"]
-    (given,) = asked("ask_llama.py", "env", [{"command": words, "tokens": ids.tolist()}])
+    (given,) = asked("ask_llama.py", "env", [{"command": words, "tokens": ids[: TOKENS // 2].tolist()}])
     os.unlink(file)
-    apart = (torch.tensor(given, dtype=torch.float64) - answers[str(scaling)]).abs()
+    written_file = {name: answer[: len(given)] for name, answer in answers.items()}
+    apart = (torch.tensor(given, dtype=torch.float64) - written_file[str(scaling)]).abs()
     assert (apart.mean() <= MEAN) & (apart.max() <= MOST)
-    others = [name for name in answers if name != str(scaling) and (answers[name] - answers[str(scaling)]).any()]
-    closest = min((answers[name] - torch.tensor(given)).abs().mean() for name in others)
+    right = written_file[str(scaling)]
+    wrong = [one for one in written_file.values() if (one - right).any()]
+    closest = min((one - torch.tensor(given)).abs().mean() for one in wrong)
     assert closest >= TIMES * apart.mean()
 
 

@@ -19,7 +19,7 @@ from posenc.integrations.position_table import of
 from posenc.integrations.vectors import Vectors, assert_vectors, vectors
 from support.files import compared, converted, saved
 from support.served import SIZES
-from support.stranger import Engine
+from support.stranger import Engines
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "tests" / "data" / "configs"
@@ -158,7 +158,12 @@ def test_diff_names_it(thread: str, tmp_path: Path) -> None:
 
 def turned(config: dict[str, Any], **instead: Any) -> Callable[[], tuple[Any, Vectors]]:
     """A port that rotates by a config with something in place of what it says."""
-    return lambda: (Engine(config, **instead).rotate, vectors(read(config)))
+
+    def both() -> tuple[Any, Vectors]:
+        expected = vectors(read(config))
+        return Engines(expected.header, **instead).rotate, expected
+
+    return both
 
 
 def plain_vectors(config: dict[str, Any], base: dict[str, Any]) -> Callable[[], tuple[Any, Vectors]]:

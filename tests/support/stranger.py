@@ -1,50 +1,96 @@
-"""A rotary engine in NumPy by somebody who has read docs/vectors.md and nothing else."""
+"""A rotary engine in NumPy, by what docs/vectors.md says and nothing else: a layer type of a file of vectors."""
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+FLOAT = np.float64
+
+
+def clipped(x: Any) -> Any:
+    return np.minimum(np.maximum(x, 0.0), 1.0)
+
 
 class Engine:
-    """Rotates as a Hugging Face config says, with whatever is stated in place of it."""
+    """Rotates by the header of a layer type, with whatever is stated in place of it."""
 
-    def __init__(self, config: dict[str, Any], pairing: str = "half", **instead: Any) -> None:
-        rope = {**config, **(config.get("rope_scaling") or {}), **instead}
-        self.pairing = pairing
-        self.head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-        self.rotary_dim = d = int(self.head_dim * rope.get("partial_rotary_factor", 1.0))
-        i = np.arange(d // 2)
-        theta = rope["rope_theta"] ** (-2 * i / d)
-        s, L = rope.get("factor", 1.0), rope.get("original_max_position_embeddings", 0)
-        kind, self.factor = rope.get("rope_type", "default"), 1.0
-        if kind == "linear":
-            theta = theta / s
-        if kind == "yarn":
-            low, high = (d * math.log(L / (2 * math.pi * r)) / (2 * math.log(rope["rope_theta"])) for r in (32, 1))
-            low, high = max(math.floor(low), 0), min(math.ceil(high), d - 1)
-            keep = 1 - np.clip((i - low) / (high - low), 0, 1)
-            if rope.get("ramp") == "rotations":
-                keep = np.clip((L * theta / (2 * math.pi) - 1) / (32 - 1), 0, 1)
-            theta = theta / s * (1 - keep) + theta * keep
-            self.factor = rope.get("attention_factor") or 0.1 * math.log(s) + 1
-        if kind == "llama3":
-            low, high, wave = rope["low_freq_factor"], rope["high_freq_factor"], 2 * math.pi / theta
-            g = (L / wave - low) / (high - low)
-            mixed = (1 - g) * theta / s + g * theta
-            theta = np.where(wave > L / low, theta / s, np.where(wave < L / high, theta, mixed))
-        self.theta = theta.astype(np.float32)
+    def __init__(self, layer: Mapping[str, Any], **instead: Any) -> None:
+        self.d, self.pairing = layer["rotary_dim"], instead.pop("pairing", layer["pairing"])
+        self.axes = np.array(instead.pop("axes", layer["axes"]))
+        self.rope = {**layer["parameters"], **instead}
+        b = self.rope["rope_theta"]
+        self.pair = np.arange(self.d // 2)
+        self.plain = FLOAT(b) ** (-2 * self.pair / self.d)
+        kind = self.rope["rope_type"]
+        self.theta = getattr(self, f"of_{kind}")().astype(np.float32)
+        self.a = FLOAT(self.factor_of_yarn() if kind == "yarn" else self.rope.get("attention_factor", 1.0))
+
+    def of_default(self) -> Any:
+        return self.plain
+
+    def of_linear(self) -> Any:
+        return self.plain / self.rope["factor"]
+
+    def of_longrope(self) -> Any:
+        return self.plain / np.array(self.rope["long_factor"])
+
+    def of_proportional(self) -> Any:
+        turning = int(self.rope["partial_rotary_factor"] * len(self.pair))
+        return np.where(self.pair < turning, self.plain / self.rope.get("factor", 1.0), 0.0)
+
+    def of_llama3(self) -> Any:
+        s, length = self.rope["factor"], self.rope["original_max_position_embeddings"]
+        low, high = self.rope["low_freq_factor"], self.rope["high_freq_factor"]
+        wave = 2 * np.pi / self.plain
+        g = (length / wave - low) / (high - low)
+        between = (1 - g) * self.plain / s + g * self.plain
+        return np.where(wave > length / low, self.plain / s, np.where(wave < length / high, self.plain, between))
+
+    def of_yarn(self) -> Any:
+        s, length = self.rope["factor"], self.rope["original_max_position_embeddings"]
+
+        def c(r: float) -> Any:
+            return self.d * np.log(length / (2 * np.pi * r)) / (2 * np.log(self.rope["rope_theta"]))
+
+        low, high = c(self.rope["beta_fast"]), c(self.rope["beta_slow"])
+        if self.rope.get("truncate", True):
+            low, high = np.floor(low), np.ceil(high)
+        low, high = max(low, 0), min(high, self.d - 1)
+        g = 1 - clipped((self.pair - low) / (high - low if high != low else 0.001))
+        if self.rope.get("ramp") == "rotations":  # planted: the paper's ramp
+            g = clipped((length * self.plain / (2 * np.pi) - 1) / 31)
+        return self.plain / s * (1 - g) + self.plain * g
+
+    def factor_of_yarn(self) -> float:
+        if (stated := self.rope.get("attention_factor")) is not None:
+            return float(stated)
+        s, m, n = np.log(self.rope["factor"]), self.rope.get("mscale"), self.rope.get("mscale_all_dim")
+        return float((0.1 * m * s + 1) / (0.1 * n * s + 1) if m and n else 0.1 * s + 1)
 
     def tables(self, positions: Any) -> tuple[Any, Any]:
-        angles = np.asarray(positions, np.float32)[:, None] * self.theta
-        return self.factor * np.cos(angles), self.factor * np.sin(angles)
+        """cos and sin, ``(T, P)``, at positions ``(A, T)``."""
+        at = np.asarray(positions)[self.axes].T.astype(np.float32)
+        angles = at * self.theta
+        return self.a * np.cos(angles), self.a * np.sin(angles)
 
     def rotate(self, layer_type: str, query: Any, positions: Any) -> Any:
-        cos, sin = self.tables(positions[0])
-        x, d = np.tile(np.asarray(query), (len(cos), 1)), self.rotary_dim
-        half = self.pairing == "half"
-        first, second = (slice(0, d // 2), slice(d // 2, d)) if half else (slice(0, d, 2), slice(1, d, 2))
+        cos, sin = self.tables(positions)
+        x = np.repeat(np.asarray(query)[None], len(cos), 0)
+        first = slice(0, self.d // 2) if self.pairing == "half" else slice(0, self.d, 2)
+        second = slice(self.d // 2, self.d) if self.pairing == "half" else slice(1, self.d, 2)
         turned = x.copy()
         turned[:, first] = x[:, first] * cos - x[:, second] * sin
         turned[:, second] = x[:, first] * sin + x[:, second] * cos
         return turned
+
+
+class Engines:
+    """An engine for every layer type of a file."""
+
+    def __init__(self, header: Mapping[str, Any], **instead: Any) -> None:
+        layers = {name: layer for name, layer in header["layers"].items() if "parameters" in layer}
+        self.engines = {name: Engine(layer, **instead) for name, layer in layers.items()}
+
+    def rotate(self, layer_type: str, query: Any, positions: Any) -> Any:
+        return self.engines[layer_type].rotate(layer_type, query, positions)

@@ -24,6 +24,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.scaling import parameters_from
 from posenc.scaling import Default, YaRN, planned
 
 FORMAT = "posenc-vectors 1"
@@ -119,6 +120,8 @@ def vectors(
             recipe = recipe.with_(scaling=planned(recipe.get("scaling"), length), phases=phases)
             layers[name] = {key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)}
             layers[name] |= {"encoding": str(recipe), "sections": layer.sections, "axes": layer.axes}
+            parameters = parameters_from(recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base"))
+            layers[name]["parameters"] = parameters
             where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
