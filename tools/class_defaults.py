@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.integrations.huggingface.families import FAMILIES
@@ -29,6 +30,8 @@ def defaults(model_type: str) -> dict[str, Any]:
         for key, value in fields.items()
         if key not in GUESSED | {family.length, family.base} and value is not dataclasses.MISSING
     }
+    if found.get("sliding_window", 0) is None:  # which some classes fill in themselves
+        found["sliding_window"] = getattr(kind(), "sliding_window", None)
     rope = kind().to_dict().get("rope_parameters") if family.kind == "rotary" else None
     return found | ({"rope_parameters": _untrained(rope)} if rope and _scaled(rope) else {})
 
@@ -56,6 +59,7 @@ def table() -> str:
         for name in sorted(FAMILIES)
         if name in CONFIG_MAPPING
     ]
+    lines.insert(0, f'"transformers": {json.dumps({"version": transformers.__version__})}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -2,7 +2,11 @@
 
 import copy
 import json
+import random
+import re
 import sys
+from contextlib import suppress
+from datetime import date
 from typing import Any
 
 import pytest
@@ -10,7 +14,8 @@ from tools.walk_type import completed
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import class_defaults, read, write
+from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
@@ -81,7 +86,54 @@ def test_a_pattern_that_the_code_does_not_ask_for_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", DERIVING)
 def test_without_transformers_they_must_be_stated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config, stated = silent(name), CONFIG_MAPPING[name](**silent(name)).layer_types
-    monkeypatch.setitem(sys.modules, "transformers.models.auto.configuration_auto", None)
+    hide(monkeypatch)
     with pytest.raises(InvalidArgument, match=r"no layer_types.*transformers.*add layer_types"):
         read(config)
     read({**config, "layer_types": stated})
+
+
+def hide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if transformers were not installed."""
+    monkeypatch.setattr(class_defaults, "_class_object", class_defaults._class_object.__wrapped__)
+    monkeypatch.setitem(sys.modules, "transformers.models.auto.configuration_auto", None)
+
+
+SAMPLE = set(random.Random(date.today().toordinal()).sample(HERE, 24))
+"""Families that today's runs read both ways; ``make slow`` reads all."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in HERE]
+)
+def test_a_family_is_read_alike_without_transformers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every spelling, whole and with keys left out: the same layers, or a refusal that names what to state."""
+    whole = json.loads(json.dumps(completed(name, copy.deepcopy(CONFIG_MAPPING[name]().to_dict()))))
+    configs = [whole, silent(name)]
+    with suppress(InvalidArgument):
+        configs.append(write(read(whole), spelling="v4"))
+    part, _ = language_part(whole)
+    for key in sorted(class_defaults.class_defaults().get(part["model_type"], {}).keys() & part.keys()):
+        configs.append({other: value for other, value in part.items() if other != key})
+    read_with = [answer(config) for config in configs]
+    hide(monkeypatch)
+    for config, before in zip(configs, read_with, strict=True):
+        after = answer(config)
+        assert after == before or (isinstance(after, str) and re.search(r"add |state |needs |has no ", after))
+
+
+def answer(config: dict[str, Any]) -> Any:
+    """What every layer has, or why the config is refused."""
+    try:
+        return layers(read(copy.deepcopy(config)))
+    except InvalidArgument as error:
+        return str(error)
+
+
+def test_a_json_of_which_the_class_makes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MiMo's class reads neither its pattern of windows nor the bases of its flat spelling."""
+    config = silent("mimo_v2_flash", rope_theta=5e6, swa_rope_theta=1e4, partial_rotary_factor=0.334)
+    del config["rope_parameters"]
+    with pytest.raises(InvalidArgument, match=r"layer 1 has .*base=5000000.* and .*base=10000.*save_pretrained"):
+        read({**config, "hybrid_layer_pattern": [0] * config["num_hidden_layers"]})
+    with pytest.raises(InvalidArgument, match=r"what transformers .* rope_theta=5000000.0 .* contradicts"):
+        read({**config, "rope_theta": 1e4})

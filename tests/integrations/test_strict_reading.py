@@ -61,7 +61,8 @@ def test_silence_is_read_as_transformers_takes_it(given: dict[str, Any]) -> None
 def test_what_is_taken_for_unsaid_is_noted() -> None:
     assert read(config("gemma2")).rotary.get("head_dim") == 256
     assert (
-        "head_dim = 256, which transformers takes for a gemma2 that does not say" in read(config("gemma2")).assumed
+        f"head_dim = 256, which transformers {transformers.__version__} takes for a gemma2 that does not say"
+        in read(config("gemma2")).assumed
     )
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
     assert read(config("cohere2")).layer_types == ("rotary", "rotary", "rotary", "nope")
@@ -212,7 +213,11 @@ def test_refusals_name_key_and_value(given: dict[str, Any], message: str) -> Non
         config("llama", sliding_window=8, use_sliding_window=False),
         {"model_type": "llava", "hidden_size": 8, "text_config": config("llama")},
         {"model_type": "musicflamingo", "rope_parameters": LINEAR, "text_config": config("llama")},
-        {"model_type": "qwen3_omni_moe_thinker", "position_id_per_seconds": 25, "text_config": config("llama")},
+        {
+            "model_type": "qwen3_omni_moe_thinker",
+            "position_id_per_seconds": 25,
+            "text_config": config("qwen3_omni_moe_text", head_dim=128),
+        },
         {
             "model_type": "gemma3",
             "head_dim": 16,
@@ -248,6 +253,6 @@ def test_the_table_of_silence_is_what_transformers_takes() -> None:
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    assert set(class_defaults()) == set(FAMILIES), "run tools/class_defaults.py"
+    assert set(class_defaults()) - {"transformers"} == set(FAMILIES), "run tools/class_defaults.py"
     if transformers.__version__.startswith("5.23."):
         assert made.table() == made.TABLE.read_text(encoding="utf-8"), "run tools/class_defaults.py"

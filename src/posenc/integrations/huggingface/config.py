@@ -7,10 +7,12 @@ config leaves out is an error too, unless every released model of the family has
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.class_defaults import class_object, class_version
 from posenc.integrations.huggingface.families import ALIASES
 from posenc.integrations.huggingface.keys import check_keys, check_outer
 from posenc.integrations.huggingface.language_model import path_of_text
@@ -26,6 +28,8 @@ LARGEST = 2**24
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
     """What ``config`` does with positions.
 
+    Where transformers is installed, a JSON must say what the config class there makes of it.
+
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of the folder it is in.
         base: the rotary base of a config that leaves it out, when you know it.
@@ -34,10 +38,38 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
     Raises:
         UnknownName: a family, rope type or key that does not exist; the message has the nearest.
-        InvalidArgument: a value that is missing, out of range, or contradicts another.
+        InvalidArgument: a value that is missing, out of range, or contradicts another or the class.
     """
+    config = contents(Path(config)) if isinstance(config, str | Path) else config
     part, path = language_part(config)
-    return replace(_positions(Reader(part, base, as_type)), path=path)
+    positions = replace(_positions(Reader(part, base, as_type)), path=path)
+    if isinstance(config, Mapping) and base is None and as_type is None:
+        _check_class(config, positions)
+    return positions
+
+
+def _check_class(config: Mapping[str, Any], positions: ModelPositions) -> None:
+    """Refuse a JSON of which the installed transformers' class makes other positions."""
+    made = class_object(config)
+    if made is None:
+        return
+    try:
+        by_class = _positions(Reader(language_part(made)[0], None))
+    except InvalidArgument as error:
+        raise InvalidArgument(f"what transformers {class_version()} makes of the config says: {error}") from error
+    for i, (one, other) in enumerate(zip_longest(positions.by_layer, by_class.by_layer)):
+        if one != other:
+            raise InvalidArgument(
+                f"layer {i} has {_in_words(one)} by the keys of the config, and {_in_words(other)} by what "
+                f"transformers {class_version()} makes of them; write the config as that does, "
+                "AutoConfig.from_pretrained(path).save_pretrained(path)"
+            )
+
+
+def _in_words(layer: tuple[Any, ...] | None) -> str:
+    """What a layer has, of those of ``ModelPositions.by_layer``."""
+    *recipes, window = layer or ("nothing", None)
+    return ", ".join([*(str(one) for one in recipes if one), *([f"a window of {window}"] if window else [])])
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -9,12 +9,12 @@ position_embedding_type, without which none does                    Granite hybr
 attn_layer_indices, the numbers of layers that attend                Bamba
 """
 
-import copy
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.class_defaults import class_object, class_version
 from posenc.integrations.huggingface.family import TOKENS_BACK, LocalBase
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
@@ -88,17 +88,14 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
 def derived_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types`` as transformers' config class makes them of the rest of the config."""
     keys = ", ".join(reader.family.layer_types_from)
-    try:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-        types = tuple(CONFIG_MAPPING[reader.model_type].from_dict(copy.deepcopy(dict(reader.config))).layer_types)
-    except Exception as error:  # no transformers, one that is too old, or whatever its class raises for odd values
+    made = class_object({**reader.config, "model_type": reader.model_type})
+    if made is None:
         raise InvalidArgument(
             f"the config of model_type {reader.model_type!r} has no layer_types; transformers' class makes them of "
-            f"{keys}, and cannot be asked here ({error!r}): add layer_types"
-        ) from error
-    reader.assume(f"layer_types as transformers' class makes them of {keys}")
-    return types
+            f"{keys}, and is not installed here or refuses this config: add layer_types"
+        )
+    reader.assume(f"layer_types as the class of transformers {class_version()} makes them of {keys}")
+    return tuple(made.layer_types)
 
 
 def windows(reader: Reader) -> tuple[int | None, ...]:

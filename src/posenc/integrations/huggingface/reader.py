@@ -9,7 +9,7 @@ from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.class_defaults import class_defaults
+from posenc.integrations.huggingface.class_defaults import class_defaults, class_object, class_version
 from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import BOTH_FORMS
@@ -66,7 +66,7 @@ class Reader:
                 raise InvalidArgument(f"{one}={stated[one]} contradicts {other}={stated[other]}; keep one of them")
         if given:
             return next(iter(given.values()))
-        default = class_defaults().get(self.model_type, {}).get(key)
+        default = self._default(key)
         if default is not None and key in stated and key == "head_dim":
             raise InvalidArgument(
                 f"head_dim is null, and model_type {self.model_type!r} needs one; {default} is its own"
@@ -74,8 +74,19 @@ class Reader:
         if default is None or stated:
             return None
         if default is not False:
-            self.assume(f"{key} = {default}, which transformers takes for a {self.model_type} that does not say")
+            self.assume(
+                f"{key} = {default}, which transformers {class_version()} takes for a "
+                f"{self.model_type} that does not say"
+            )
         return default
+
+    def _default(self, key: str) -> Any:
+        """What transformers takes where the config does not say: the installed class, or the table of one."""
+        value = class_defaults().get(self.model_type, {}).get(key)
+        if value is None or key == "rope_parameters":  # whose bases are not to be assumed
+            return value
+        made = class_object({**self.config, "model_type": self.model_type})
+        return value if made is None else vars(made).get(key, value)
 
     def need(self, key: str) -> Any:
         """The value of a key, the family's default where the config leaves it out, else an error."""
@@ -180,9 +191,8 @@ class Reader:
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
-        stated = (
-            None if head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys else self.get("head_dim")
-        )
+        own = head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys or "head_dim" not in self.config
+        stated = None if own else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if stated not in (None, head_dim):
             raise InvalidArgument(
