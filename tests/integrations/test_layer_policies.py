@@ -157,7 +157,7 @@ def config(model_type: str, layers: int, **more: Any) -> dict[str, Any]:
         (config("smollm3", 8, no_rope_layer_interval=3), [2, 5]),
         (config("smollm3", 4, no_rope_layers=[1, 0, 0, 1]), [1, 2]),
         (config("llama4_text", 48, head_dim=16), list(range(3, 48, 4))),
-        (config("muse_spark_text", 62), list(range(1, 62, 4))),
+        (config("muse_spark_text", 62, rope_parameters={"rope_theta": 1e4}), list(range(1, 62, 4))),
         (config("granite_swa", 24), []),
         (config("granite_swa", 4, layer_rope_theta=[0, 1e4, 5e5, 0]), [0, 3]),
         (config("cohere2", 40, sliding_window=4096), list(range(3, 40, 4))),

@@ -106,7 +106,11 @@ PAIRS: dict[str, Pair] = {
         stated(factor=2.0, mscale=1.0, mscale_all_dim=1.0), "vllm@0.29.0", ("attention_factor",)
     ),
     "ml-explore/mlx-lm 1507": Pair(
-        {**PLAIN, "rope_theta": 5e5, "rope_scaling": {**YARN, "attention_factor": 1.0, "rope_theta": None}},
+        {
+            **{**PLAIN, "rope_theta": 5e5},
+            "rope_scaling": {key: value for key, value in YARN.items() if key != "rope_theta"}
+            | {"attention_factor": 1.0},
+        },
         "mlx-lm",
         ("attention_factor",),
     ),
