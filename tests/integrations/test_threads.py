@@ -107,7 +107,8 @@ PAIRS: dict[str, Pair] = {
     ),
     "ml-explore/mlx-lm 1507": Pair(
         {
-            **{**PLAIN, "rope_theta": 5e5},
+            **PLAIN,
+            "rope_theta": 5e5,
             "rope_scaling": {key: value for key, value in YARN.items() if key != "rope_theta"}
             | {"attention_factor": 1.0},
         },
