@@ -29,7 +29,11 @@ def test_the_choice_is_best_at_the_far_end_and_among_equals_cheapest_inside() ->
     assert verdict.scores[2].to_best.low == pytest.approx(1)  # paired: the documents' spread cancels
     assert verdict.chosen.cost.mean == pytest.approx(0.1)
     said = answer(found, verdict)
-    assert said.startswith("Use Llama 3 to reach 48: the last 16 positions lose 2.00, 7.00 without scaling;")
+    assert [score.standing for score in verdict.scores] == ["best", "as good", "worse", "worse", "worse"]
+    assert said.startswith(
+        "YaRN reads the end best, by 0.00, surely less than 0.05, and costs short text +0.300. Use Llama 3 to "
+        "reach 48: the last 16 positions lose 2.00, 7.00 without scaling;"
+    )
     assert "the first 16 pay +0.100 for it (4 documents, nats per token)" in said
     assert said.endswith("The longer context earns 0.50 over the last 16 tokens alone.")
 
@@ -52,6 +56,7 @@ def test_one_document_has_no_interval_and_says_little() -> None:
     one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
     # 0.04 worse than linear, cheaper inside, and one document cannot tell that it is as good
     assert judge(one).chosen.curve.method.name == "linear"
+    assert [score.standing for score in judge(one).scores] == ["best", "undecided", "worse"]
     said = answer(one, judge(one))
     assert (
         "Whether YaRN is as good, which costs short text less, these documents cannot tell (+0.040): score more "

@@ -37,6 +37,19 @@ class MethodScore:
     to_best: Interval | None
     to_window: Interval
 
+    @property
+    def standing(self) -> str:
+        """At the far end, beside the best, by the interval of their difference: "as good" where all of it is below
+        ``MARGIN``.
+        """
+        if self.to_best is None:
+            return "best"
+        if not self.curve.losses.isfinite().all():
+            return "not finite"
+        if self.to_best.high < MARGIN:
+            return "as good"
+        return "worse" if above(self.to_best) else "undecided"
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -63,11 +76,9 @@ def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     plain = next(c for c in extension.curves if c.method.name == "none" and not c.tuned)
     curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(extension)].mean())))
     scores = [_score(extension, c, curves[0], plain) for c in curves]
-    as_good = [score for score in scores if score.to_best is None or score.to_best.high < MARGIN]
+    as_good = [score for score in scores if score.standing in ("best", "as good")]
     chosen = min(as_good, key=_pays)
-    unsure = (
-        score for score in scores if score.to_best and not above(score.to_best) and _pays(score) < _pays(chosen)
-    )
+    unsure = (score for score in scores if score.standing == "undecided" and _pays(score) < _pays(chosen))
     return Verdict(tuple(scores), chosen, tuple(unsure))
 
 

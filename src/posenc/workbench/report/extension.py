@@ -45,6 +45,11 @@ def answer(extension: Extension, verdict: Verdict) -> str:
             f"first {start} lose {plain.inside.mean:.2f} ({measured}), and {better}."
         )
     use = f"After {extension.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
+    if chosen is not scores[0] and chosen.to_best is not None:
+        use = (
+            f"{scores[0].curve.method.label} reads the end best, by {chosen.to_best.mean:.2f}, surely less than "
+            f"{MARGIN:g}, and costs short text {signed(scores[0].cost.mean)}. {use}"
+        )
     undecided = "".join(
         f" Whether {score.curve.method.label} is as good, which costs short text less, these documents cannot tell "
         f"({signed(score.to_best.mean)}): score more --documents."
@@ -168,7 +173,8 @@ def table(extension: Extension, verdict: Verdict) -> Table:
     for score in verdict.scores:
         best = score is verdict.chosen
         numbers = (text for text, _ in cells(extension, score))
-        rows.add_row(score.curve.label, *numbers, "use this" if best else "", style="bold" if best else "")
+        words = f"use this, {score.standing}" if best else score.standing
+        rows.add_row(score.curve.label, *numbers, words, style="bold" if best else "")
     return rows
 
 
