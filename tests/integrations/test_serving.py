@@ -15,7 +15,7 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import differences, of
 from posenc.integrations.serving import REFUSED, serving
 from posenc.integrations.sources import laid_over, program_of, scaling_of
-from posenc.scaling import Linear, Llama3, YaRN
+from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
 from posenc.teaching.inspect import inspect
 from support.files import converted
 from support.served import (
@@ -175,6 +175,55 @@ def test_a_config_that_a_program_reads_gets_no_keys(tmp_path: Path) -> None:
     edits = serving("mlx-lm", model(tmp_path, newer))["files"]["config.json"]
     assert edits == {"rope_theta": 5e5, "rope_scaling": None, "rope_parameters": None}
     assert serving("vllm", tmp_path)["command"] == f"vllm serve {tmp_path} --max-model-len 64"
+
+
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "published.json").read_text("utf-8"))
+PHI = {**PLAIN, "model_type": "phi3", "original_max_position_embeddings": LENGTH, "partial_rotary_factor": 1.0}
+BY_PAIR = [
+    Linear(2.0),
+    Llama3(4.0, LENGTH),
+    YaRN(4.0, LENGTH, attention_factor=1.0),
+    LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0),
+]
+
+
+@pytest.mark.parametrize("scaling", ["linear(2)", "llama3(4)", "yarn(4, attention_factor=1.0)"])
+def test_phi_3_in_mlx(scaling: str, tmp_path: Path) -> None:
+    """Which reads the type as "type", and the original length beside the dictionary alone."""
+    answer = serving("mlx-lm", model(tmp_path, PUBLISHED["phi-4"]["config"]), scaling)
+    edits = answer["files"]["config.json"]
+    assert edits["rope_scaling"]["type"] == "longrope"
+    assert edits["original_max_position_embeddings"] == edits["max_position_embeddings"]
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
+@pytest.mark.parametrize("family", ["phi3", "phimoe"])
+def test_phi_is_loaded_by_mlx(family: str, tmp_path: Path) -> None:
+    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
+    config = {**PHI, "model_type": family}
+    if family == "phimoe":
+        config.pop("partial_rotary_factor")
+    every = list(answered("mlx-lm", tmp_path, [Case(config, scaling, 4 * LENGTH) for scaling in BY_PAIR]))
+    assert len(every) == (4 if family == "phi3" else 1)
+    questions = [
+        {
+            "given": {**heads, **laid_over(config, answer["files"]["config.json"])},
+            "head_dim": 16,
+            "rotary_dim": 16,
+            "positions": case.positions,
+        }
+        for case, answer in every
+    ]
+    answers = asked("ask_mlx.py", "", questions, PROGRAMS / "env" / "bin" / "python")
+    for (case, _), given in zip(every, answers, strict=True):
+        case.check(given["tables"])
+
+
+def test_deepseek_without_scaling_in_transformers_4() -> None:
+    """Its second number stands beside a factor of its own, which LongRoPE of transformers 4 does not take."""
+    answer = serving("transformers@4.57.6", CONFIGS / "deepseek-v3.json", "default")
+    assert not answer["notes"][:1] or not answer["notes"][0].startswith(REFUSED)
 
 
 def test_flags_of_llama_server(tmp_path: Path) -> None:

@@ -18,16 +18,16 @@ package: Any = ModuleType("mlx_lm")
 package.__path__ = [str(models.locate().parent.parent)]
 sys.modules["mlx_lm"] = package
 
-ATTENTION = {"llama": "Attention", "deepseek_v3": "DeepseekV3Attention"}
+ATTENTION = {"deepseek_v3": "DeepseekV3Attention"}
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
     """A pair's cos and sin, and by how much scores are multiplied."""
     config = case["given"]
     model = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
-    layer = getattr(model, ATTENTION[config["model_type"]])(model.ModelArgs.from_dict(config))
+    layer = getattr(model, ATTENTION.get(config["model_type"], "Attention"))(model.ModelArgs.from_dict(config))
     pairs = case["rotary_dim"] // 2
-    half = config["model_type"] == "llama"
+    half = config["model_type"] not in ATTENTION
     first = mx.arange(2 * pairs) < pairs if half else mx.arange(2 * pairs) % 2 == 0
     tables = []
     for position in case["positions"]:

@@ -28,6 +28,8 @@ from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("mlx-lm", ("0.32.2",), requirements=("mlx[cpu]==0.32.4",))
 """Its layers need mlx alone."""
+PHI = ("phi3", "phimoe")
+"""Models that read the type as ``type`` alone, and the original length beside the dictionary."""
 LINE = Line("mlx_lm.generate --model {model}", file="config.json")
 
 
@@ -60,12 +62,19 @@ def read(config: object, version: str | None = None) -> PositionTable:
         }
         fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
         kind = kind_of(entry)
+        if model_type in PHI and kind != "default" and "type" not in entry:
+            raise InvalidArgument(
+                f"mlx-lm loads no {model_type} without 'type' in rope_scaling; add it to rope_type"
+            )
+        if model_type in PHI:
+            entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
         entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
-        entry.pop("long_mscale", None)  # which its layer knows and is never given
+        if model_type != "phimoe":
+            entry.pop("long_mscale", None)  # which their layer knows and is never given
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
     unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
-    unread += () if model_type == "phi3" else (ORIGINAL,)  # which stands in the dictionary alone
+    unread += () if model_type in PHI else (ORIGINAL,)  # which stands in the dictionary alone
     table = table_of(f"mlx-lm {version}", config, "mlx", change, unread=unread)
     halves = {name for name, layer in table.layers.items() if str(layer.scaling).startswith("longrope")}
     pairing = {name: "half" if name in halves else layer.pairing for name, layer in table.layers.items()}
@@ -87,7 +96,7 @@ def write(
 
     Raises:
         InvalidArgument: dynamic scaling, an unrounded ramp, lists of factors with another attention factor, or for
-            neighbours, which mlx-lm rotates as halves by them;
+            neighbours, which mlx-lm rotates as halves by them; in phimoe all but lists of factors;
             sections (M-RoPE), which mlx-lm rotates as if there were none; scales of queries in the rope dictionary;
             a composite model, of which this would be a part alone.
     """
@@ -115,10 +124,18 @@ def write(
             raise InvalidArgument(f"{now} is a list of factors, by which mlx-lm rotates halves; use Linear or YaRN")
         longest = config[FAMILIES[positions.model_type].length]
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+        if positions.model_type == "phimoe":
+            entry |= {"short_mscale": scale, "long_mscale": scale}
         if scale == 1:
             entry[ORIGINAL] = longest
         ratio = longest / entry[ORIGINAL]
         taken = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(entry[ORIGINAL]))
-        if not math.isclose(scale, taken):
+        if not math.isclose(scale, taken) and positions.model_type != "phimoe":
             raise InvalidArgument(f"{now} has attention factor {scale:g}, and mlx-lm takes {taken:g} there")
+    if positions.model_type in PHI and entry:
+        if entry["rope_type"] != "longrope":
+            raise InvalidArgument(
+                f"mlx-lm has lists of factors alone for {positions.model_type!r}, and this is {now}"
+            )
+        entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}

@@ -1,5 +1,6 @@
 """transformers 5, and transformers 4, which does not know ``rope_parameters``: config.json."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,7 +40,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         if older and kind_of(entry) == "longrope":
             outside, longest = config.get(ORIGINAL), config["max_position_embeddings"]
-            return {**entry, **({"factor": longest / outside} if outside else {ORIGINAL: longest})}
+            if not outside:
+                return {**entry, ORIGINAL: longest}
+            taken = math.sqrt(1 + math.log(max(1.0, longest / outside), outside))
+            return {"attention_factor": taken, **{k: v for k, v in entry.items() if v is not None}}
         flat = older or entry in (config.get("rope_parameters"), config.get("rope_scaling"))
         return {key: value for key, value in entry.items() if flat or key != "truncate"}
 
