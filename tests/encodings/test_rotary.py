@@ -11,6 +11,7 @@ from posenc import Rotary
 from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
+from posenc.scaling import YaRN
 from support import reference
 
 PAIRINGS = st.sampled_from(["half", "interleaved"])
@@ -65,6 +66,22 @@ def test_negated_sines_turn_back() -> None:
     cos, sin = rotary.tables(arange(5, offset=1000), torch.float64)
     back = rotate(rotate(x, cos, sin, "half"), cos, -sin, "half")
     torch.testing.assert_close(back, x, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_outputs_rotate_back_at_the_queries(pairing: str) -> None:
+    """unrotate(rotate(x)) is x; of values that rotate as keys do a query then takes what the distance decides."""
+    rope = Rotary(16, pairing=pairing, rotary_dim=12, scaling=YaRN(4, 32))
+    x = torch.randn(2, 3, 7, 16)
+    placed = rope.at(arange(7) + 40)
+    torch.testing.assert_close(placed.unrotate(placed.rotate(x, None)[0]), x, rtol=0, atol=1e-5)
+    taken = []
+    for start in (0, 99):
+        shifted = Rotary(16, pairing=pairing).at(arange(7) + start)
+        taken.append(shifted.unrotate(shifted.rotate(x, None)[0].roll(1, 2)))
+    torch.testing.assert_close(taken[0][:, :, 1:], taken[1][:, :, 1:], rtol=0, atol=1e-4)
+    with pytest.raises(InvalidArgument, match="placed at 7 positions"):
+        placed.unrotate(x[:, :, :3])
 
 
 def test_queries_and_keys_may_stand_elsewhere() -> None:

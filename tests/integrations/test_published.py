@@ -23,9 +23,6 @@ REFUSED = {
         r"has no 'rope_theta'.*add the base that the model was trained with, or pass base=",
     ),
     **dict.fromkeys(
-        ("deepseek-ai/DeepSeek-V4-Flash", "deepseek-ai/DeepSeek-V4-Pro"), "a family .* whose config is not read"
-    ),
-    **dict.fromkeys(
         ("Qwen/Qwen-72B-Chat", "Qwen/Qwen3-ASR", "THUDM/chatglm3-6b-32k"),
         "unknown model_type .*nearest: .*as_type=",
     ),

@@ -119,6 +119,21 @@ class PlacedRotary(Placed):
         rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out, slots)
         return rotated
 
+    def unrotate(self, y: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
+        """Rotated back by the queries' positions: ``unrotate(rotate(x, None)[0])`` is x, up to rounding.
+
+        DeepSeek-V4 does so to the outputs of attention, whose values rotate as its keys do (one tensor is both):
+        what a query takes of a value then depends on the distance alone. There the channels that rotate are the
+        last 64 of 512: pass these, ``y[..., -64:]``.
+
+        Raises:
+            InvalidArgument: y does not fit the queries' positions.
+        """
+        keys_at_queries(self, y, None, self.rotary.head_dim)
+        scale = self.rotary.attention_factor**-2
+        tables = Tables(self.q_tables.cos * scale, self.q_tables.sin * -scale)
+        return rotate_both(y, None, tables, tables, self.rotary.pairing, self.rotary.backend)[0]  # type: ignore[return-value]
+
 
 @final
 class Rotary(Rotation):

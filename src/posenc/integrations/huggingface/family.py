@@ -35,7 +35,9 @@ class Windows:
         two_sided: the same, where ``use_bidirectional_attention`` is on.
         before: the key of how many tokens before itself a token sees, which then stands for the window.
         pattern: the key of the distance from one full layer to the next.
-        flags: the key of a list, nonzero for a layer that sees the window, where ``layer_types`` is not stated.
+        codes: the key of a list of numbers, one a layer, that stand for ``types`` where ``layer_types`` is not
+            stated; those of further layers, which predict, have no effect.
+        types: what the numbers stand for.
         fixed_pattern: that distance where it is in the family's code and no config can change it.
         first_full: the first full layer under that pattern; by default the last of each group.
     """
@@ -44,7 +46,8 @@ class Windows:
     two_sided: Count | None = None
     before: str | None = None
     pattern: str | None = None
-    flags: str | None = None
+    codes: str | None = None
+    types: Mapping[str, Any] = field(default_factory=dict)
     fixed_pattern: int | None = None
     first_full: int | None = None
 
@@ -69,7 +72,8 @@ class Rotates:
     """Which layers rotate, where not all do.
 
     Args:
-        by: the rule. ``"windows"``: sliding layers, where there are any. ``"flags"``: ``key`` has a list, nonzero
+        by: the rule. ``"compression"``: all do, those whose entry under ``key`` is not 0 by a base and a scaling of
+            their own. ``"windows"``: sliding layers, where there are any. ``"flags"``: ``key`` has a list, nonzero
             for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
             recurrent. ``"bases"``: ``key`` lists every layer's base, 0 for none. ``"switch"``: without ``key`` no
             layer rotates, or has a table; with it those of attention do.
@@ -77,7 +81,7 @@ class Rotates:
         interval_from_last: without the list of flags, every n-th layer, counted from the last, does not rotate.
     """
 
-    by: Literal["all", "windows", "flags", "indices", "bases", "switch"] = "all"
+    by: Literal["all", "windows", "flags", "indices", "bases", "switch", "compression"] = "all"
     key: str | None = None
     interval_from_last: int | None = None
 
@@ -207,7 +211,7 @@ class Family:
         """Every key of a config that this family reads by a rule of its own."""
         keys = [self.length, self.heads, self.width, self.layers, self.decoder, self.base, self.partial]
         keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local.key if self.local else None]
-        keys += [self.windows.pattern, self.windows.before, self.windows.flags, *self.ignored]
+        keys += [self.windows.pattern, self.windows.before, self.windows.codes, *self.ignored]
         keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key]
         keys += [self.tables.encoder_length, *self.tower.table, *(self.tower.sides if self.sees else ())]
         return frozenset(key for key in (*keys, *self.layer_types_from, *self.extra, *self.defaults) if key)

@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.schema import KEYS
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
 """Names that are about positions even where no family here has the key."""
-HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave")
+HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates")
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
 STACKS = (
     *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),

@@ -178,7 +178,7 @@ class ModelPositions:
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 
     def _near(self, name: str) -> bool:
-        return name == NEAR or all(window for _, window in self._of(name))
+        return name in (NEAR, "main") or (name != "compress" and all(window for _, window in self._of(name)))
 
     def _of(self, name: str) -> list[tuple[int, int | None]]:
         """Every layer of a type, with its window."""

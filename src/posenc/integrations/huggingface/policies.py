@@ -3,6 +3,7 @@
 rope_parameters by layer type, None for those without positions     Beam, Cohere Compass, Gemma 3 and 4
 a second base for the sliding layers                                Gemma 3, ModernBERT
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
+compress_ratios, in which 0 means the first of two bases            DeepSeek-V4
 layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
 position_embedding_type, without which none does                    Granite hybrid
@@ -18,6 +19,7 @@ from posenc.integrations.huggingface.class_defaults import class_object, class_v
 from posenc.integrations.huggingface.family import TOKENS_BACK, LocalBase
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
+from posenc.integrations.huggingface.scaling import rope_type
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.scaling import Default
 
@@ -29,6 +31,8 @@ Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     """Recipes by kind, and the kind of each layer, from a rope dictionary and what is around it."""
     family, count = reader.family, reader.depth
+    if family.rotates.by == "compression":
+        return _compressed(reader, parameters)
     nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in LAYER_TYPES}
     types = stated_types(reader, nested)
     if nested:
@@ -45,6 +49,36 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if rotates is None:
         return {"all": recipe}, ("all",) * count
     return {"rotary": recipe, "nope": NOPE}, tuple("rotary" if layer else "nope" for layer in rotates)
+
+
+def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
+    """DeepSeek-V4: layers that see a window alone, and those that see earlier tokens compressed as well."""
+    if "main" in parameters and "compress" in parameters:
+        entries = {
+            kind: dict(KEYS["rope_parameters"].check(kind, parameters[kind])) for kind in ("main", "compress")
+        }
+    else:
+        entries = {"main": {}, "compress": dict(parameters)}
+        if rope_type(parameters) == "yarn":
+            entries["compress"].setdefault("attention_factor", 1.0)
+    for kind, key in (("main", "rope_theta"), ("compress", "compress_rope_theta")):
+        if entries[kind].get("rope_theta") is None:
+            entries[kind]["rope_theta"] = reader.need(key)
+    share = reader.get("partial_rotary_factor") or entries["main"].get("partial_rotary_factor")
+    width = reader.get("qk_rope_head_dim") or int(reader.need("head_dim") * (share or 0)) or None
+    if width is None:
+        raise InvalidArgument(
+            f"the config of model_type {reader.model_type!r} has no qk_rope_head_dim, the channels of a head that "
+            "rotate; add it"
+        )
+    kinds = tuple("main" if kind == NEAR else "compress" for kind in layer_types(reader))
+    if "compress" in kinds:
+        reader.assume(
+            "layers named compress see the tokens before their window compressed, each group at the position of "
+            "its first token"
+        )
+    reader.assume("outputs of attention are rotated back at their query's position: PlacedRotary.unrotate")
+    return {kind: reader.rotary(entry, width) for kind, entry in entries.items()}, kinds
 
 
 def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
@@ -111,6 +145,8 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
         return (None,) * count
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
     window = TOKENS_BACK[two_sided or reader.family.windows.counts](window)
+    if reader.family.rotates.by == "compression":
+        return (window,) * count
     if stated_types(reader) or reader.family.windows.pattern:
         near = [kind == NEAR for kind in layer_types(reader)]
     else:
@@ -120,14 +156,23 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
 
 def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:
     """``layer_types``, where the config has it: one for every layer, each a known type or one of entries."""
-    flags = reader.get(reader.family.windows.flags) or ()
-    types = tuple(reader.get("layer_types") or (NEAR if flag else FULL for flag in flags))
+    types = tuple(reader.get("layer_types") or _decoded(reader))
     if types and len(types) != reader.depth:
         raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
     strange = sorted({kind for kind in types if kind not in LAYER_TYPES and kind not in entries})
     if strange and not entries:
         raise InvalidArgument(f"layer_types has {strange}; known: {', '.join(sorted(LAYER_TYPES))}")
     return types
+
+
+def _decoded(reader: Reader) -> list[str]:
+    """The types that numbers in a list stand for."""
+    windows = reader.family.windows
+    codes = (reader.get(windows.codes) or ())[: reader.depth]
+    for code in codes:
+        if str(int(code)) not in windows.types:
+            raise InvalidArgument(f"{windows.codes} has {code}; known: {', '.join(windows.types)}")
+    return [windows.types[str(int(code))] for code in codes]
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:

@@ -115,6 +115,8 @@ _PATTERN = Key(PATTERN, "the distance from one full layer to the next, or a patt
 _ON = Key(SWITCH, "whether queries and keys are rotated", idle=(True,))
 _BESIDE = Key(NUMBER, "part of a rope dictionary, and has no effect beside it")
 
+_COUNTS = Values("a list of whole numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < MOST_LAYERS))
+
 KEYS: dict[str, Key] = {
     **dict.fromkeys(
         ("max_position_embeddings", "model_max_length", "n_positions", "max_seq_len", "seq_length"), _LENGTH
@@ -133,7 +135,7 @@ KEYS: dict[str, Key] = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model"), _WIDTH),
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"), _DEPTH),
     **dict.fromkeys(("num_decoder_layers", "decoder_layers"), Key(DEPTH, "the number of layers of the decoder")),
-    **dict.fromkeys(("rope_theta", "rotary_emb_base", "global_rope_theta"), _BASE),
+    **dict.fromkeys(("rope_theta", "rotary_emb_base", "global_rope_theta", "compress_rope_theta"), _BASE),
     **dict.fromkeys(("rope_local_base_freq", "local_rope_theta", "swa_rope_theta"), _NEAR_BASE),
     **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _ROTATED_SHARE),
     **dict.fromkeys(("rope_scaling", "rope_parameters"), _ROPE),
@@ -168,6 +170,7 @@ KEYS: dict[str, Key] = {
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
     "sliding_window_size": Key(WINDOW, "how many tokens before itself a token sees"),
+    "compress_ratios": Key(_COUNTS, "how many tokens a layer compresses into one, 0 for none"),
     "hybrid_layer_pattern": Key(SWITCHES, "for every layer whether it sees a window, 1, or all, 0"),
     "no_rope_layers": Key(SWITCHES, "for every layer whether it rotates, 1, or not, 0"),
     "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not rotate to the next"),

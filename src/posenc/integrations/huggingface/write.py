@@ -54,7 +54,8 @@ def write(
                 "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
             )
         nested = {name: entries.get(name) for name in positions.recipes}
-        return {**config, "layer_types": list(positions.layer_types), "rope_parameters": nested}
+        types = {} if set(nested) <= {"main", "compress"} else {"layer_types": list(positions.layer_types)}
+        return {**config, **types, "rope_parameters": nested}
     ignored = FAMILIES[positions.model_type].ignored_rope_keys
     unchanged = {key: value for key, value in rope_dictionary(positions.source).items() if key in ignored}
     entry = {**next(iter(entries.values())), **unchanged}
@@ -161,6 +162,9 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     factor = softmax_factor(recipe)
     if family.mscale_scores and not math.isclose(factor, 1.0):
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
+    if family.rotates.by == "compression":
+        whole = positions.source.get("head_dim") or class_defaults()[model_type]["head_dim"]
+        entry["partial_rotary_factor"] = rotary_dim / whole
     if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
