@@ -47,11 +47,11 @@ def write(
     now = (positions if scaling is None else positions.with_scaling(scaling)).rotary.get("scaling")
     length = rope_dictionary(positions.source).get(ORIGINAL) or positions.max_length
     factor = float(math.ceil(longest / length))
-    made_there = {"linear": Linear(factor), "yarn": YaRN(factor, length), "llama3": Llama3(factor, length)}
-    for name, scaled in made_there.items():
+    makes = {"linear": Linear(factor), "yarn": YaRN(factor, length), "llama3": Llama3(factor, length)}
+    for name, scaled in makes.items():
         if scaled == now:
             return {"rope_scaling": name, "cutoff_len": longest}
     raise InvalidArgument(
-        f"LLaMA-Factory has no keys for {now}: it knows {', '.join(made_there)} of factor {factor:g} and original "
+        f"LLaMA-Factory has no keys for {now}: it knows {', '.join(makes)} of factor {factor:g} and original "
         f"length {length}; put the scaling into config.json, and leave rope_scaling out"
     )
