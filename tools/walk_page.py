@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 CLASSES = {
     "read and equal": "`posenc inspect` reads the config, and the model does what was read",
@@ -15,10 +16,12 @@ CLASSES = {
     "has no positions": "its attention, if it has any, knows no positions of tokens",
     "cannot be built": "no small model of it could be built and run on token ids, pictures or sounds",
 }
+SCALED = "YaRN with a stated attention factor"
+"""The config of every type that rotates whose scaling and factor of cos and sin are other than its class's."""
 START, END = "<!-- walk -->", "<!-- end of walk -->"
 
 
-Found = Mapping[str, object]
+Found = Mapping[str, Any]
 
 
 @dataclass
@@ -52,6 +55,8 @@ def page(walk: Walk, since: Sequence[str], path: Path) -> str:
         f"`python -m tools.walk`), {len(turning)} turn queries and keys as measured on token ids, pictures or "
         f"sounds, and {read} of those ({read / max(1, len(turning)):.1%}) are read as they were measured.",
         *_rest(len(walk.names) - len(found)),
+        "",
+        *_more(found),
         "",
         "| class | types | |",
         "| --- | ---: | --- |",
@@ -96,6 +101,19 @@ def _said(one: Found) -> str:
 def _cell(text: object) -> str:
     """Text of a table; what lies where on the machine that walked is not told."""
     return re.sub(r"/\S*/site-packages/", "", str(text or "")).replace("|", "\\|")
+
+
+def _more(found: Sequence[Found]) -> list[str]:
+    """What further configs of types came to: those under YaRN, and the published ones."""
+    more = [(key == SCALED, said) for one in found for key, said in one.get("more", {}).items()]
+    lines = []
+    for scaled, what in ((True, f"Under {SCALED}"), (False, "Published configs of these types")):
+        counts = Counter(said.split(":")[0] for kind, said in more if kind == scaled)
+        lines.append(
+            f"{what}: {counts['equal']} read as measured, {counts['different']} otherwise, {counts['not compared']} not "
+            "compared, since the class or `read` refuses them."
+        )
+    return lines
 
 
 def _rest(count: int) -> list[str]:

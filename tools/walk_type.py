@@ -1,31 +1,36 @@
-"""One model type of the walk: its default config with other bases, measured, read and compared."""
+"""One model type of the walk: its default config with other bases, a scaled one and published ones, compared."""
 
 import copy
+import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from packaging.version import Version
+from tools.walk_page import SCALED
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.schema import KEYS
+from posenc.scaling import YaRN
 
 BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
 LATER = "corrected since"
+PUBLISHED = Path(__file__).resolve().parents[1] / "tests" / "data" / "published_configs.jsonl"
 NONE, UNBUILT = "has no positions", "cannot be built"
 THIRDS = {
     "rope_parameters": {
@@ -104,7 +109,43 @@ def walked(name: str) -> dict[str, object]:
         off, positions = [_reason(error)], None
     found["turns"] = any(layer.rotation for layer in measured.layers)
     late = positions is not None and corrected_since(positions)
+    if positions is not None and not off:
+        found["more"] = {kind: answer(variant) for kind, variant in variants(name, config, positions)}
+        off = [f"{kind}: {said}" for kind, said in found["more"].items() if said.startswith("different")]
     return found | {"class": (LATER if late else DIFFERENT) if off else EQUAL, "why": "; ".join(off[:2])}
+
+
+def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tuple[str, Any]]:
+    """Further configs of a type by name: under a scaling with a stated factor of cos and sin, and published ones."""
+    if positions.rotary_recipes and positions.layout is None:
+        yield SCALED, lambda: _scaled(config)
+    for line in PUBLISHED.read_text("utf-8").splitlines():
+        one = json.loads(line)
+        if one["config"].get("model_type") == name and "as_type" not in one:
+            yield one["name"], lambda one=one: type(config).from_dict(one["config"])
+
+
+def answer(make: Any) -> str:
+    """Whether such a config is measured as it is read, and why not."""
+    try:
+        measured = measure(make())
+        off = differences(measured, read(measured.config))
+    except Exception as error:
+        return f"not compared: {_reason(error)}"
+    return f"different: {off[0]}" if off else "equal"
+
+
+def _scaled(config: Any) -> Any:
+    """The config with its language model under YaRN, whose factor of cos and sin is another than its rule gives."""
+    whole = copy.deepcopy(config.to_dict())
+    positions = read(config)
+    length = positions.original_length
+    part = write(positions, YaRN(4, length, attention_factor=1.25), max_length=4 * length)
+    inner = whole
+    for key in positions.path:
+        inner = inner[key]
+    inner |= part
+    return type(config).from_dict(whole)
 
 
 def corrected_since(positions: ModelPositions) -> bool:
