@@ -110,8 +110,8 @@ def _more(found: Sequence[Found]) -> list[str]:
     for scaled, what in ((True, f"Under {SCALED}"), (False, "Published configs of these types")):
         counts = Counter(said.split(":")[0] for kind, said in more if kind == scaled)
         lines.append(
-            f"{what}: {counts['equal']} read as measured, {counts['different']} otherwise, {counts['not compared']} not "
-            "compared, since the class or `read` refuses them."
+            f"{what}: {counts['equal']} read as measured, {counts['different']} otherwise, and "
+            f"{counts['not compared']} not compared, since the class or `read` refuses them."
         )
     return lines
 

@@ -116,7 +116,7 @@ def walked(name: str) -> dict[str, object]:
 
 
 def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tuple[str, Any]]:
-    """Further configs of a type by name: under a scaling with a stated factor of cos and sin, and published ones."""
+    """Further configs of a type by name: under YaRN with a factor of cos and sin stated, and published ones."""
     if positions.rotary_recipes and positions.layout is None:
         yield SCALED, lambda: _scaled(config)
     for line in PUBLISHED.read_text("utf-8").splitlines():

@@ -1,12 +1,16 @@
 """The walk over all model types: it goes on after a type that takes too long, and tells two versions apart."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tools.walk import Worker, kept, told
+from tools.walk_page import SCALED
+from tools.walk_type import walked
 
-from tools import walk
+from posenc.integrations.huggingface.families import FAMILIES
+from tools import walk, walk_type
 
 
 @pytest.mark.slow
@@ -34,7 +38,7 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
             found("c", "has no positions"),
         ],
         "5.10.1": [
-            found("a", "read and equal", "4 pairs turn"),
+            found("a", "read and equal", "4 pairs turn") | {"more": {SCALED: "equal", "one": "different: base"}},
             found("b", "cannot be built", why="not in '/home/me/site-packages/transformers/b.py'"),
             found("d", "has no positions"),
         ],
@@ -58,3 +62,23 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
     )
     assert said.strip() in page.read_text()
     assert "| `b` |  | not in 'transformers/b.py' |" in page.read_text()
+    assert f"Under {SCALED}: 1 read as measured, 0 otherwise, and 0 not compared" in page.read_text()
+    assert "Published configs of these types: 0 read as measured, 1 otherwise" in page.read_text()
+
+
+def test_a_factor_that_is_read_otherwise_under_a_scaling_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = replace(FAMILIES["gpt_neox"], ignored_rope_keys=("attention_factor",))
+    monkeypatch.setitem(FAMILIES, "gpt_neox", family)
+    result = walked("gpt_neox")
+    assert result["class"] == "read and different"
+    assert "read cos and sin times 1.1386, measured 1.25" in result["why"]
+    assert result["more"]["redpajama_3b_v1"] == "equal"
+
+
+@pytest.mark.slow
+def test_a_type_is_walked_under_a_stated_factor_and_by_its_published_configs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert walked("gpt_neox")["more"] == {SCALED: "equal", "redpajama_3b_v1": "equal"}
+    monkeypatch.setattr(walk_type, "write", lambda *_, **__: {"rope_parameters": {"rope_type": "banana"}})
+    assert walked("gpt_neox")["more"][SCALED].startswith("not compared: ")
