@@ -166,14 +166,13 @@ def test_a_norm_of_other_heads_is_refused() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "layers.0.self_attn.q_proj.weight_scale",
+        "layers.0.self_attn.q_proj.weight_scale_inv",
         "layers.0.self_attn.k_proj.qweight",
         "layers.0.self_attn.k_proj.scales",
-        "layers.0.self_attn.q_proj.lora_B.weight",
-        "layers.0.self_attn.q_proj.lora_B.default.weight",
-        "layers.0.self_attn.q_proj.base_layer.weight",
-        "layers.0.self_attn.qkv_proj.weight_scale",
-        "layers.0.attention.query_key_value.weight_scale",
+        "layers.0.self_attn.q_proj.lora_magnitude_vector",
+        "layers.0.self_attn.q_proj.input_scale",
+        "layers.0.self_attn.qkv_proj.qzeros",
+        "layers.0.attention.query_key_value.weight_scale_inv",
         "layers.0.self_attn.qk_norm.weight",
         "layers.0.attn.wq.weight",
         "layers.0.attn.c_attn.weight",
@@ -188,6 +187,31 @@ def test_what_belongs_to_queries_or_keys_and_is_not_understood_is_refused(name: 
     assert convert_pairing(state, to="half", **SIZES).keys() == state.keys()
     with pytest.raises(InvalidArgument, match=f"{name} belongs to queries or keys"):
         convert_pairing({**state, name: torch.ones(64, 1)}, to="half", **SIZES)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("q_proj", 64), ("k_proj", 32), ("qkv_proj", 128)])
+@pytest.mark.parametrize("adapter", ["", ".default"])
+def test_scales_and_adapters_go_with_their_rows(name: str, rows: int, adapter: str) -> None:
+    """Oracle: the weights that they stand for, made first and converted afterwards."""
+    draw = torch.Generator().manual_seed(0)
+    tensors = {
+        f"{name}.base_layer.weight": torch.randn(rows, 8, generator=draw),
+        f"{name}.base_layer.weight_scale": torch.rand(rows, 1, generator=draw),
+        f"{name}.lora_A{adapter}.weight": torch.randn(3, 8, generator=draw),
+        f"{name}.lora_B{adapter}.weight": torch.randn(rows, 3, generator=draw),
+        "o_proj.weight_scale": torch.rand(8, 1, generator=draw),
+    }
+
+    def weight(state: dict[str, Tensor]) -> Tensor:
+        base, scale, a, b, _ = state.values()
+        return base * scale + b @ a
+
+    converted = convert_pairing(tensors, to="half", **SIZES)
+    want = convert_pairing({f"{name}.weight": weight(tensors)}, to="half", **SIZES)[f"{name}.weight"]
+    torch.testing.assert_close(weight(converted), want)
+    assert not torch.equal(want, weight(tensors))
+    one = {f"{name}.weight": weight(tensors), f"{name}.weight_scale": torch.tensor(2.0)}
+    assert convert_pairing(one, to="half", **SIZES)[f"{name}.weight_scale"] == 2
 
 
 @pytest.mark.parametrize("tower", ["vision_tower.encoder", "model.visual", "audio_tower", "vision_model"])

@@ -16,6 +16,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.measuring.shown import Shown
 from support.small_models import answers, small
+from support.small_models import other as small_other
 from support.small_models import own as small_own
 from support.tiny_models import MODELS, logits, tiny, tokens
 
@@ -169,6 +170,59 @@ def test_a_patched_tower_can_be_patched_again() -> None:
         assert torch.equal(answers(model, **given), before)
 
 
+def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    mappings = [interface._global_mapping for interface in (AttentionInterface, AttentionMaskInterface)]
+    before = [set(mapping) for mapping in mappings]
+    model, other = small("t5"), small("t5")
+    model.decoder.config._attn_implementation = "sdpa"  # a stack's own
+    with patched(model, small_own(model, 12)):
+        with patched(other, small_own(other, 12)):
+            assert all(len(mapping) == len(names) + 2 for mapping, names in zip(mappings, before, strict=True))
+        assert answers(model, input_ids=tokens()[:, :12], decoder_input_ids=tokens()[:, :7]).isfinite().all()
+    assert [set(mapping) for mapping in mappings] == before
+    assert (model.encoder.config._attn_implementation, model.decoder.config._attn_implementation) == (
+        "eager",
+        "sdpa",
+    )
+    assert not any("posenc_stack" in vars(module) for module in model.modules())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "gptj", "roformer"])
+def test_tables_stay_in_the_state_of_a_patched_model(family: str) -> None:
+    model = tiny(family) if family in MODELS else small(family)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    names = {name for name, _ in model.named_parameters()}
+    encodings = {"all": posenc.NoPE()} if family in ("gptj", "roformer") else small_other(small_own(model, 48))
+    with patched(model, encodings):
+        assert model.state_dict().keys() == state.keys()
+        assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+        with patched(model, encodings):
+            within = answers(model, input_ids=tokens())
+        assert torch.equal(answers(model, input_ids=tokens()), within)
+    assert {name for name, _ in model.named_parameters()} == names
+    assert not torch.equal(answers(model, input_ids=tokens()), within)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # the method has another name from transformers 6 on
+@pytest.mark.parametrize("family", ["llama-2", "gpt2", "bloom"])
+def test_gradients_of_a_patched_model_are_the_same_with_checkpoints(family: str) -> None:
+    model, ids, gradients = tiny(family).train(), tokens(12), []
+    encoding = own(model, "float32")
+    with patched(model, encoding):
+        for checkpointed in (False, True):
+            if checkpointed:
+                model.gradient_checkpointing_enable()
+            model.zero_grad()
+            torch.manual_seed(0)  # of dropout
+            model(ids, use_cache=False).logits.square().mean().backward()
+            gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    assert all(torch.equal(gradients[1][name], value) for name, value in gradients[0].items())
+
+
 PROGRAM = """
 import sys, torch
 from support.tiny_models import tiny, tokens
@@ -185,12 +239,17 @@ for logits in found:  # the same sums, some in another order
 """
 
 
-@pytest.mark.parametrize("family", ["cohere", pytest.param("gemma3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "family", ["cohere", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gemma3", "gpt2", "bloom", "t5"))]
+)
 def test_a_patched_model_is_exported(family: str) -> None:
-    model, given = tiny(family), {"input_ids": tokens()[:1, :12], "use_cache": False}
-    with patched(model, own(model, "float32")), torch.no_grad():
-        found = torch.export.export(model, (), given, strict=False).module()(**given).logits
-        ours = model(**given).logits
+    model, given = tiny(family) if family in MODELS else small(family), {"input_ids": tokens()[:1, :12]}
+    given |= {"decoder_input_ids": tokens()[:1, :7]} if family == "t5" else {}
+    encoding = own(model, "float32") if family in MODELS else small_own(model, 12)
+    with torch.no_grad(), patched(model, encoding):
+        exported = torch.export.export(model, (), {**given, "use_cache": False}, strict=False).module()
+        found = exported(**given, use_cache=False)[0]
+        ours = model(**given, use_cache=False)[0]
     # the same sums, some in another order
     torch.testing.assert_close(found, ours, rtol=0, atol=2e-5 * ours.abs().max().item())
 

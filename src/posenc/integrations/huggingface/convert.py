@@ -5,6 +5,7 @@ biases and norms, gives a model of the other pairing that computes the same func
 alike, and q·k does not see it. Values, and channels that do not rotate, stay where they are.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,13 @@ from torch import Tensor
 from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half
 from posenc.errors import InvalidArgument, UnknownName
 
-SEPARATE = re.compile(r"(^|\.)(?P<which>[qk])_(?P<what>proj|norm|layernorm)(\.norms\.\d+)?\.(weight|bias)$")
-JOINED = re.compile(r"(^|\.)(qkv_proj|qkv)\.(weight|bias)$")
-PER_HEAD = re.compile(r"(^|\.)query_key_value\.(weight|bias)$")
+ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
+"""Tensors that have a row for each channel: also of an adapter, and scales of quantised channels."""
+SEPARATE = re.compile(rf"(^|\.)(?P<which>[qk])_(?P<what>proj|norm|layernorm)(\.norms\.\d+)?{ROWS}")
+JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv){ROWS}")
+PER_HEAD = re.compile(rf"(^|\.)query_key_value{ROWS}")
+FROM_INPUT = re.compile(r"\.lora_A(\.\w+)?\.weight$")
+"""The half of an adapter that reads what comes in, whose rows are no channels."""
 PARTS = re.compile(r"(^|[._])(q|k|qk|qkv|w[qk]|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)")
 """Whatever belongs to a map to queries and keys, or to their norm."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
@@ -42,14 +47,15 @@ def convert_pairing(
         state_dict: weights in the pairing that ``to`` is not. Recognised are ``q_proj`` and ``k_proj``,
             ``q_norm`` and ``k_norm`` (``q_layernorm`` too; over a head, over all, or a row per head), a joined
             ``qkv_proj`` or ``qkv`` laid out
-            q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head.
+            q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head; with their scales, one for each
+            channel or one for all (``weight_scale``), and with adapters (``lora_A``, ``lora_B``).
         to: ``"half"`` (Llama's ``.pth`` or GGUF weights to Hugging Face's) or ``"interleaved"``.
         heads, kv_heads: query and key heads; keys have their own count under grouped queries.
         head_dim, rotary_dim: channels of a head, and how many of them rotate; all by default.
 
     Raises:
         InvalidArgument: no such weight, one whose rows do not fit the head counts, or another tensor of queries or
-            keys, such as a scale of quantised weights or an adapter.
+            keys, such as packed weights of GPTQ or scales of blocks.
     """
     if to not in get_args(Pairing):
         raise UnknownName("pairing", to, get_args(Pairing))
@@ -84,6 +90,8 @@ class HeadOrder:
 
     def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
         """The axis of this tensor that has channels of heads, and its new order; None where it keeps its own."""
+        if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
+            return None
         match = SEPARATE.search(name)
         if match and match["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
             heads = self.heads if match["which"] == "q" else self.kv_heads

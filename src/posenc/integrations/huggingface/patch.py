@@ -1,4 +1,4 @@
-"""Swaps one loaded model's positions for ours, and undoes it on the way out; only T5's attention stays registered.
+"""Swaps one loaded model's positions for ours, and undoes it on the way out.
 
 A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and rotates its queries and keys
 itself, so that module's ``forward`` is all that is replaced, on this one instance. ALiBi families are handed
@@ -21,7 +21,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import alibi, relative, tables
+from posenc.integrations.huggingface.patch_attention import alibi, relative, shadow, tables
 
 TABLES = (
     "wpe",
@@ -60,6 +60,11 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
     or hear keep their own positions; a tower loaded alone is patched as any other model. T5 takes masks of keys,
     and masks ``(B, 1, T, S)``, bool or added to scores, where every query has its own.
+
+    ``state_dict`` stays the model's own, its tables among them, though a table that is swapped is none of its
+    parameters meanwhile; nothing outside the model changes but for an attention that transformers knows while a T5
+    is patched. Inside the block it may be compiled and exported; with gradient checkpointing call ``backward``
+    there too, since it computes activations again.
 
     Raises:
         InvalidArgument: an encoding of another kind, size or pairing than the model's.
@@ -150,7 +155,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
             "as DINOv3's from the size of a picture, or were patched by others; they cannot be swapped"
         )
     for module in modules:
-        _replace_forward(module, _answering(module, positions, encodings), undo)
+        shadow(module, "forward", _answering(module, positions, encodings), undo)
     return None
 
 
@@ -234,30 +239,11 @@ def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor,
     return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() > 1 else (cos, sin)
 
 
-def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitStack) -> None:
-    """Shadow the class's forward on this instance alone."""
-    before = module.__dict__.get("forward")
-    module.forward = forward
-
-    def restore() -> None:
-        if before is None:
-            del module.forward
-        else:
-            module.forward = before
-
-    undo.callback(restore)
-
-
 def _tables(tower: Mapping[str, nn.Module], encoding: Encoding, pairs: int, undo: ExitStack) -> None:
     """Tables of angles, sines before cosines: in every attention of GPT-J and CodeGen, in RoFormer's encoder."""
     for path, module in tower.items():
-        entries, name = module._buffers, "embed_positions"
-        if path.endswith(name):
-            entries, name = module._parameters, "weight"  # type: ignore[assignment]
-        before = entries.get(name)
-        if before is None:
-            continue
-        cos, sin = _cos_sin(encoding, make.arange(len(before), device=before.device), pairs)
-        ours = torch.cat((sin, cos), -1)
-        entries[name] = nn.Parameter(ours, requires_grad=False) if name == "weight" else ours
-        undo.callback(entries.__setitem__, name, before)
+        name = "weight" if path.endswith("embed_positions") else "embed_positions"
+        before = {**module._buffers, **module._parameters}.get(name)
+        if before is not None:
+            cos, sin = _cos_sin(encoding, make.arange(len(before), device=before.device), pairs)
+            shadow(module, name, torch.cat((sin, cos), -1), undo)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,10 +15,11 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask
 
 ATTENTION = "posenc"
-"""The name under which transformers' attention interface knows ours."""
+"""What the name begins with under which transformers' attention interface knows ours, inside a block."""
 
 
 def alibi(tower: Mapping[str, nn.Module], positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
@@ -55,6 +57,7 @@ def tables(
 ) -> None:
     """Lay our encodings out as the rows of a model's tables, on entering and before each of its forwards.
 
+    The model's own tables stay in its ``state_dict``; they are no parameters meanwhile.
     ``found`` has the modules of the tables, and what each calls its table. Rows before that of position 0 (padding,
     in BART, OPT and RoBERTa; a class, in ViT) stay as they are.
     """
@@ -63,9 +66,11 @@ def tables(
             raise InvalidArgument(
                 f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal"
             )
-    before: list[Any] = [module._parameters.pop(name) for module, name in found]
+    before: list[Any] = [getattr(module, name) for module, name in found]
 
     def lay_out(*_: object) -> None:
+        if torch.compiler.is_exporting():  # a graph has the rows of now
+            return
         for (module, name), table, encoding in zip(found, before, encodings, strict=True):
             rows = table.flatten(0, -2)
             at = _places(module, rows, encoding)
@@ -74,14 +79,26 @@ def tables(
             laid = torch.cat((rows[:first].detach(), ours[0])) if first else ours[0]
             setattr(module, name, laid.view_as(table))
 
-    def restore() -> None:
-        for (module, name), rows in zip(found, before, strict=True):
-            module.__dict__.pop(name, None)
-            module._parameters[name] = rows
-
-    undo.callback(restore)
+    for (module, name), table in zip(found, before, strict=True):
+        if name in module._parameters:  # not inside a block of another
+            undo.callback(module._parameters.__setitem__, name, module._parameters.pop(name))
+            undo.callback(module.register_state_dict_post_hook(partial(_with_table, name, table)).remove)
+        undo.callback(module.__dict__.pop, name, None)
     lay_out()
     undo.callback(model.register_forward_pre_hook(lay_out).remove)
+
+
+def _with_table(name: str, table: Tensor, module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+    """A state dict with the model's own table, which is no parameter while another is put in."""
+    state[prefix + name] = table.detach()
+
+
+def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
+    """Give this instance an attribute that is found before its parameters, its buffers and its class's methods."""
+    before = {name: module.__dict__[name]} if name in module.__dict__ else {}
+    module.__dict__[name] = value
+    undo.callback(module.__dict__.update, before)
+    undo.callback(module.__dict__.pop, name, None)
 
 
 def _places(module: nn.Module, rows: Tensor, encoding: Encoding) -> Tensor:
@@ -115,6 +132,8 @@ def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
         InvalidArgument: numbers that change scores without hiding keys.
     """
     allowed = mask if mask.dtype == torch.bool else mask == 0  # what is added to scores, in some older code
+    if not may_be_looked_at(mask):
+        return {"dense": allowed}
     if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
         raise InvalidArgument(
             "attention_mask adds numbers to the scores that hide no key; a patched T5 takes masks alone: 0 where a "
@@ -166,15 +185,15 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
             )
         stack = stacks[id(next(following))]
         if module.has_relative_attention_bias:
-            module.__dict__["compute_bias"] = stack.bias
-            undo.callback(module.__dict__.pop, "compute_bias")
-        module.__dict__["posenc_stack"] = stack
-        undo.callback(module.__dict__.pop, "posenc_stack")
-    AttentionInterface.register(ATTENTION, attended)
-    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-    before = model.config._attn_implementation
-    model.set_attn_implementation(ATTENTION)
-    undo.callback(model.set_attn_implementation, before)
+            shadow(module, "compute_bias", stack.bias, undo)
+        shadow(module, "posenc_stack", stack, undo)
+    name = f"{ATTENTION}_{id(stacks)}"  # of this block alone, which takes it away again
+    for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
+        interface.register(name, function)
+        undo.callback(interface._global_mapping.pop, name)
+    for config in {id(one.config): one.config for one in model.modules() if hasattr(one, "config")}.values():
+        undo.callback(setattr, config, "_attn_implementation_internal", config._attn_implementation_internal)
+    model.set_attn_implementation(name)
 
 
 def attended(
