@@ -4,6 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from posenc.integrations.huggingface.class_defaults import class_defaults, untried
+
 ROOT = Path(__file__).parents[1]
 NOT_OURS = {"anyio", "click", "numpy", "pyparsing"}
 """Pinned in oldest.txt at the age of the others, though no code of ours asks for a version."""
@@ -16,7 +20,7 @@ def floors() -> dict[str, str]:
     for extra, names in project["optional-dependencies"].items():
         if extra not in ("dev", "docs"):
             asked += [name for name in names if not name.startswith("posenc")]
-    split = [re.split(r"\s*>=\s*|\s*;", text) for text in asked]
+    split = [re.split(r"\s*>=\s*|\s*[;,]", text) for text in asked]
     return {parts[0]: parts[1] for parts in split}
 
 
@@ -40,3 +44,22 @@ def test_the_floors_are_the_versions_that_were_tested() -> None:
 def test_the_page_names_every_floor() -> None:
     page = (ROOT / "docs" / "versions.md").read_text()
     assert [name for name, floor in floors().items() if f"| {name} | {floor} |" not in page] == []
+
+
+def test_transformers_is_allowed_up_to_the_minor_version_that_was_tried() -> None:
+    """The pinned one, which the table of class defaults was made from."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (bound,) = [
+        re.search(r",<(\d+)\.(\d+)$", text) for text in project["optional-dependencies"]["hf"] if "<" in text
+    ]
+    (pinned,) = re.findall(r"^transformers==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert bound is not None
+    assert parts(pinned)[:2] == [int(bound[1]), int(bound[2]) - 1]
+    assert class_defaults()["transformers"]["version"] == pinned
+
+
+def test_a_newer_transformers_is_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    assert untried() == ""
+    monkeypatch.setattr("transformers.__version__", "5.99.0")
+    assert untried().startswith("transformers 5.99.0 is newer than 5.23.0, the last that was tried")

@@ -30,7 +30,10 @@ def extend(
         ),
     ],
     to: Annotated[
-        str, typer.Option(help="Length to reach: tokens, or a multiple of the trained length such as 4x.")
+        str,
+        typer.Option(
+            help="Length to reach: tokens, or a multiple of the length that the model was released for, 4x."
+        ),
     ] = "",
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,

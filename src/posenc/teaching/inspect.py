@@ -10,6 +10,7 @@ import torch
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.class_defaults import untried
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
@@ -83,7 +84,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         longest = f"inputs allowed to {count(positions.max_length)}."
         unsaid = "the longest input: the config states no other."
         facts.append(f"Trained length {count(positions.original_length)}, {longest if stated else unsaid}")
-    risks = [f"assumed: {note}" for note in positions.assumed]
+    risks = [f"assumed: {note}" for note in positions.assumed] + list(filter(None, [untried()]))
     for name, recipe in rotary.items():
         where = "" if len(rotary) == 1 else f"{name}: "
         facts += [where + sentence for sentence in _rotary_facts(recipe, positions)]
