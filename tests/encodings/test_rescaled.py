@@ -1,8 +1,10 @@
 """Another scaling in an encoding: what turns gets it, what was learnt is shared, near layers keep their own."""
 
+import pytest
 import torch
 
 import posenc
+from posenc.clock import Clock
 from posenc.encodings.axes import chunked
 from posenc.positions import arange
 from posenc.scaling import NTK, Default, YaRN
@@ -22,6 +24,27 @@ def test_what_turns_gets_the_schedule_and_keeps_the_rest() -> None:
     assert torch.equal(turned(made), turned(wanted))
     assert not torch.equal(turned(made), turned(ROTARY))
     assert torch.equal(turned(ROTARY.with_scaling(None)), torch.ones(1, 2, 6, 8))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        posenc.Rotary(8, pairing="half", phases="float32"),
+        posenc.XPos(8, pairing="half", phases="float32"),
+        posenc.PoPE(8, 2, phases="float32"),
+        posenc.Stack(posenc.Rotary(8, pairing="half", phases="float32"), posenc.ALiBi(2)),
+        posenc.Layers({"a": posenc.Rotary(8, pairing="half", phases="float32")}, ("a",)),
+    ],
+    ids=lambda encoding: encoding.name,
+)
+def test_phases_are_kept_unless_others_are_named(encoding: posenc.Encoding) -> None:
+    """A checkpoint's angles stay a checkpoint's under another scaling."""
+
+    def phases(encoding: posenc.Encoding) -> set[str]:
+        return {module.phases for module in encoding.modules() if isinstance(module, Clock)}
+
+    assert phases(encoding.with_scaling(YaRN(4, 64))) == {"float32"}
+    assert phases(encoding.with_scaling(YaRN(4, 64), "exact")) == {"exact"}
 
 
 def test_axes_and_signs_are_kept() -> None:

@@ -54,7 +54,7 @@ class Composed(Encoding):
     def extra_repr(self) -> str:
         return ""
 
-    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         return self._of(tuple(part.with_scaling(scaling, phases) for part in self.encodings))
 
     def enlarged(self, *places: int) -> Encoding:

@@ -149,10 +149,11 @@ class Encoding(ConstantBuffers, ABC):
         """What layer ``index`` has; another in every layer only in ``Layers``."""
         return self
 
-    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> "Encoding":
+    def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
         """The same with its frequencies set by another scaling, or without any rotation for None.
 
-        Parameters are shared with it. Itself where it has no scaling.
+        Parameters are shared with it, and ``phases`` are its own unless others are named. Itself where it has no
+        scaling.
         """
         return self
 

@@ -133,7 +133,7 @@ class Layers(Composed):
     def layer(self, index: int) -> Encoding:
         return self.by_name[_name(self.name_of_layer, index, self.layers)]
 
-    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         """As everywhere, in the modules of ``stretched``; each keeps its scaling where this is that of ``self``."""
         parts = self.by_name
         for name in self.stretched:

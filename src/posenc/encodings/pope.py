@@ -122,9 +122,9 @@ class PoPE(Encoding):
         else:
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
-    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         """The same δ with other frequencies; for None they are zero, and lengths stay lengths."""
-        other = self.with_settings(scaling=Proportional(0.0) if scaling is None else scaling, phases=phases)
+        other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight
         return other
 

@@ -211,10 +211,10 @@ class Rotary(Rotation):
         selection = select(self.backend, self.clock.turns.device.type)
         return f"{selection.backend}: {selection.reason}"
 
-    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         if scaling is None:
             return NoPE()
-        return self.with_settings(scaling=scaling, phases=phases)
+        return self.with_settings(scaling=scaling, phases=phases or self.clock.phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""

@@ -77,9 +77,9 @@ class XPos(Encoding):
         pairs = range(self.head_dim // 2)
         return [math.log((2 * i / self.head_dim + self.gamma) / (1 + self.gamma)) / self.scale_base for i in pairs]
 
-    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         """As everywhere; without rotation pairs still fade."""
-        return self.with_settings(scaling=Proportional(0.0) if scaling is None else scaling, phases=phases)
+        return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         return self.rotary.rotate_keys(k, positions)
