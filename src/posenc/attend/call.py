@@ -170,8 +170,9 @@ class AttentionCall:
         q_size, k_size = (x.detach().norm(dim=-1, dtype=self.dtype).amax((0, 2)) for x in (q, k))
         spread = 2 * self.scale * q_size.view(len(k_size), -1) * k_size[:, None]
         m = fall.to(self.dtype).view_as(spread)
-        far = ((spread + (8 * (1 + 1 / m) / torch.finfo(self.dtype).eps).log()) / m).amax(1).tolist()
-        reaches = [1 << int(n).bit_length() if n < S // 2 else S for n in far]
+        far = (spread + (8 * (1 + 1 / m) / torch.finfo(self.dtype).eps).log()) / m
+        furthest = far.masked_fill(~(m > 0), math.inf).amax(1).tolist()
+        reaches = [1 << int(n).bit_length() if n < S // 2 else S for n in furthest]
         return reaches if min(reaches) <= S // 2 else []
 
     def heads(self, some: slice, window: int) -> "AttentionCall":
