@@ -268,6 +268,11 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
         (note,) = answer["notes"]
         assert note.startswith(REFUSED)
         assert reason in note
+    newer = model(
+        tmp_path, {**PLAIN, "rope_theta": None, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+    )
+    (note,) = serving("llama-factory", newer, "yarn(4)")["notes"]
+    assert "has rope_parameters, which transformers 4 does not read" in note
     whole = model(tmp_path, PARTS)
     assert "change text_config in config.json" in serving("axolotl", whole, YaRN(4, LENGTH))["notes"][0]
     edits = serving("transformers", whole, YaRN(8, LENGTH))["files"]["config.json"]

@@ -41,8 +41,13 @@ def write(
         positions, scaling, max_length: as in ``huggingface.write``; max_length is ``cutoff_len``.
 
     Raises:
-        InvalidArgument: a scaling with other numbers, or of another type.
+        InvalidArgument: a scaling with other numbers, or of another type; a config in transformers 5's spelling.
     """
+    if positions.source.get("rope_parameters"):
+        raise InvalidArgument(
+            "this config has rope_parameters, which transformers 4 does not read; write config.json for it "
+            "first: posenc inspect --for transformers@4.57.6"
+        )
     longest = config_json(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
     now = (positions if scaling is None else positions.with_scaling(scaling)).rotary.get("scaling")
     length = rope_dictionary(positions.source).get(ORIGINAL) or positions.max_length
