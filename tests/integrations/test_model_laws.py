@@ -320,7 +320,10 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr("posenc.integrations.huggingface.model_laws.free_memory", lambda device: 0)
     assert "no room for a float32 copy" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
-    for wrong, message in ((42, "model is a int; load it first"), (small("vit"), "ViTModel takes no token ids")):
+    for wrong, message in (
+        (42, "model is a int; load it first"),
+        (small("vit"), "ViTModel takes pixel_values, no token ids"),
+    ):
         with pytest.raises(InvalidArgument, match=message):
             check(wrong)
 

@@ -18,6 +18,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.measuring import differences, measure
+from posenc.integrations.huggingface.measuring.asked import Asked
 from posenc.integrations.huggingface.measuring.measured import AXES
 from posenc.kernels.memory import free_memory
 from posenc.laws.check import Report, verdict
@@ -32,54 +33,43 @@ TEXTS = (
 NARROW = {torch.bfloat16, torch.float16}
 
 
-class LoadedModel:
+class LoadedModel(Asked):
     """A model under check, and what it answers; 16-bit weights as a float32 copy where memory has room for one."""
 
     def __init__(self, model: Any, tokenizer: Any = None, packed: bool = True) -> None:
-        self.loaded, self.tokenizer, self.packed = model, tokenizer, packed
-        self.takes = inspect.signature(model.forward).parameters
-        if "input_ids" not in self.takes:
-            raise InvalidArgument(f"{type(model).__name__} takes no token ids; check its language model")
-        self.decodes = "decoder_input_ids" in self.takes
-        self.takes_positions = "position_ids" in self.takes and not self.decodes
         dtypes, size = {p.dtype for p in model.parameters()}, 4 * sum(p.numel() for p in model.parameters())
         copied = bool(dtypes & NARROW) and dtypes <= {torch.float32, *NARROW} and size < free_memory(model.device)
-        self.model = nn.Module.float(copy.deepcopy(model)) if copied else model
+        super().__init__(nn.Module.float(copy.deepcopy(model)) if copied else model)
+        self.loaded, self.tokenizer, self.packed = model, tokenizer, packed
         self.exact = copied or dtypes <= {torch.float32, torch.float64}
-        config = text_config(model.config)
-        self.vocabulary, self.padding = min(config.vocab_size, 300), getattr(config, "pad_token_id", None) or 0
-        self.longest = int(getattr(config, "max_position_embeddings", None) or LENGTH)
+        self.takes = inspect.signature(model.forward).parameters
 
-    def run(self, ids: Tensor, *, loaded: bool = False, **more: Any) -> Any:
+    def output(self, ids: Tensor, *, loaded: bool = False, **more: Any) -> Any:
         """What it returns; or, ``loaded``, what the model returns that was given, in its own type."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
         if self.decodes:
-            given["decoder_input_ids"] = self.tokens(SHORT).expand(len(ids), -1)
+            given["decoder_input_ids"] = self.tokens(1, SHORT).expand(len(ids), -1)
         taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
         return (self.loaded if loaded else self.model)(**taken)
 
     def answers(self, ids: Tensor, **more: Any) -> Tensor:
         """What it answers to every token."""
-        answers: Tensor = self.run(ids, **more)[0]
+        answers: Tensor = self.output(ids, **more)[0]
         return answers.float()
 
     def same(self, got: Tensor, want: Tensor, what: str) -> None:
         """Equal but for rounding, which many layers amplify."""
         near(got, want, (1e-3 if self.exact else 0.05) * float(want.abs().max()), what)
 
-    def tokens(self, length: int, rows: int = 1) -> Tensor:
-        drawn = torch.Generator().manual_seed(length)
-        return torch.randint(4, self.vocabulary, (rows, length), generator=drawn).to(self.model.device)
-
     @cached_property
     def batch(self) -> tuple[Tensor, Tensor]:
         """Two texts padded to one length, and which of their tokens are no padding."""
         if self.tokenizer is not None:
-            both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.model.device)
+            both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.device)
             return both["input_ids"], both["attention_mask"]
-        mask = torch.ones_like(ids := self.tokens(LENGTH, 2))
+        mask = torch.ones_like(ids := self.tokens(2, LENGTH))
         mask[1, slice(LENGTH - SHORT) if self.causal else slice(SHORT, None)] = 0
-        return ids.where(mask.bool(), self.padding), mask
+        return ids.where(mask.bool(), getattr(text_config(self.config), "pad_token_id", None) or 0), mask
 
     def alone(self, mask: Tensor) -> dict[str, Tensor]:
         """Position ids that count the tokens of a text that are no padding, where it takes any."""
@@ -88,7 +78,7 @@ class LoadedModel:
     @cached_property
     def causal(self) -> bool:
         """Whether no token sees a later one."""
-        ids = self.tokens(LENGTH)
+        ids = self.tokens(1, LENGTH)
         others = torch.cat((ids[:, :-1], ids[:, -1:] % 4 + 4), 1)
         return not self.decodes and torch.equal(self.answers(ids)[:, 0], self.answers(others)[:, 0])
 
@@ -96,7 +86,7 @@ class LoadedModel:
     def positions(self) -> Any:
         """What its config says, or why that is not known."""
         try:
-            return read(self.loaded.config)
+            return read(self.config)
         except InvalidArgument as error:
             return str(error)
 
@@ -132,9 +122,9 @@ def reads_chunks_as_the_whole(model: LoadedModel) -> None:
 
     Count the positions of a chunk on from those in the cache, ``past_key_values.get_seq_length()``.
     """
-    ids, cache, answers = model.tokens(LENGTH, 2), None, []
+    ids, cache, answers = model.tokens(2, LENGTH), None, []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
-        output = model.run(chunk, past_key_values=cache, use_cache=True)
+        output = model.output(chunk, past_key_values=cache, use_cache=True)
         cache = output.past_key_values
         answers.append(output[0].float())
     model.same(torch.cat(answers, 1), model.answers(ids), "read in chunks")
@@ -175,7 +165,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     Give neither attention_mask nor a cache with packed position ids, hand them on to ``create_causal_mask``, and
     where positions have several axes put the places in the row in front of them; else separate texts by a mask.
     """
-    ids = model.tokens(LENGTH)
+    ids = model.tokens(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
     at = torch.cat([torch.arange(text.shape[1], device=ids.device) for text in texts])[None]
     packed = model.answers(ids, position_ids=at if model.axes == 1 else at.expand(model.axes + 1, 1, -1))
@@ -192,7 +182,7 @@ def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
 
     Derive packing (cu_seqlens, masks) from the places in the row, never from the axes of rotation.
     """
-    ids = model.tokens(LENGTH)
+    ids = model.tokens(1, LENGTH)
     at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
     at[0, :, NEW : LENGTH - NEW] = NEW
     both = [torch.cat((first, ids[:, 1:]), 1) for first in (ids[:, :1], ids[:, :1] % 4 + 4)]
@@ -222,7 +212,7 @@ def _stands_nowhere(model: LoadedModel) -> str:
 
 def _moves(model: LoadedModel, length: int) -> bool:
     """Whether the last three of so many positions, the other way round, give three tokens other answers."""
-    ids = model.tokens(3)
+    ids = model.tokens(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     both = [model.answers(ids, position_ids=one, attention_mask=torch.ones_like(ids)) for one in (at, at.flip(1))]
     return not torch.equal(*both)
@@ -260,10 +250,10 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
     for where, got, want in _remade(model):
         near(got, want, want.abs() * 2**-20, where)
     calls: list[Any] = []
-    at = {"position_ids": torch.arange(model.longest - 3, model.longest, device=model.model.device)[None]}
+    at = {"position_ids": torch.arange(model.longest - 3, model.longest, device=model.device)[None]}
     hook = register_module_forward_hook(lambda *call: calls.append(call), with_kwargs=True)
     try:
-        model.run(model.tokens(3), loaded=True, **at if model.takes_positions else {})
+        model.output(model.tokens(1, 3), loaded=True, **at if model.takes_positions else {})
     finally:
         hook.remove()
     for module, given, named, output in calls:
@@ -275,7 +265,9 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
 
 def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Every number of modules that no checkpoint has: its name, as it is, and as the module's class makes it."""
-    model.run(model.tokens(3), loaded=True)  # frequencies that follow the length are those of a short text again
+    model.output(
+        model.tokens(1, 3), loaded=True
+    )  # frequencies that follow the length are those of a short text again
     for name, module in model.loaded.named_modules():
         if module._non_persistent_buffers_set and hasattr(module, "config"):
             try:

@@ -101,7 +101,7 @@ class Asked:
 
     def tokens(self, rows: int, length: int) -> Tensor:
         draw = torch.Generator().manual_seed(rows)
-        return torch.randint(4, self.vocabulary, (rows, length), generator=draw)
+        return torch.randint(4, self.vocabulary, (rows, length), generator=draw).to(self.device)
 
     def moved(self, plain: Recording, length: int) -> tuple[list[Attention], tuple[int, ...]]:
         """The same tokens at every position, as attentions whose rows are positions."""
