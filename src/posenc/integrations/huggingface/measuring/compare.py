@@ -68,7 +68,8 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
         return [f"read heads of more than the {layer.head_dim} channels measured"]
     off, p, nearest = _apart(expected, layer)
     if off > ROUNDING:
-        what = _otherwise(rotation_of(nearest, layer.positions), layer.rotation)
+        read = rotation_of(nearest, layer.positions)
+        what = _otherwise(read, layer.rotation) if layer.places is None else f"measured {_said(layer.rotation)}"
         texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {what}")
     texts += _axes(layer, encoding) + _factors(layer, positions, encoding)
     return texts + _bias(layer, encoding)
