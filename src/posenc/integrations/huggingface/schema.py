@@ -206,7 +206,7 @@ RARE: dict[str, Key] = {
     "num_position_embeddings": Key(SIZE, "the rows of a table of places"),
     **dict.fromkeys(("depth", "encoder_num_hidden_layers", "decoder_num_hidden_layers"), _DEPTH),
     **dict.fromkeys(("encoder_num_attention_heads", "decoder_num_attention_heads"), _HEADS),
-    "embed_dim": _WIDTH,
+    **dict.fromkeys(("embed_dim", "dim"), _WIDTH),
     "max_source_positions": Key(LENGTH, "the longest sound in frames"),
     "max_target_positions": _LENGTH,
 }

@@ -1,0 +1,110 @@
+"""Adds a model family: measures it, writes its entry and its defaults, and runs the tests that read it.
+
+python -m tools.add_family seed_oss                  # the entry that read and the measurement agree on
+python -m tools.add_family molmo2_text --like llama  # one of your own, checked against the measurement
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from posenc.integrations.huggingface import families
+from posenc.integrations.huggingface.schema import KEYS
+
+TABLE = Path(families.__file__).with_name("families.toml")
+
+
+SPELT = {
+    "length": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+    "heads": ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads"),
+    "width": ("hidden_size", "d_model", "dim", "n_embd", "embed_dim"),
+    "layers": ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers"),
+}
+"""Keys that a config may have for what every family needs, by the field of an entry."""
+
+
+def suggested(name: str) -> list[str]:
+    """Lines of families.toml that read the type as it was measured.
+
+    Raises:
+        SystemExit: none do; the message says what was measured.
+    """
+    from tools.walk_type import walked
+
+    found = walked(name)
+    lines = found.get("family") or spelt(name)
+    if isinstance(lines, list):
+        return [str(line) for line in lines]
+    said = {key: found[key] for key in ("class", "why", "measured") if found.get(key)}
+    raise SystemExit(f"{name}: no entry that is known fits. {json.dumps(said, indent=1)}")
+
+
+def spelt(name: str) -> list[str] | None:
+    """The same, where the config has other keys for what the family has that it is like."""
+    from tools.walk_type import completed
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    from posenc.integrations.huggingface import differences, measure, read
+
+    config = CONFIG_MAPPING[name].from_dict(completed(name, CONFIG_MAPPING[name]().to_dict()))
+    keys, read_families = config.to_dict(), families.FAMILIES
+    own = {field: next((key for key in names if key in keys), None) for field, names in SPELT.items()}
+    with suppress(Exception):
+        measured = measure(config)
+        for other, family in {repr(one): (other, one) for other, one in reversed(read_families.items())}.values():
+            facts = {field: key for field, key in own.items() if key and key != getattr(family, field)}
+            read_families[name] = replace(family, **facts, extra=(*family.extra, *KEYS))
+            with suppress(Exception):
+                if not differences(measured, read(measured.config)):
+                    return [
+                        f'{name}.like = "{other}"',
+                        *(f'{name}.{key} = "{value}"' for key, value in facts.items()),
+                    ]
+    read_families.pop(name, None)
+    return None
+
+
+def inserted(text: str, name: str, lines: list[str]) -> str:
+    """The table with an entry at its place by name."""
+    rows = text.splitlines()
+    starts = [
+        i
+        for i, row in enumerate(rows)
+        if row and row[0] not in "# ]" and row.split("=")[0].split(".")[0].strip() > name
+    ]
+    at = starts[0] if starts else len(rows)
+    return "\n".join([*rows[:at], *lines, *rows[at:]]) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.add_family", description=__doc__.splitlines()[0])
+    parser.add_argument("name", help="a model_type of transformers")
+    parser.add_argument("--like", help="the family that it is like, instead of a suggestion")
+    parser.add_argument("--facts", nargs="*", default=[], help="further facts, such as length=n_positions")
+    given = parser.parse_args()
+    if given.name in families.FAMILIES:
+        raise SystemExit(f"{given.name} is read already")
+    facts = [fact.partition("=")[::2] for fact in given.facts]
+    lines = [f'{given.name}.like = "{given.like}"'] if given.like else suggested(given.name)
+    lines += [f'{given.name}.{key} = "{value}"' for key, value in facts]
+    before = TABLE.read_text("utf-8")
+    TABLE.write_text(inserted(before, given.name, lines), encoding="utf-8")
+    print("\n".join(lines))
+    subprocess.run([sys.executable, "-W", "ignore", "-m", "tools.class_defaults"], check=True)
+    tests = ["test_every_family.py", "test_layer_types.py", "test_strict_reading.py", "test_families.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *(f"tests/integrations/{test}" for test in tests)]
+    chosen = f"{given.name} or schema or silence or sorted"
+    status = subprocess.run([*command, "-m", "slow or not slow", "-k", chosen], check=False).returncode
+    if status:
+        TABLE.write_text(before, encoding="utf-8")
+        subprocess.run([sys.executable, "-W", "ignore", "-m", "tools.class_defaults"], check=True)
+        print(f"{given.name}: the tests say why it is not read so; nothing was kept")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
