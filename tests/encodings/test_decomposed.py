@@ -29,11 +29,28 @@ def test_other_sizes_read_between_rows_as_sam_does() -> None:
     ours = Decomposed(8, 2, size=(3, 5), std=1.0)
     larger = ours.resized(7, 4)
     assert larger.size == (7, 4)
-    for axis, places in enumerate((7, 4)):
-        rows = modeling.SamVisionAttention.get_rel_pos(None, places, places, ours.tables[axis])  # (q, k, D)
-        where = torch.arange(places)[:, None] - torch.arange(places) + places - 1
-        assert torch.equal(larger.tables[axis][where], rows)
-    assert torch.equal(ours.resized(3, 5).tables[1], ours.tables[1])
+    q, k = torch.randn(2, 1, 2, 28, 8)
+    per_axis = [  # (q, k, D)
+        modeling.SamVisionAttention.get_rel_pos(None, places, places, table)
+        for places, table in zip((7, 4), ours.tables, strict=True)
+    ]
+    by_place = q[0].view(2, 7, 4, 8)
+    rows = torch.einsum("hyxd,ykd->hyxk", by_place, per_axis[0])[..., :, None]
+    columns = torch.einsum("hyxd,xkd->hyxk", by_place, per_axis[1])[..., None, :]
+    want = q[0] @ k[0].mT / 8**0.5 + (rows + columns).reshape(2, 28, 28)
+    got = posenc.scores(q, k, larger.at(grid(7, 4)))[0]
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+
+
+def test_resized_tables_train_those_that_they_are_made_from() -> None:
+    """As SAM's do, and as a resized grid's do: the larger picture is another reading of the same parameters."""
+    ours = Decomposed(8, 2, size=(3, 5), std=1.0)
+    larger, q = ours.resized(7, 4), torch.randn(1, 2, 28, 8)
+    assert [a is b for a, b in zip(larger.parameters(), ours.parameters(), strict=True)] == [True, True]
+    posenc.attention(q, q, q, larger.at(grid(7, 4))).square().sum().backward()
+    assert all(table.grad is not None and bool(table.grad.any()) for table in ours.tables)
+    q, at = torch.randn(1, 2, 15, 8), grid(3, 5)
+    assert torch.equal(*(posenc.scores(q, q, tables.at(at)) for tables in (ours, ours.resized(3, 5))))
 
 
 def test_refusals() -> None:
@@ -52,7 +69,8 @@ def test_a_picture_that_fits_leaves_the_tables_and_a_larger_one_resizes_them() -
     assert tables.enlarged(4, 3) is tables
     larger = tables.enlarged(6, 5)
     assert larger.size == (6, 5)
-    torch.testing.assert_close(larger.tables[0], tables.resized(6, 5).tables[0])
+    q = torch.randn(1, 2, 30, 8)
+    assert torch.equal(*(posenc.scores(q, q, one.at(grid(6, 5))) for one in (larger, tables.resized(6, 5))))
     stack = Stack(Rotary(8, pairing="half", axes=axial(2, 2)), tables)
     assert stack.enlarged(4, 5) is stack
     assert stack.enlarged(6, 5).encodings[1].size == (6, 5)

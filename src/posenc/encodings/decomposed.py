@@ -71,16 +71,14 @@ class Decomposed(Encoding):
         check_places(positions, name, self.size)
 
     def resized(self, *size: int) -> "Decomposed":
-        """Tables for other sizes, read between rows as SAM reads them: linearly, outer edges aligned.
-
-        They are new parameters, and no gradient flows back to these.
+        """The same for other sizes, its tables read between rows as SAM reads them: linearly, outer edges aligned.
+        It shares the parameters, gradients included.
         """
-        other = self.with_settings(size=size)
+        with torch.device("meta"):
+            other = Decomposed(**{**self.settings, "size": size})
         if len(other.size) != len(self.size):
             raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, as these tables")
-        for old, new in zip(self.tables, other.tables, strict=True):
-            rows = old.detach().to(torch.promote_types(old.dtype, torch.float32)).T[None]
-            new.data = nn.functional.interpolate(rows, size=len(new), mode="linear")[0].T.to(old).contiguous()
+        other.tables = self.tables
         return other
 
     def enlarged(self, *places: int) -> "Decomposed":
@@ -95,5 +93,8 @@ class Decomposed(Encoding):
         parts = []
         for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
             row, at = partial(self.row, places - 1), (q_positions[axis], k_positions[axis])
-            parts.append(QueryTable(table.to(wide).T[None], row, self.heads, *at, scaled=False))
+            rows = table.to(wide).T[None]
+            if len(table) != 2 * places - 1:
+                rows = nn.functional.interpolate(rows, size=2 * places - 1, mode="linear")
+            parts.append(QueryTable(rows, row, self.heads, *at, scaled=False))
         return Placed(q_positions, k_positions, self.axes, bias=SumBias(tuple(parts)))

@@ -159,7 +159,7 @@ class Encoding(ConstantBuffers, ABC):
 
     def enlarged(self, *places: int) -> "Encoding":
         """The same for a picture of so many places along every axis: itself where it has a number for each, and
-        where its tables have not, with these resized, if it says how.
+        where its tables have not, with these resized, if it says how. Parameters are shared with it.
         """
         return self
 
