@@ -87,6 +87,17 @@ def test_a_checkpoint_of_lerope_loads_as_frequencies() -> None:
     torch.testing.assert_close(cos[0, 0].detach(), angle.cos(), rtol=0, atol=50 * 2.0**-23)
 
 
+def test_a_cast_rounds_what_is_trained_until_it_is_loaded_into_float32() -> None:
+    """As its documentation says, digits and all: F is a parameter, and a cast rounds parameters."""
+    encoding, far = LearnedRotary(16, pairing="half"), torch.tensor([4096])
+    weights = {name: value.clone() for name, value in encoding.state_dict().items()}
+    want = encoding.tables(far)[0]
+    rounded = encoding.to(torch.bfloat16).tables(far)[0].float()
+    assert (rounded - want).abs().max().item() == pytest.approx(0.7, abs=0.05)
+    encoding.float().load_state_dict(weights)
+    assert torch.equal(encoding.tables(far)[0], want)
+
+
 def test_a_model_trains_its_frequencies() -> None:
     made = posenc.encoding("rotary-learned(groups=2, shared=False)", heads=4, head_dim=8, layers=2)
     model = Transformer(TransformerConfig(17, width=32, layers=2, heads=4), made).initialise(0)

@@ -73,6 +73,22 @@ def test_another_spectrum_at_the_same_positions() -> None:
     assert not torch.allclose(cached, want, atol=1e-2)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (posenc.XPos(16, pairing="half"), posenc.XPos(16, pairing="half", gamma=0.9, scale_base=64)),
+        (posenc.XPos(16, pairing="half"), posenc.Rotary(16, pairing="half")),
+        (posenc.LearnedRotary(16, pairing="half", groups=3), posenc.LearnedRotary(16, pairing="half", base=500.0)),
+    ],
+    ids=["fading", "without fading", "groups"],
+)
+def test_what_else_differs_than_channels_is_no_hindrance(old: posenc.Encoding, new: posenc.Encoding) -> None:
+    """Fading is of scores and frequencies are undone: keys come out as the other rotates them."""
+    k, positions = keys(), torch.arange(9) + 5000
+    cached, want = (rotated(encoding, k, positions) for encoding in (old, new))
+    torch.testing.assert_close(posenc.rerotate(cached, positions, old, new), want, rtol=0, atol=1e-14)
+
+
 def test_phases_may_differ() -> None:
     k, positions = keys(1, 4, 8), torch.arange(4) + 100_000
     old, new = (posenc.Rotary(8, pairing="interleaved", phases=p) for p in ("float32", "exact"))

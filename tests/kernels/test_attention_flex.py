@@ -194,8 +194,11 @@ def test_nobody_waits_nor_loops_where_nobody_may_look() -> None:
     assert len([name for name in calls if "_assert_async" in name]) == 3
 
 
-def test_masks_on_a_gpu_have_a_type_that_its_kernels_take() -> None:
-    """Booleans where no bias is added, else the queries' type; seen on meta tensors, which are not the CPU's."""
+@pytest.mark.parametrize("compiling", [False, True])
+def test_masks_on_a_gpu_have_a_type_that_its_kernels_take(compiling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Booleans where no bias is added, else the queries' type; seen on meta tensors, which are not the CPU's, in
+    eager mode and in what a compiler traces."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiling)
     sdpa, given = torch.nn.functional.scaled_dot_product_attention, []
 
     def spying(q, k, v, attn_mask=None, *args, **kwargs):
