@@ -43,8 +43,8 @@ class LearnedRotary(Rotation):
         signed: whether positions may be negative.
 
     ``.to(torch.bfloat16)`` rounds F as it does every parameter, and far positions then rotate by other angles: cos
-    is off by 0.7 at position 4096. Beside a 16-bit model keep F in float32: ``encoding.float()`` after the cast, and
-    then load its weights, which the cast has rounded.
+    is off by 0.7 at position 4096. Beside a 16-bit model keep F in float32: ``encoding.float()`` after the cast,
+    and then load its weights, which the cast has rounded.
     """
 
     name: ClassVar[str] = "rotary-learned"
