@@ -137,3 +137,9 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused(monkeypatch: 
         read({**config, "hybrid_layer_pattern": [0] * config["num_hidden_layers"]})
     with pytest.raises(InvalidArgument, match=r"what transformers .* rope_theta=5000000.0 .* contradicts"):
         read({**config, "rope_theta": 1e4})
+
+
+def test_a_class_that_makes_no_layer_types_is_said() -> None:
+    config = silent("granitemoehybrid", layers_block_type=None)
+    with pytest.raises(InvalidArgument, match="or makes none: add layer_types"):
+        read(config)

@@ -123,13 +123,14 @@ def derived_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types`` as transformers' config class makes them of the rest of the config."""
     keys = ", ".join(reader.family.layer_types_from)
     made = class_object({**reader.config, "model_type": reader.model_type})
-    if made is None:
+    types = getattr(made, "layer_types", None)
+    if types is None:
         raise InvalidArgument(
             f"the config of model_type {reader.model_type!r} has no layer_types; transformers' class makes them of "
-            f"{keys}, and is not installed here or refuses this config: add layer_types"
+            f"{keys}, and is not installed here, refuses this config or makes none: add layer_types"
         )
     reader.assume(f"layer_types as the class of transformers {class_version()} makes them of {keys}")
-    return tuple(made.layer_types)
+    return tuple(types)
 
 
 def windows(reader: Reader) -> tuple[int | None, ...]:
