@@ -93,6 +93,17 @@ def test_as_configured_each_kind_keeps_its_own() -> None:
     assert layers.with_scaling(Default()).layer(1).scaling == Default()
 
 
+def test_an_enlarged_one_stretches_as_before() -> None:
+    """Its scaling is that of the layers which a longer context stretches, not of the first that turns."""
+    axes, tables = chunked(2, 2), posenc.Decomposed(8, 2, size=(4, 4), shared=True)
+    turning = {
+        f"{i}": posenc.Rotary(8, pairing="half", axes=axes, scaling=s) for i, s in enumerate((None, NTK(4.0)))
+    }
+    layers = posenc.Layers({**turning, "tables": tables}, ("0", "1", "tables"))
+    assert layers.scaling == NTK(4.0)
+    assert layers.enlarged(6, 6).scaling == NTK(4.0)
+
+
 def test_where_every_layer_that_turns_is_near_they_are_all_stretched() -> None:
     layers = posenc.Layers({"near": ROTARY, "nope": posenc.NoPE()}, ("near", "nope"), windows={"near": 16})
     assert layers.with_scaling(NTK(4.0)).layer(0).scaling == NTK(4.0)

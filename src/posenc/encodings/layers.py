@@ -143,6 +143,11 @@ class Layers(Composed):
         other.scaling = scaling
         return other
 
+    def enlarged(self, *places: int) -> Encoding:
+        other = super().enlarged(*places)
+        other.scaling = self.scaling
+        return other
+
     @property
     def not_rerotatable(self) -> str:
         return "every layer has its own; move those of layer i with encoding.layer(i)"
