@@ -155,17 +155,18 @@ def test_a_step_of_decoding_pads_no_cache() -> None:
     torch.testing.assert_close(y, (q @ k.mT / 24**0.5).softmax(-1) @ v)
 
 
-def test_gradients_of_keys_are_added_up_in_float32() -> None:
+def test_gradients_of_keys_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bfloat16 the error of dk and dv does not grow with the count of blocks."""
+    monkeypatch.setattr("posenc.attend.blocks.TRAINING_ROWS", 32)
     torch.manual_seed(0)
-    q, k, v, weight = torch.randn(4, 1, 1, 2048, 16).bfloat16()
-    here, results = posenc.Kerple(1).requires_grad_(False).at(arange(2048)), []
+    q, k, v, weight = torch.randn(4, 1, 1, 1024, 16).bfloat16()
+    here, results = posenc.Kerple(1).requires_grad_(False).at(arange(1024)), []
     for dtype in (torch.float64, torch.bfloat16):
         leaves = [x.to(dtype).requires_grad_() for x in (q, k, v)]
         y = attention(*leaves, here, causal=True, backend="blocks")
         results.append(torch.autograd.grad((y * weight).sum(), leaves[1:]))
     for want, got in zip(*results, strict=True):
-        # 0.0036 from one block to sixteen; added up in bfloat16, eight blocks have 0.0050.
+        # 0.0035 from one block to 32, which added up in bfloat16 have 0.0064.
         assert (got.double() - want).square().mean().sqrt() < 4.3e-3 * want.square().mean().sqrt()
 
 

@@ -138,11 +138,11 @@ def test_the_default_dtype_changes_nothing(default: torch.dtype, dtype: torch.dt
 
 def test_what_is_exact_is_asked_for_every_choice_of_kernels() -> None:
     """A reference by ``sdpa_kernel(MATH)`` multiplies queries and keys by roots, which other kernels do not."""
-    q, k, v = torch.randn(3, 1, 2, 1100, 16)
-    at = arange(1100, offset=10**6)
+    q, k, v = torch.randn(3, 1, 2, 1100, 8)  # the root of 1/√8 is no power of two
+    at = 10**6 + 50 * arange(1100)
     placed = ALiBi(2).at(at)
     want = (posenc.scores(q.double(), k.double(), ALiBi(2).at(at, dtype=torch.float64), causal=True)).softmax(-1)
-    attend(q, k, v, placed, causal=True)
+    assert posenc.explain(q, k, v, placed, causal=True).backend == "low_rank"
     with sdpa_kernel(SDPBackend.MATH):
         got = attend(q, k, v, placed, causal=True)
     torch.testing.assert_close(got.double(), want @ v.double(), rtol=0, atol=4e-6)
