@@ -17,6 +17,7 @@ from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 import posenc
 from posenc import Mask, attention, explain, merge, scores
 from posenc.attend import FEATURES
+from posenc.encodings.alibi import LinearBias
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
 
@@ -233,6 +234,12 @@ def test_the_table_of_features_names_what_there_is() -> None:
     }
 
 
+class Trained(LinearBias):
+    """ALiBi's bias with slopes that a model trains."""
+
+    made_of = ("slopes",)
+
+
 def test_what_cuda_takes() -> None:
     """Fake tensors of a GPU, which nothing here has run on: FlexAttention where it serves, else plain operators."""
     with FakeTensorMode():
@@ -242,3 +249,8 @@ def test_what_cuda_takes() -> None:
         for asked in ({"softcap": 2.0}, {"sinks": sinks}, {"return_logsumexp": True}):
             assert explain(q, q, q, posenc.Placed(at, at), causal=True, **asked).backend == "flex"
             assert explain(step, q, q, posenc.Placed(last, at), causal=True, **asked).backend == "operators"
+        for trained, backend in ((False, "flex"), (True, "blocks")):
+            bias = Trained(torch.empty(4, device="cuda").requires_grad_(trained), at, at)
+            way = explain(q, q, q, posenc.Placed(at, at, bias=bias), Mask(causal=True, q_order=at))
+            assert way.backend == backend
+        assert ("flex", "FlexAttention drops no weights, and gives a bias no gradients") in way.declined
