@@ -88,24 +88,24 @@ def test_mlx_does_not_read_a_stated_factor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "whats"),
     [
-        ({"rope__scaling__type": "none", "rope__scaling__factor": None}, {"frequencies", "attention_factor"}),
-        ({"rope__scaling__type": "linear"}, {"frequencies", "attention_factor"}),
-        ({"rope__freq_base": None}, {"frequencies"}),
-        ({"rope__scaling__factor": 40.0}, {"frequencies", "attention_factor"}),
-        ({"rope__scaling__attn_factor": 40.0}, {"attention_factor"}),
-        ({"rope__scaling__original_context_length": None}, {"frequencies", "pretrained_length"}),
-        ({"rope__dimension_count": 64}, {"rotary_dim"}),
-        ({"context_length": 4096}, {"admitted_length", "tuned_length"}),
+        ({"rope__scaling__type": "none", "rope__scaling__factor": None}, "frequencies, attention_factor"),
+        ({"rope__scaling__type": "linear"}, "frequencies, attention_factor"),
+        ({"rope__freq_base": None}, "frequencies"),
+        ({"rope__scaling__factor": 40.0}, "frequencies, attention_factor"),
+        ({"rope__scaling__attn_factor": 40.0}, "attention_factor"),
+        ({"rope__scaling__original_context_length": None}, "frequencies, pretrained_length"),
+        ({"rope__dimension_count": 64}, "rotary_dim"),
+        ({"context_length": 4096}, "admitted_length, tuned_length"),
     ],
     ids=str,
 )
-def test_a_gguf_file_that_lost_or_invented_scaling(wrong: dict[str, Any], whats: set[str], tmp_path: Path) -> None:
+def test_a_gguf_file_that_lost_or_invented_scaling(wrong: dict[str, Any], whats: str, tmp_path: Path) -> None:
     content = {**MODEL, "rope_parameters": YARN}
     config = saved(tmp_path, "config.json", content)
     assert compared(config, converted(tmp_path, "right.gguf", content)) == (0, [], "no differences\n")
     status, differences, _ = compared(config, converted(tmp_path, "wrong.gguf", content, **wrong))
     assert status == 1
-    assert whats <= {one["what"] for one in differences}
+    assert set(whats.split(", ")) <= {one["what"] for one in differences}
 
 
 def test_llama_3_1_in_a_gguf_file(tmp_path: Path) -> None:
