@@ -50,11 +50,11 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
 def _check_class(config: Mapping[str, Any], positions: ModelPositions) -> None:
     """Refuse a JSON of which the installed transformers' class makes other positions."""
-    made = class_object(config)
-    if made is None:
+    by_transformers = class_object(config)
+    if by_transformers is None:
         return
     try:
-        by_class = _positions(Reader(language_part(made)[0], None))
+        by_class = _positions(Reader(language_part(by_transformers)[0], None))
     except InvalidArgument as error:
         raise InvalidArgument(f"what transformers {class_version()} makes of the config says: {error}") from error
     for i, (one, other) in enumerate(zip_longest(positions.by_layer, by_class.by_layer)):

@@ -85,8 +85,8 @@ class Reader:
         value = class_defaults().get(self.model_type, {}).get(key)
         if value is None or key == "rope_parameters":  # whose bases are not to be assumed
             return value
-        made = class_object({**self.config, "model_type": self.model_type})
-        return value if made is None else vars(made).get(key, value)
+        config = class_object({**self.config, "model_type": self.model_type})
+        return value if config is None else vars(config).get(key, value)
 
     def need(self, key: str) -> Any:
         """The value of a key, the family's default where the config leaves it out, else an error."""
@@ -191,8 +191,10 @@ class Reader:
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
-        own = head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys or "head_dim" not in self.config
-        stated = None if own else self.get("head_dim")
+        elsewhere = (
+            head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys or "head_dim" not in self.config
+        )
+        stated = None if elsewhere else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if stated not in (None, head_dim):
             raise InvalidArgument(

@@ -163,8 +163,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if family.mscale_scores and not math.isclose(factor, 1.0):
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
     if family.rotates.by == "compression":
-        whole = positions.source.get("head_dim") or class_defaults()[model_type]["head_dim"]
-        entry["partial_rotary_factor"] = rotary_dim / whole
+        head_dim = positions.source.get("head_dim") or class_defaults()[model_type]["head_dim"]
+        entry["partial_rotary_factor"] = rotary_dim / head_dim
     if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
