@@ -122,8 +122,8 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
 def derived_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types`` as transformers' config class makes them of the rest of the config."""
     keys = ", ".join(reader.family.layer_types_from)
-    made = class_object({**reader.config, "model_type": reader.model_type})
-    types = getattr(made, "layer_types", None)
+    config = class_object({**reader.config, "model_type": reader.model_type})
+    types = getattr(config, "layer_types", None)
     if types is None:
         raise InvalidArgument(
             f"the config of model_type {reader.model_type!r} has no layer_types; transformers' class makes them of "
