@@ -32,6 +32,10 @@ def test_mutated_texts(count: int) -> None:
         ("inkling(clip='a')", "no encoding can be made with clip='a'"),
         ("sinusoidal-grid(axes=0.5)", "no encoding can be made with axes=0.5"),
         ("rotary(axes=3)", "no encoding can be made with pairing='half', axes=3"),
+        (
+            "rotary(axes=axial(2, 2, unis=(1, 2)))",
+            "unexpected keyword argument 'unis'; its settings are sections, order",
+        ),
         ("fox(bias=1e308)", r"no encoding can be made with bias=1e\+308"),
         ("alibi(heads=99999999999999999999)", "heads=99999999999999999999 must be at most 65536"),
         (f"rotary(scaling=yarn(4, {10**400}))", "is no value"),

@@ -22,6 +22,7 @@ another order of summing keep within a tenth of that each."""
 PLAN = plan_of(
     "layers(rotary + alibi)",
     task="language",
+    text_sha256=python_text().sha256,
     steps=4,
     learning_rate=0.1,
     lengths=(64,),

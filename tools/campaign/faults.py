@@ -142,9 +142,9 @@ def _floored(axes: Tensor, self: Any, counting: Any) -> Tensor:
 
 
 def _no_rescale(original: Any) -> Any:
-    def sdpa(*given: Any, dropout_p: float = 0.0, **named: Any) -> Tensor:
-        out: Tensor = original(*given, dropout_p=dropout_p, **named)
-        return out * (1 - dropout_p)
+    def sdpa(*given: Any, **named: Any) -> Tensor:
+        out: Tensor = original(*given, **named)
+        return out * (1 - named.get("dropout_p", given[4] if len(given) > 4 else 0.0))
 
     return sdpa
 
@@ -226,7 +226,7 @@ EVERY = (
         after(lambda grads, *_: (grads[0], 0.999 * grads[1], grads[2])),
         800,
     ),
-    Fault("dropout without rescaling", "attention", (f"{BLOCKS}:sdpa",), _no_rescale, 1500),
+    Fault("dropout without rescaling", "attention", ("posenc.kernels.attention.softmax:sdpa",), _no_rescale, 1500),
     Fault("the other pairing in bfloat16", "rotation", (f"{ROTARY}:rotate_both",), _swapped, quick=True),
     Fault("angles in float32", "rotation", ("posenc.clock:Clock.of_pairs",), _float_angles, quick=True),
     Fault(

@@ -318,5 +318,11 @@ def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -
         elif recipe.name not in axis_maps.MAPS:
             raise UnknownName("axis map", recipe.name, axis_maps.MAPS)
         else:
-            value = axis_maps.MAPS[recipe.name](*positional, **by_name)
+            make = axis_maps.MAPS[recipe.name]
+            try:
+                inspect.signature(make).bind(*positional, **by_name)
+            except TypeError as error:
+                known = ", ".join(inspect.signature(make).parameters)
+                raise InvalidArgument(f"axis map {str(recipe)!r}: {error}; its settings are {known}") from error
+            value = make(*positional, **by_name)
     return planned(value, total_length) if plan and isinstance(value, Scaling | LengthScaling) else value

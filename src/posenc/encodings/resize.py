@@ -72,17 +72,19 @@ def taps(
     nothing here looks into a tensor.
     """
     at = index.to(torch.float64)
+    cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # which is sent to no device
     if resize.align_corners:
-        centre = at * (source - 1) / (torch.as_tensor(target) - 1).clamp(min=1)
+        gaps = (cells - 1).clamp(min=1) if isinstance(cells, Tensor) else max(cells - 1, 1)
+        centre = at * (source - 1) / gaps
     else:
-        centre = (at + 0.5) * source / (torch.as_tensor(target, dtype=torch.float64) + resize.slack) - 0.5
+        centre = (at + 0.5) * source / (cells + resize.slack) - 0.5
     reach = ceil(resize.reach * stretch)
-    cells = centre.floor().to(torch.int64)[..., None] + torch.arange(1 - reach, reach + 1, device=index.device)
-    weights = _kernel(resize, (cells - centre[..., None]) / stretch)
+    near = centre.floor().to(torch.int64)[..., None] + torch.arange(1 - reach, reach + 1, device=index.device)
+    weights = _kernel(resize, (near - centre[..., None]) / stretch)
     if resize.antialias:
-        weights = weights * ((cells >= 0) & (cells < source))
+        weights = weights * ((near >= 0) & (near < source))
         weights = weights / weights.sum(-1, keepdim=True)
-    return cells.clamp(0, source - 1), weights
+    return near.clamp(0, source - 1), weights
 
 
 def matrix(
