@@ -67,6 +67,7 @@ def checked(subject: Subject) -> Report:
     return Report(subject.name, tuple(verdict(law, subject) for law in LAWS if not law.traces))
 
 
+@pytest.mark.slow
 def test_a_good_encoding_of_forty_lines_keeps_every_law(theirs: str) -> None:
     report = checked(Subject.of(f"{theirs}(start=0.5)", heads=4))
     assert report.ok, str(report)

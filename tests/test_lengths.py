@@ -23,6 +23,7 @@ def check(asked: Iterable[tuple[str, str]], layers: int = 2) -> None:
     assert not wrong, "\n".join(f"{case}: {what}" for case, what in wrong.items())
 
 
+@pytest.mark.slow
 def test_one_graph_serves_every_length() -> None:
     check(TELLING, layers=1)  # a graph grows with its layers, and so does the wait for it
 

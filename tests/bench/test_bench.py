@@ -132,6 +132,7 @@ def test_attention_of_grouped_heads_is_gated() -> None:
     assert red(measure(table, rounds=1)) == set()
 
 
+@pytest.mark.slow
 def test_decoding_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert red(measure(decode.table(torch.float32), rounds=1)) == set()
     monkeypatch.setattr(eager, "_rotate_block", lambda x, cos, sin, pairing: None)

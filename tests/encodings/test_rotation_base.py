@@ -26,6 +26,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[posenc.Enco
     return rotation
 
 
+@pytest.mark.slow
 def test_the_example_keeps_every_law(example: type[posenc.Encoding]) -> None:
     subject = Subject.of(example)
     verdicts = [verdict(law, subject) for law in LAWS if not law.traces]  # compilers trace no checked annotations

@@ -39,6 +39,7 @@ def typed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     sys.modules.pop("log_distance", None)
 
 
+@pytest.mark.slow
 def test_it_trains_in_a_worker_of_the_command_line_and_fails_its_own_run_there(
     tmp_path: Path, typed_here: Callable[[str], Result]
 ) -> None:

@@ -100,7 +100,9 @@ def placings_survive_copies(subject: Subject) -> None:
                         got = attended(copied(here))
                     except (pickle.PicklingError, AttributeError, TypeError) as error:
                         raise Broken(f"{when}, it is not {name}: {error}") from error
-                    near(got, want, 0.0, f"layer {layer}, {when}, {name}")
+                    # A clone may lie otherwise in memory, where float32 products are summed in another order.
+                    bound = 2.0**-20 if name == "rebuilt by tree_map" else 0.0
+                    near(got, want, bound, f"layer {layer}, {when}, {name}")
                 attended(here)
 
 
