@@ -1,6 +1,7 @@
 """What each program makes of a config: held to what it computes from it, and its known habits named."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,8 @@ def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, 
 POSITIONS = (0, 1, 2, 63)
 
 
-@pytest.mark.programs
-@pytest.mark.skipif(not (PROGRAMS / "vllm-0.29.0").exists(), reason="no vLLM here; type: python tools/programs.py")
-@pytest.mark.parametrize("version", VLLM)
-def test_vllm_computes_what_is_read_of_it(version: str) -> None:
-    tables = [vllm.read(config, version) for config in ASKED]
+def computed_as_read(tables: list[PositionTable], ask: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """vLLM's rotary files, or those of a program that has them, compute from ``ASKED`` what these tables say."""
     cases = [
         {
             "config": config,
@@ -100,10 +98,18 @@ def test_vllm_computes_what_is_read_of_it(version: str) -> None:
         }
         for config, table in zip(ASKED, tables, strict=True)
     ]
-    for config, table, answer in zip(ASKED, tables, ask_vllm(version, cases), strict=True):
+    for config, table, answer in zip(ASKED, tables, ask(cases), strict=True):
         same(table, answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
         assert answer["admitted"] == table.admitted_length, config
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(not (PROGRAMS / "vllm-0.29.0").exists(), reason="no vLLM here; type: python tools/programs.py")
+@pytest.mark.parametrize("version", VLLM)
+def test_vllm_computes_what_is_read_of_it(version: str) -> None:
+    tables = [vllm.read(config, version) for config in ASKED]
+    computed_as_read(tables, lambda cases: ask_vllm(version, cases))
 
 
 @pytest.mark.programs
@@ -112,24 +118,7 @@ def test_vllm_computes_what_is_read_of_it(version: str) -> None:
 )
 def test_sglang_computes_what_is_read_of_it() -> None:
     tables = [sglang.read(config) for config in ASKED]
-    cases = [
-        {
-            "config": config,
-            "overrides": {},
-            "path": (),
-            "served": table.admitted_length,
-            "deepseek": config["model_type"] == "deepseek_v3",
-            "head_dim": 16,
-            "half": config["model_type"] == "llama",
-            "positions": POSITIONS,
-        }
-        for config, table in zip(ASKED, tables, strict=True)
-    ]
-    answers = asked("test_sglang.py", "sglang-0.5.23", cases)
-    for config, table, answer in zip(ASKED, tables, answers, strict=True):
-        same(table, answer["tables"], POSITIONS)
-        assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
-        assert answer["admitted"] == table.admitted_length, config
+    computed_as_read(tables, lambda cases: asked("test_sglang.py", "sglang-0.5.23", cases))
 
 
 @pytest.mark.programs

@@ -70,18 +70,13 @@ def table(source: str, beside: str | None = None) -> PositionTable:
         UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.
     """
     program, path = _split(source)
+    module, version = (None, None) if program is None else program_of(program)
     if path.endswith(".gguf"):
-        return (
-            llama_cpp.read(path) if program is None else program_of(program)[0].read(path, program_of(program)[1])
-        )
+        return llama_cpp.read(path) if module is None else module.read(path, version)
     config = contents(Path(path))
     if beside and isinstance(config, Mapping) and "model_type" not in config:
         config = laid_over(contents(Path(_split(beside)[1])), config)
-    if program is None:
-        return of(read(config))
-    module, version = program_of(program)
-    given: PositionTable = module.read(config, version)
-    return given
+    return of(read(config)) if module is None else module.read(config, version)
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

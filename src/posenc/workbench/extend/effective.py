@@ -69,8 +69,7 @@ def by_loss(extension: Extension, curve: MethodLosses) -> EffectiveLength:
 
     Past the trained length its own is that of the last bucket within it; before, that of the same bucket.
     """
-    plain = next(c for c in extension.curves if c.method.name == "none" and not c.tuned).losses
-    ours, inside = curve.losses, extension.inside
+    ours, plain, inside = curve.losses, extension.plain.losses, extension.inside
     excess = [paired(ours[:, i].tolist(), plain[:, min(i, inside - 1)].tolist()) for i in range(ours.shape[1])]
     ends = [extension.width * (i + 1) for i in range(len(excess))]
     return _effective(ends, excess, MARGIN, len(ours))

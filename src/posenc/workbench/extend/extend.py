@@ -72,6 +72,11 @@ class Extension:
     finetune: int = 0
 
     @property
+    def plain(self) -> MethodLosses:
+        """Of the unscaled model, as it is."""
+        return next(curve for curve in self.curves if curve.method.name == "none" and not curve.tuned)
+
+    @property
     def inside(self) -> int:
         """Buckets that lie within the trained length."""
         return self.original_length // self.width

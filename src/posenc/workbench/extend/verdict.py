@@ -73,9 +73,8 @@ def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     texts least. Where documents are too few for an interval, none is. A loss that is not finite comes last.
     """
     curves = [c for c in extension.curves if c.tuned == tuned]
-    plain = next(c for c in extension.curves if c.method.name == "none" and not c.tuned)
     curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(extension)].mean())))
-    scores = [_score(extension, c, curves[0], plain) for c in curves]
+    scores = [_score(extension, c, curves[0], extension.plain) for c in curves]
     as_good = [score for score in scores if score.standing in ("best", "as good")]
     chosen = min(as_good, key=_pays)
     unsure = (score for score in scores if score.standing == "undecided" and _pays(score) < _pays(chosen))

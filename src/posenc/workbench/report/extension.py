@@ -74,10 +74,9 @@ def answer(extension: Extension, verdict: Verdict) -> str:
 
 def lengths(extension: Extension, needles: Retrieval | None, *, tuned: bool = False) -> str:
     """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
-    verdict = judge(extension, tuned=tuned)
-    plain = next(score for score in judge(extension).scores if score.curve.method.name == "none")
-    named = list(dict.fromkeys((verdict.chosen, plain), None))
-    each = ", ".join(f"{score.curve.label} {by_loss(extension, score.curve)}" for score in named)
+    chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
+    named = [chosen] if chosen is plain else [chosen, plain]
+    each = ", ".join(f"{curve.label} {by_loss(extension, curve)}" for curve in named)
     text = (
         f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
         f"{count(extension.original_length)}: {each}."
@@ -87,9 +86,7 @@ def lengths(extension: Extension, needles: Retrieval | None, *, tuned: bool = Fa
     if needles is None or tuned:
         return text
     by_label = dict(zip((m.label for m in needles.methods), by_retrieval(needles), strict=True))
-    each = ", ".join(
-        f"{name} {by_label[name]}" for name in dict.fromkeys(s.curve.label for s in named) if name in by_label
-    )
+    each = ", ".join(f"{curve.label} {by_label[curve.label]}" for curve in named if curve.label in by_label)
     return f"{text} With {THRESHOLD:.0%} of the needles found: {each}."
 
 
