@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from posenc.commands.positions import positions_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
@@ -35,10 +36,7 @@ def diff(
     other = b if draft is None else draft
     if other is None or None not in (b, draft):
         raise InvalidArgument("posenc diff compares two: name B, or --draft DRAFT")
-    try:
-        at = None if positions is None else [int(one) for one in positions.split(",")]
-    except ValueError as error:
-        raise InvalidArgument(f"positions={positions!r} must be numbers, such as 0,4096,32768") from error
+    at = positions_of(positions)
     ours, theirs = table(a, other), table(other, a)
     parted = differences(ours, theirs, at, ("A", "B"))
     if draft is not None:  # another model, of other heads and layers

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from posenc.commands.positions import positions_of
 from posenc.commands.screen import screen
-from posenc.errors import InvalidArgument
 
 
 def vectors(
@@ -35,10 +35,7 @@ def vectors(
     model = read(config, base=base)
     if scaling is not None:
         model = model.with_scaling(scaling_of(scaling, model.original_length))
-    try:
-        at = None if positions is None else [int(one) for one in positions.split(",")]
-    except ValueError as error:
-        raise InvalidArgument(f"positions={positions!r} must be numbers, such as 0,1,4095") from error
+    at = positions_of(positions)
     result = make(model, at, phases=phases, total_length=total_length)  # type: ignore[arg-type]
     screen(soft_wrap=True).print(
         f"wrote {result.save(output)}: {len(result.arrays)} arrays, {', '.join(result.header['layers'])}"
