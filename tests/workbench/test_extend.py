@@ -1,13 +1,16 @@
 """extend scores what is missing and nothing else, judges by paired differences, and its config patch holds."""
 
+import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import typer
+from rich.console import Console
 from torch.nn import functional as F
 from typer.testing import CliRunner
 
@@ -15,9 +18,11 @@ import posenc
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
+from posenc.workbench.extend import scoring
 from posenc.workbench.extend.extend import Request, extend, work
-from posenc.workbench.extend.methods import NAMES, methods
+from posenc.workbench.extend.methods import NAMES, Method, methods
 from posenc.workbench.extend.models import StudyModel, Tick, config_patch, open_model
+from posenc.workbench.report import terminal
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
@@ -34,11 +39,13 @@ class Counting(StudyModel):
     calls = 0
     fail_at = -1
 
-    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick) -> torch.Tensor:
+    def losses(
+        self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick, state: Path | None = None
+    ) -> torch.Tensor:
         if self.calls == self.fail_at:
             raise KeyboardInterrupt
         self.calls += 1
-        return super().losses(tokens, encoding, tick)
+        return super().losses(tokens, encoding, tick, state)
 
 
 def small() -> Counting:
@@ -131,6 +138,64 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     again = small()
     extend(again, data, TEXT, asked, ledgers(tmp_path), in_process)
     assert again.calls == 0
+
+
+def test_a_fine_tune_whose_scoring_was_broken_off_is_not_trained_again(
+    tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = request(documents=2, finetune=2, names=("none",))
+    want = extend(small(), BYTES, TEXT, asked, ledgers(tmp_path / "whole"), in_process)
+    copied = StudyModel.copied
+
+    def breaking(model: StudyModel, identity: str) -> StudyModel:
+        other = Counting(copied(model, identity).model, identity, 16, "tuned")
+        other.fail_at = 1
+        return other
+
+    with monkeypatch.context() as patch, Ledger(tmp_path / "broken", write=True) as ledger:
+        patch.setattr(StudyModel, "copied", breaking)
+        with pytest.raises(KeyboardInterrupt):
+            extend(small(), BYTES, TEXT, asked, ledger, in_process)
+    monkeypatch.setattr(scoring, "train", None)
+    got = extend(small(), BYTES, TEXT, asked, ledgers(tmp_path / "broken"), in_process)
+    assert torch.equal(got.curves[1].losses, want.curves[1].losses)
+
+
+def test_methods_of_equal_frequencies_are_read_once(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
+    """Dynamic NTK is no scaling as long as a text is short; what one of the two has read counts for both."""
+    again = Method("again", "no scaling again", DynamicNTK(4, 64))
+    asked = replace(request(documents=2, names=("none", "ntk")), methods=(*request().methods[:2], again))
+    model, read = small(), list[float]()
+    found = extend(model, BYTES, TEXT, asked, ledgers(tmp_path), in_process, read.append)
+    assert model.calls == 2 * 3
+    assert sum(read) == work(model, asked, 2)
+    assert torch.equal(found.curves[0].losses, found.curves[2].losses)
+    later = small()
+    fresh = replace(asked, methods=(*asked.methods, replace(again, name="later")))
+    extend(later, BYTES, TEXT, fresh, ledgers(tmp_path), in_process)
+    assert later.calls == 0
+
+
+def test_numbers_carry_the_device_that_they_were_made_on(
+    tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "hardware", lambda device: f"what {device} is")
+    extend(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process)
+    monkeypatch.undo()  # read again elsewhere
+    assert extend(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process).hardware == (
+        "what cpu is",
+    )
+
+
+def test_progress_is_told_where_the_output_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "LINE_EVERY", 0.0)
+    out = io.StringIO()
+    with terminal.bar(Console(file=out), "scoring", 100, "tokens") as bar:
+        for _ in range(4):
+            bar.advance(25.0)
+    lines = out.getvalue().splitlines()
+    assert [line.split()[:2] for line in lines] == [["scoring", f"{n}/100"] for n in (25, 50, 75, 100)]
+    assert all("tokens/s" in line and " left " in line for line in lines)
 
 
 def test_methods_by_name() -> None:

@@ -54,6 +54,7 @@ class Known:
         questions: Sequence[torch.Tensor],
         encoding: posenc.Encoding,
         tick: Tick = lambda share: None,
+        state: Path | None = None,
     ) -> torch.Tensor:
         if self.calls == self.fail_at:
             raise KeyboardInterrupt
@@ -76,7 +77,9 @@ class Known:
     def check_memory(self, length: int, *, cached: bool = False) -> None:
         assert cached
 
-    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick = ...) -> torch.Tensor:  # type: ignore[assignment]
+    def losses(
+        self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick = ..., state: Path | None = None
+    ) -> torch.Tensor:  # type: ignore[assignment]
         raise AssertionError("needles need no losses")
 
     def placed(self, encoding: posenc.Encoding) -> AbstractContextManager[None]:
@@ -130,7 +133,7 @@ def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(
 
 def test_a_model_without_a_preference_finds_nothing(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     class Even(Known):
-        def answers(self, context, questions, encoding, tick=...):  # type: ignore[no-untyped-def]
+        def answers(self, context, questions, encoding, tick=..., state=None):  # type: ignore[no-untyped-def]
             return torch.zeros(len(questions), 256)
 
     assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), ledgers(tmp_path), in_process).correct.any()
@@ -251,7 +254,7 @@ def test_questions_after_cached_keys_are_questions_in_one_piece(llama: Path) -> 
     encoding = posenc.Rotary(16, pairing="half", scaling=YaRN(2, 2048), phases="float32")
     shares = list[float]()
     logits = reader(model).answers(context, questions, encoding, shares.append)
-    assert shares == [0.5, 0.5]  # a layer each, and questions cost nothing worth counting
+    assert shares == [0, 0.5, 0.5]  # a layer each, and questions cost nothing worth counting
     for question, got in zip(questions, logits, strict=True):
         with torch.no_grad(), model.placed(encoding):
             whole = model.logits(torch.cat((context, question))[None])[0, -1]

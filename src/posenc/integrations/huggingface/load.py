@@ -22,6 +22,7 @@ from posenc.errors import StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.folder import identity, open_model, save
 from posenc.integrations.huggingface.language_model import text_config
+from posenc.integrations.huggingface.part import Part
 from posenc.integrations.huggingface.patch import patched
 from posenc.integrations.huggingface.write import changes
 from posenc.kernels.memory import free_memory
@@ -66,20 +67,24 @@ class Pretrained:
         return torch.tensor(ids, dtype=torch.int64)
 
     def losses(
-        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Callable[[float], None] = lambda share: None
+        self,
+        tokens: Int[Tensor, " T+1"],
+        encoding: Encoding,
+        tick: Callable[[float], None] = lambda share: None,
+        state: Path | None = None,
     ) -> Float[Tensor, " T"]:
         """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions.
 
-        ``tick`` is called with the share of the work that was just done, layer by layer.
+        ``tick`` is called with the share of the work that was just done, layer by layer. ``state`` is a file for
+        the part that is read: killed and called again with it, the text goes on there, with equal numbers.
         """
         targets = tokens[1:].to(self.model.device)
+
+        def scored(logits: Tensor, start: int) -> Tensor:
+            return F.cross_entropy(logits, targets[start : start + len(logits)], reduction="none")
+
         with torch.inference_mode(), self.placed(encoding):
-            pieces = self._pieces(tokens[:-1], tick)
-            parts = [
-                F.cross_entropy(logits, part, reduction="none")
-                for (logits, _), part in zip(pieces, targets.split(self._step(len(targets))), strict=True)
-            ]
-        return torch.cat(parts).cpu()
+            return self._read(tokens[:-1], scored, tick, state)[0].end()
 
     def answers(
         self,
@@ -87,15 +92,16 @@ class Pretrained:
         questions: Sequence[Int[Tensor, " n"]],
         encoding: Encoding,
         tick: Callable[[float], None] = lambda share: None,
+        state: Path | None = None,
     ) -> Float[Tensor, "questions V"]:
         """Logits of the token that follows each question, each asked alone after ``context``, which is read once.
 
         Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
+        ``tick`` and ``state`` are those of ``losses``.
         """
         with torch.inference_mode(), self.placed(encoding):
-            for _, state in self._pieces(context, tick, last=True):
-                read = state
-            ends = [self._asked(q, copy.deepcopy(read), last=True).logits[0, -1].float() for q in questions]
+            _, cache = self._read(context, lambda logits, start: logits[:0, 0], tick, state, last=True)
+            ends = [self._asked(q, copy.deepcopy(cache), last=True).logits[0, -1].float() for q in questions]
             return torch.stack(ends).cpu()
 
     def _asked(self, tokens: Int[Tensor, " T"], cache: Any = None, last: bool = False) -> Any:
@@ -106,16 +112,25 @@ class Pretrained:
         few = {"logits_to_keep": 1} if last and "logits_to_keep" in signature(self.model.forward).parameters else {}
         return self.model(tokens[None].to(self.model.device), past_key_values=cache, use_cache=True, **few)
 
-    def _pieces(
-        self, tokens: Int[Tensor, " T"], tick: Callable[[float], None], last: bool = False
-    ) -> Iterator[tuple[Tensor, Any]]:
-        """Logits of a text, piece by piece, and all that the model keeps of what it has read."""
-        pieces, cache = tokens.split(self._step(len(tokens))), None
+    def _read(
+        self,
+        tokens: Int[Tensor, " T"],
+        take: Callable[[Tensor, int], Tensor],
+        tick: Callable[[float], None],
+        state: Path | None = None,
+        last: bool = False,
+    ) -> tuple[Part, Any]:
+        """What ``take`` makes of each piece's logits and start, and all that the model keeps of the text."""
+        step, part = self._step(len(tokens)), Part.load(state if self._parts else None, self.model.device)
+        cache = part.into(lambda: self._asked(tokens[:1]).past_key_values)
         with self._ticking(tick, len(tokens)):
-            for piece in pieces:
+            tick(part.tokens / len(tokens))
+            for start in range(part.tokens, len(tokens), step):
+                piece = tokens[start : start + step]
                 output = self._asked(piece, cache, last)
                 cache = output.past_key_values
-                yield output.logits[0].float(), cache
+                part.add(len(piece), take(output.logits[0].float(), start).cpu(), cache)
+        return part, cache
 
     def _step(self, length: int) -> int:
         return PIECE if self._parts else length

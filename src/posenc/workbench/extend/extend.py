@@ -9,6 +9,7 @@ last trained length of context alone: what extension has to beat.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
@@ -59,6 +60,8 @@ class Extension:
         width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
         curves: zero-shot first, then fine-tuned, in the order of the methods.
         window: per document, the loss on the targets of the last bucket with the trained length of context alone.
+        finetune: steps before the tuned curves.
+        hardware: that the numbers were made on, as their runs say.
     """
 
     model: str
@@ -70,6 +73,7 @@ class Extension:
     window: Float[Tensor, " documents"]
     text: Text
     finetune: int = 0
+    hardware: tuple[str, ...] = ()
 
     @property
     def plain(self) -> MethodLosses:
@@ -150,7 +154,8 @@ def extend(
     curves += [MethodLosses(m, _rows([runs[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]
     window = _rows([runs[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
     used = model.original_length, length, width
-    return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune)
+    hardware = tuple(sorted({run.hardware for run in runs.values()}))
+    return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
 
 
 def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
@@ -188,6 +193,7 @@ def _cut(
 def scored(
     model: LanguageModel,
     tick: Callable[[float], None],
+    state: Callable[[int], Path],
     *,
     method: Method,
     length: int,
@@ -198,8 +204,8 @@ def scored(
     """The losses of documents under a method, as means of the last ``buckets`` parts of ``width`` positions."""
     encoding: Encoding = model.with_scaling(method.scaling, length)
     rows = []
-    for tokens in documents:
-        losses = model.losses(tokens, encoding, tick)[-buckets * width :]
+    for number, tokens in enumerate(documents):
+        losses = model.losses(tokens, encoding, tick, state(number))[-buckets * width :]
         means: list[float] = losses.double().unflatten(0, (-1, width)).mean(1).tolist()
         rows.append(means)
     return rows

@@ -61,9 +61,13 @@ class StudyModel:
         return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
 
     def losses(
-        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = lambda share: None
+        self,
+        tokens: Int[Tensor, " T+1"],
+        encoding: Encoding,
+        tick: Tick = lambda share: None,
+        state: Path | None = None,
     ) -> Float[Tensor, " T"]:
-        """Nats per byte for tokens[1:], each given all before it."""
+        """Nats per byte for tokens[1:], each given all before it; too short to keep parts of it in ``state``."""
         with torch.inference_mode(), self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)

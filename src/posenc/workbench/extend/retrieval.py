@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -209,6 +210,7 @@ class _Grid:
 def margins(
     model: LanguageModel,
     tick: Callable[[float], None],
+    state: Callable[[int], Path],
     *,
     method: Method,
     haystack: Int[Tensor, " T"],
@@ -220,7 +222,7 @@ def margins(
     """By depth, the nats by which the right number is likelier than the best wrong one."""
     assert not isinstance(model, StudyModel)
     encoding = model.with_scaling(method.scaling, length)
-    logits = model.answers(haystack, questions, encoding, tick)
+    logits = model.answers(haystack, questions, encoding, tick, state(0))
     likely, right = logits.double().gather(1, firsts), torch.tensor(numbers)[:, None]
     row: list[float] = (likely.gather(1, right)[:, 0] - likely.scatter(1, right, -torch.inf).amax(1)).tolist()
     return [row]

@@ -1,8 +1,9 @@
 """Scores documents under one method: its plan, and its job, with or without a fine-tune before it."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.errors import StudyError
-from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling import LengthScaling, Scaling, planned, to_dict
 from posenc.workbench.extend.models import LanguageModel
-from posenc.workbench.run.checkpoint import complete, save_weights
+from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
@@ -84,7 +85,8 @@ class ScoringJob:
     """A plan with the model that scores and the rows of numbers that it gives for its documents.
 
     Args:
-        rows: called with the model and with what to call as shares of a document are done; a row a document.
+        rows: called with the model, with what to call as shares of a document are done, and with what names a
+            document's file for the part that is read; a row a document.
         practice: what a fine-tune reads; it shares nothing with the documents. It leaves its weights in ``folder``,
             as ``<plan id>.safetensors``.
     """
@@ -94,7 +96,7 @@ class ScoringJob:
     folder: Path
     model: LanguageModel
     scaling: Scaling | LengthScaling | None
-    rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
+    rows: Callable[[LanguageModel, Callable[[float], None], Callable[[int], Path]], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
     modules: tuple[Path, ...] = ()
 
@@ -102,6 +104,14 @@ class ScoringJob:
     def complete(self) -> bool:
         """Whether the weights of its fine-tune are there and undamaged."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
+
+    @property
+    def numbers(self) -> str:
+        """The same for jobs whose frequencies, and so whose numbers, are the same for this length."""
+        if self.practice is not None or self.scaling is None:
+            return self.plan.id
+        frequencies = json.dumps(to_dict(planned(self.scaling, self.plan.length)), sort_keys=True)
+        return replace(self.plan, method="", scaling=frequencies).id
 
     def run(self, report: Report = unheard) -> Run[Scoring]:
         """Score in this process; a cell a document, its row as the detail."""
@@ -113,14 +123,26 @@ class ScoringJob:
         model = self.model if self.practice is None else self._tuned(self.practice, report)
         cells = tuple(
             Cell(plan.length, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
-            for number, row in zip(plan.documents, self.rows(model, tick), strict=True)
+            for number, row in zip(plan.documents, self.rows(model, tick, self._state), strict=True)
         )
+        for number in range(len(plan.documents)):
+            self._state(number).unlink(missing_ok=True)
         took = time.perf_counter() - started
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
 
+    def _state(self, document: int) -> Path:
+        """The file for the part of a document that is read."""
+        return self.folder / f"{self.plan.id}.{document}.state"
+
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
-        """A copy of the model trained on windows under the scaling; every method gets the same windows."""
+        """A copy of the model trained on windows under the scaling; every method gets the same windows.
+
+        Where its weights are there already, it was broken off while it scored, and is not trained again.
+        """
         plan, model = self.plan, self.model.copied(self.plan.id)
+        if self.complete:
+            model.model.load_state_dict(load_weights(self.folder.parent, plan))
+            return model
         rows, span = batch(plan.span), plan.span
         state = self.folder / f"{plan.id}.state"
 
@@ -144,19 +166,34 @@ class ScoringJob:
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
-    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out.
+    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out;
+    of those that give the same numbers, one is.
 
     Raises:
         StudyError: one failed; the others are kept.
     """
+    groups: dict[str, list[ScoringJob]] = {}
+    for job in jobs:
+        groups.setdefault(job.numbers, []).append(job)
     missing: list[Job] = []
     failures: list[Failure] = []
     known = ledger.ids()
-    for job in jobs:
-        if job.plan.id not in known or not job.complete:
-            missing.append(job)
-        else:
-            read(job.plan.work)
+
+    def copy(run: Run) -> None:
+        for job in groups[scored[run.plan.id]]:
+            if job.plan != run.plan:
+                if job.plan.id not in known:
+                    ledger.add(replace(run, plan=job.plan, seconds=0.0))
+                read(job.plan.work)
+
+    scored = {job.plan.id: job.numbers for job in jobs}
+    for group in groups.values():
+        ready = next((job.plan for job in group if job.plan.id in known and job.complete), None)
+        if ready is None:
+            missing.append(group[0])
+        elif run := ledger.find(ready):
+            read(ready.work)
+            copy(run)
 
     def heard(progress: Progress) -> None:
         ledger.note(progress)
@@ -167,6 +204,7 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
             failures.append(result)
         else:
             ledger.add(result, again=result.plan.id in known)
+            copy(result)
 
     launcher(missing, done, heard)
     if failures:

@@ -18,7 +18,6 @@ from posenc.workbench.extend.retrieval import Retrieval
 from posenc.workbench.extend.verdict import FEW, MARGIN, SAME, MethodScore, Verdict, above, judge
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import embedded, render
-from posenc.workbench.run.machine import hardware
 from posenc.workbench.study.statistics import Interval, student
 
 
@@ -109,7 +108,7 @@ def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
         "effective_length_tuned": by_method[True],
         "threshold": THRESHOLD,
         "effective_length_by_needles": {method.name: length.as_json() for method, length in asked},
-        "hardware": hardware(),
+        "hardware": list(extension.hardware),
     }
 
 
@@ -207,7 +206,7 @@ def write(
         needles=needles and retrieval.context(needles, figures),
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
-        hardware=hardware(),
+        hardware=", ".join(extension.hardware),
     )
     numbers = json.dumps(as_json(extension, needles), indent=2, ensure_ascii=False)
     (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")

@@ -1,8 +1,9 @@
 """Tables and progress for the terminal: 80 columns, readable without colour and when piped into a file."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +21,9 @@ from rich.text import Text
 from posenc.workbench.report import words
 from posenc.workbench.study.results import TaskResult, holds
 
+LINE_EVERY = 60.0
+"""Seconds between two lines of progress where the output is no terminal."""
+
 
 class Rate(TextColumn):
     """Steps, or whatever is counted, per second."""
@@ -32,15 +36,24 @@ class Rate(TextColumn):
         return Text(f"{task.speed:.0f} {self.unit}/s" if task.speed else f"– {self.unit}/s")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Going:
-    """Work under way: how far it is, and what there is to say meanwhile."""
+    """Work under way: how far it is, and what there is to say meanwhile.
+
+    Where the output is no terminal, as in a file, a line says now and then how far it is.
+    """
 
     progress: Progress
+    line_at: float = field(default_factory=lambda: time.monotonic() + LINE_EVERY)
 
     def advance(self, work: float) -> None:
         """So much more is done."""
-        self.progress.advance(self.progress.task_ids[0], work)
+        bar = self.progress.tasks[0]
+        self.progress.advance(bar.id, work)
+        if self.progress.disable and time.monotonic() >= self.line_at:
+            columns = [column for column in self.progress.columns if not isinstance(column, BarColumn)]
+            self.say(" ".join(str(column(bar)) for column in columns))  # type: ignore[operator]
+            self.line_at = time.monotonic() + LINE_EVERY
 
     def say(self, line: str) -> None:
         """A line above the bar."""
@@ -49,7 +62,7 @@ class Going:
 
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
-    """A progress bar with rate and time left; silent when the output is no terminal."""
+    """A progress bar with rate and time left; lines where the output is no terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),

@@ -1,0 +1,82 @@
+"""extend under kill -9 inside a document goes on there, ends in the same bytes, and reads nothing twice."""
+
+import json
+import multiprocessing as mp
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from posenc.workbench.extend.methods import NAMES
+from posenc.workbench.run.ledger import Ledger
+from support.pretrained import save_llama
+from support.reading import PIECE, TO, TRAINED, Broken, Reader, carry_out, small_pieces
+
+WORK = (len(NAMES) * TO + TRAINED) // PIECE
+"""Pieces that a document takes: under every method, and once more with the trained length alone."""
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    save_llama(folder, trained=TRAINED)
+    draws = torch.randint(97, 123, (2000,), generator=torch.Generator().manual_seed(0))
+    (folder / "text.txt").write_bytes(bytes(draws.tolist()))
+    return folder
+
+
+def test_a_document_takes_little_more_than_a_forward_pass_a_method(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledgers: Callable[[Path], Ledger]
+) -> None:
+    """In tokens that the model is given: at most 1.3 times those of a plain forward pass under each method."""
+    small_pieces(monkeypatch.setattr)
+    reader = Reader(llama)
+    reader.extend(ledgers(tmp_path))
+    assert reader.tokens <= 1.3 * len(NAMES) * TO
+    assert reader.tokens == WORK * PIECE + 1  # one asks which cache the model has
+
+
+def test_broken_off_inside_a_document_it_goes_on_there(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledgers: Callable[[Path], Ledger]
+) -> None:
+    small_pieces(monkeypatch.setattr)
+    want = Reader(llama).extend(ledgers(tmp_path / "whole"))
+    stops = (1, 5, WORK - 7)  # in the first document, in the first again, and before the last piece
+    for stop in stops:
+        with pytest.raises(Broken), Ledger(tmp_path / "broken", write=True) as ledger:
+            Reader(llama, stop).extend(ledger)
+    last = Reader(llama)
+    got = last.extend(ledgers(tmp_path / "broken"))
+    assert last.pieces == WORK - sum(stops)
+    assert all(torch.equal(a.losses, b.losses) for a, b in zip(got.curves, want.curves, strict=True))
+    assert torch.equal(got.window, want.window)
+    assert not list((tmp_path / "broken" / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+def test_ten_kills_change_no_byte(llama: Path, tmp_path: Path) -> None:
+    context, random = mp.get_context("forkserver"), Random(0)
+    pieces, numbers = 0, list[str]()
+    for stop in (None, *(random.randrange(1, WORK // 4) for _ in range(KILLS)), None):
+        heard, told = context.Pipe(duplex=False)
+        folder = tmp_path / ("broken" if numbers else "whole")
+        process = context.Process(target=carry_out, args=(llama, folder, 2, told))
+        process.start()
+        told.close()
+        while isinstance(heard_now := heard.recv(), int):
+            if heard_now == stop:
+                time.sleep(random.random() * 0.01)  # into a piece, or into the writing of its state
+                process.kill()
+                pieces += heard_now
+                break
+        else:
+            numbers.append(json.dumps(heard_now))
+        process.join()
+        heard.close()
+    assert pieces > WORK  # without states some of these documents would never end
+    assert numbers[0] == numbers[1]
+    assert not list((tmp_path / "broken" / "checkpoints").iterdir())
