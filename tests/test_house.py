@@ -29,6 +29,7 @@ FLOORS = {
     "clock": {"arguments", "errors", "scaling"},
     "encodings": {"arguments", "errors", "names", "positions", "scaling", "clock", "kernels", "pytrees"},
     "attend": {"arguments", "errors", "mask", "encodings", "kernels", "pytrees"},
+    "remap": {"arguments", "errors", "scaling", "clock", "encodings"},
     "laws": {"errors", "positions", "mask", "encodings", "attend", "kernels"},
     "integrations": LIBRARY | {"kernels", "laws"},
     "pictures": PICTURES,

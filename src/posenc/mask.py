@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -59,6 +59,9 @@ class Mask(Pytree):
             a picture do in PaliGemma and Gemma 3; −1 for all others.
         dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for what the others cannot say, such as
             a tree of drafted tokens. It costs T·S bytes, and every block of keys is computed.
+        k_positions: integers ``(S,)`` or ``(B, S)``, what ``q_from`` and ``q_until`` are compared with.
+        q_from, q_until: integers ``(T,)`` or ``(B, T)``: a query sees the keys whose ``k_positions`` lie from
+            ``q_from`` on and below ``q_until``, as each part of a remapped encoding does (``posenc.remap``).
 
     All of them hold at once: a key is seen where none hides it.
 
@@ -86,6 +89,9 @@ class Mask(Pytree):
     chunk: int | None = None
     bidirectional_groups: Keys | None = None
     dense: Bool[Tensor, "#B #H T S"] | None = None
+    k_positions: Keys | None = None
+    q_from: Queries | None = None
+    q_until: Queries | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
@@ -117,8 +123,11 @@ class Mask(Pytree):
                 "true where a query may see a key: for numbers that are added to scores pass dense == 0, for one "
                 "mask of all heads dense[:, None]"
             )
-        _check_integers("bidirectional_groups", self.bidirectional_groups)
-        for name in ("key_mask", "bidirectional_groups", "dense"):
+        if (self.k_positions is None) != (self.q_from is None and self.q_until is None):
+            raise InvalidArgument("k_positions are compared with q_from and q_until; give them together, or none")
+        for name in ("bidirectional_groups", *RANGE):
+            _check_integers(name, getattr(self, name))
+        for name in ("key_mask", "bidirectional_groups", "dense", *RANGE):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, getattr(self, name).clone())
         self.look()
@@ -174,12 +183,32 @@ class Mask(Pytree):
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self
-        if torch.compiler.is_compiling():  # which is given the constructor, as compilers know it
-            return replace(self, window=window, chunk=chunk)
         _check_places(window=window, chunk=chunk)
-        narrower = copy.copy(self)  # shares tensors, which nobody else holds, and what was found in them
-        vars(narrower).update(window=window, chunk=chunk)
-        return narrower
+        return self._with(window=window, chunk=chunk)
+
+    def between(self, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> "Mask | None":
+        """The same for the keys at positions from ``q_from`` on and below ``q_until``, where that is known to be all
+        of them itself, and where it is known to be none None."""
+        if self.k_positions is not None:
+            raise InvalidArgument("the mask has k_positions, and so has every part of the encoding; leave them out")
+        bounds = [x for x in (k_positions, q_from, q_until) if x is not None]
+        if all(x.is_cpu and x.numel() for x in bounds) and may_be_looked_at(*bounds):
+            first, last = k_positions.aminmax()
+            if q_from is not None and bool(q_from.amin() > last) or q_until is not None and bool(q_until.amax() <= first):
+                return None
+            q_from = None if q_from is None or bool(q_from.amax() <= first) else q_from
+            q_until = None if q_until is None or bool(q_until.amin() > last) else q_until
+        if q_from is None and q_until is None:
+            return self
+        return self._with(k_positions=k_positions, q_from=q_from, q_until=q_until)
+
+    def _with(self, **changes: Any) -> "Mask":
+        """The same with other attributes; shares tensors, which nobody else holds, and what was found in them."""
+        if torch.compiler.is_compiling():  # which is given the constructor, as compilers know it
+            return replace(self, **changes)
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
         """The same with every chunk as a document of its own."""
@@ -237,13 +266,17 @@ class Mask(Pytree):
             return x if x is None or row is None or x.dim() == 1 or x.shape[0] == 1 else x[row : row + 1]
 
         keys, groups, dense = (of_row(x) for x in (self.key_mask, self.bidirectional_groups, self.dense))
-        return Mask(
+        part = Mask(
             self.causal,
             window=self.window,
             key_mask=None if keys is None or self.document_lengths is None else keys[:, first:last],
             bidirectional_groups=None if groups is None else groups[..., first:last],
             dense=None if dense is None else dense[..., first:last, first:last],
         )
+        bounds = [x if x is None else x[..., first:last] for x in (of_row(getattr(self, name)) for name in RANGE)]
+        if bounds[0] is None:
+            return part
+        return part.between(bounds[0], *bounds[1:]) or part._with(**dict(zip(RANGE, bounds, strict=True)))
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
@@ -266,21 +299,35 @@ class Mask(Pytree):
     def by_offset(self) -> bool:
         """Whether nothing hides keys but causality and a window, in the default order."""
         tokens = self.q_order is None and self.q_segments is None and self.key_mask is None
+        tokens = tokens and self.k_positions is None
         return tokens and self.chunk is None and self.bidirectional_groups is None and self.dense is None
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
-        if self.q_order is not None or self.bidirectional_groups is not None:
-            return S
-        if not self.causal and self.window is None:
-            return S
-        return last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
+        if self.q_order is not None or self.bidirectional_groups is not None or not (self.causal or self.window):
+            keys = S
+        else:
+            keys = last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
+        if self.k_positions is None or self.q_until is None or not last or not self._looks:
+            return keys
+        below = self.k_positions < self.q_until[..., :last].amax(-1, keepdim=True)
+        places = below.nonzero()[:, -1]
+        return min(keys, int(places.amax()) + 1) if len(places) else min(keys, 1)  # kernels take no fewer than one
 
     def keys_from(self, first: int, T: int, S: int) -> int:
         """How many of the first keys no query from ``first`` on can see, out of its window."""
-        if self.window is None or self.q_order is not None or self.bidirectional_groups is not None:
-            return 0
-        return max(0, S - T + first - self.window + 1)
+        slides = self.window is not None and self.q_order is None and self.bidirectional_groups is None
+        start = max(0, S - T + first - (self.window or 0) + 1) if slides else 0
+        if self.k_positions is None or self.q_from is None or not self._looks or first >= T:
+            return start
+        places = (self.k_positions >= self.q_from[..., first:].amin(-1, keepdim=True)).nonzero()[:, -1]
+        return max(start, int(places.amin())) if len(places) else S
+
+    @property
+    def _looks(self) -> bool:
+        """Whether the numbers of the range may be looked at without waiting for a device."""
+        bounds = [x for x in (self.k_positions, self.q_from, self.q_until) if x is not None]
+        return all(x.is_cpu for x in bounds) and may_be_looked_at(*bounds)
 
     def rows(self, first: int, last: int, T: int, S: int, device: torch.device) -> "Mask":
         """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
@@ -294,6 +341,8 @@ class Mask(Pytree):
             document_lengths=None,
             left_padding=None,
             dense=None if self.dense is None else self.dense[:, :, first:last],
+            q_from=None if self.q_from is None else self.q_from[..., first:last],
+            q_until=None if self.q_until is None else self.q_until[..., first:last],
         )
 
     def visible(
@@ -315,6 +364,10 @@ class Mask(Pytree):
             parts = [_all(parts) | _all([q_groups == groups[..., None, start:keys], q_groups >= 0])]
         if self.q_segments is not None and self.k_segments is not None:
             parts.append(self.q_segments[..., first:last, None] == self.k_segments[..., None, start:keys])
+        if self.k_positions is not None:
+            at = self.k_positions[..., None, start:keys]
+            parts += [] if self.q_from is None else [at >= self.q_from[..., first:last, None]]
+            parts += [] if self.q_until is None else [at < self.q_until[..., first:last, None]]
         if self.key_mask is not None:
             parts.append(self.key_mask[:, None, None, start:keys])
         if self.dense is not None:
@@ -328,14 +381,15 @@ class Mask(Pytree):
         if self.only_causal and not self.causal:
             return None
         pairs = self.places(T, S, device), (self.q_segments, self.k_segments)
+        bounds = self.k_positions, self.q_from, self.q_until
         return visible_mask_mod(
-            self.causal, self.window, *pairs, self.key_mask, self.bidirectional_groups, self.dense, S - T
+            self.causal, self.window, *pairs, self.key_mask, self.bidirectional_groups, self.dense, S - T, bounds
         )
 
     def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:
         """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""
         lengths = {"q_order": T, "k_order": S, "q_segments": T, "k_segments": S, "key_mask": S}
-        lengths["bidirectional_groups"] = S
+        lengths |= {"bidirectional_groups": S, "k_positions": S, "q_from": T, "q_until": T}
         for name, length in lengths.items():
             row = getattr(self, name)
             if row is None:
@@ -419,7 +473,10 @@ def _padding(key_mask: Tensor) -> tuple[int, ...] | None:
     return tuple(hidden.tolist())
 
 
-ROWS = ("q_order", "k_order", "q_segments", "k_segments", "key_mask", "bidirectional_groups", "dense")
+RANGE = "k_positions", "q_from", "q_until"
+"""Those of a mask's attributes that bound positions."""
+
+ROWS = ("q_order", "k_order", "q_segments", "k_segments", "key_mask", "bidirectional_groups", "dense", *RANGE)
 """The attributes of a mask that are tensors."""
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)

@@ -23,6 +23,7 @@ from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import LONG, AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.decay import decayed, runs
 from posenc.attend.operator import TRACED, operator
+from posenc.attend.remapped import remapped
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
@@ -178,10 +179,9 @@ def attention(
     ``scores(…).softmax(-1) @ v`` is the way.
     """
     settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    out, lse = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
-    if lse is not None and sinks is not None:
-        return merge([(out, lse)], sinks)[0]
-    return out if lse is None else (out, lse)
+    parts = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]
+    return (out, lse) if return_logsumexp and lse is not None else out
 
 
 def explain(
@@ -203,13 +203,18 @@ def explain(
     """Which way ``attention`` takes with these arguments, here and now, and why; nothing is attended to.
 
     Whether gradients are recorded counts, as it does for ``attention``. Where channels fade (xPos) and rows are
-    attended to some at a time, the first rows speak for all.
+    attended to some at a time, the first rows speak for all. Where positions are remapped, the first part says its
+    way, and the reason lists those of all parts.
 
     Raises:
         InvalidArgument, UnknownName: as ``attention``.
     """
     settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    return _prepared(_explained, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    ways = _prepared(_explained, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    if len(ways) == 1:
+        return ways[0]
+    reason = f"{len(ways)} parts at positions of their own, merged: {'; '.join(map(str, ways))}"
+    return replace(ways[0], reason=reason)
 
 
 def _settings(
@@ -246,20 +251,27 @@ def _prepared(
     scale: float | None,
     sinks: Tensor | None,
     settings: Settings,
-) -> Result:
-    """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast."""
+) -> list[Result]:
+    """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast: once, or for
+    every part of a remapped encoding that sees any key."""
     mask = check(q, k, v, placed, mask)
     check_sinks(sinks, q)
     scale = scale_of_scores(placed, q.shape[-1], scale)
     device = q.device.type
     autocast = device != "meta" and torch.is_autocast_enabled(device)
-    if autocast:
-        # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
-        low = torch.get_autocast_dtype(device)
-        q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
-    check_types(q, k, v)
-    with torch.autocast(device, enabled=False) if autocast else nullcontext():
-        return take(q, k, v, placed, mask, scale, settings)
+    calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
+    if len(calls) > 1:
+        settings = settings._replace(exact_rows=True)
+    results = []
+    for q, k, placed, mask in calls:
+        if autocast:
+            # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
+            low = torch.get_autocast_dtype(device)
+            q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
+        check_types(q, k, v)
+        with torch.autocast(device, enabled=False) if autocast else nullcontext():
+            results.append(take(q, k, v, placed, mask, scale, settings))
+    return results
 
 
 def _computed(

@@ -73,7 +73,8 @@ class Masks:
             start = 0 if self.is_one or (self.call.sees_far and not self.far) else self.call.start(first)
             if self.far and 2 * start < self.size:  # too few to be worth a call
                 start = 0
-            yield first, last, start, self.call.all_keys if self.is_one else self.call.keys(last)
+            keys = self.call.all_keys if self.is_one else self.call.keys(last)
+            yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor | None, Tensor | None]:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.

@@ -43,6 +43,7 @@ class Composed(Encoding):
         self.needs_content = any(part.needs_content for part in parts)
         self.uses_queries = any(part.uses_queries for part in parts)
         self.causal = any(part.causal for part in parts)
+        self.remapped = any(part.remapped for part in parts)
         self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 
@@ -171,6 +172,7 @@ class PlacedStack(PlacedParts):
             if part.decay is not None:
                 self.decay = part.decay if self.decay is None else self.decay + part.decay
         self.decay_span = min(part.decay_span for part in parts) // max(1, sum(p.decay is not None for p in parts))
+        self.remaps = tuple(remap for part in parts for remap in part.remaps)
         biases = tuple(part.bias for part in parts if part.bias is not None)
         if biases:
             self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
@@ -219,6 +221,11 @@ class Stack(Composed):
         super()._declare(parts)
         # A bias that uses rotated queries depends on where they stand.
         self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
+        if self.remapped and (self.uses_queries or sum("queries_keys" in part.acts_on for part in parts) > 1):
+            raise InvalidArgument(
+                "remapped positions rotate queries and keys inside attention, and nothing else in the stack may rotate "
+                "or read them; leave it out"
+            )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedStack(self._placed(q_positions, k_positions, dtype), self.axes, (q_positions, k_positions))
@@ -311,6 +318,8 @@ class Heads(Composed):
         for part, count in parts:
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
+            if part.remapped:
+                raise InvalidArgument(f"{part.name} remaps the positions of all heads; put it in a layer of its own")
             if any(getattr(module, name, None) for module in part.modules() for name in ("windows", "chunks")):
                 raise InvalidArgument(
                     f"{part.name} has windows or chunks, which hide keys from all heads; put heads inside layers"

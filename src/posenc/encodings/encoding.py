@@ -59,6 +59,9 @@ class Encoding(ConstantBuffers, ABC):
     uses_queries: bool = False
     """Whether its bias reads queries and keys as they enter attention: rotated, if something rotates them."""
 
+    remapped: bool = False
+    """Whether attention rotates queries, and perhaps keys, for several parts: see ``posenc.remap``."""
+
     causal: bool = False
     """Whether its paper defines it for causal models alone; attention then refuses a mask that shows later keys."""
 

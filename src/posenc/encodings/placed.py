@@ -98,6 +98,9 @@ class Placed(Pytree):
     causal: bool = False
     """Whether it has no numbers for keys ahead of their query; attention then refuses a mask that shows them."""
 
+    remaps: "tuple[RemappedPart, ...]" = ()
+    """The parts of a remapped encoding, which attention rotates queries for one by one: see ``posenc.remap``."""
+
     asked_by: set[int] | None = None
     """The layers that asked for it, where its parameters are those of one layer."""
 
@@ -184,6 +187,26 @@ class Placed(Pytree):
         if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
             return True
         return False
+
+
+class RemappedPart(Pytree):
+    """Positions of queries and keys, and which keys a query meets at these: those of ``Mask.k_positions`` from
+    ``q_from`` on and below ``q_until``.
+
+    Args:
+        queries: the rotation at the queries' positions.
+        keys: that of the keys, of all at once; None where they stay as the cache has them.
+        q_from, q_until: where the keys begin and end; None for no bound.
+    """
+
+    def __init__(
+        self, queries: Placed, keys: Placed | None, q_from: Positions | None, q_until: Positions | None
+    ) -> None:
+        self.queries, self.keys, self.q_from, self.q_until = queries, keys, q_from, q_until
+
+    def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
+        """Queries, and keys as the cache has them, at the positions of this part."""
+        return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 
 def heads_of(placed: Placed) -> dict[str, int]:

@@ -28,7 +28,7 @@ class PlacedSomeHeads(Placed):
             unsharded.awaits_content,
             unsharded.added,
         )
-        self.stamps, self.causal = unsharded.stamps, unsharded.causal
+        self.stamps, self.causal, self.remaps = unsharded.stamps, unsharded.causal, unsharded.remaps
         self.window, self.chunk, self.decay_span = unsharded.window, unsharded.chunk, unsharded.decay_span
         self.softmax_scale, self.softmax_factor = unsharded.softmax_scale, unsharded.softmax_factor
         if unsharded.bias is not None:

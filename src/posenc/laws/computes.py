@@ -35,12 +35,8 @@ def acts_where_it_declares(subject: Subject) -> None:
     for _, awaiting in layers:
         here, state = awaiting.with_content(x)
         rotated = here.rotate(q, k)
-        same_shape = all(a.shape == b.shape for a, b in zip(rotated, (q, k), strict=True))
-        acting |= (
-            set()
-            if same_shape and all(torch.equal(*pair) for pair in zip(rotated, (q, k), strict=True))
-            else {"queries_keys"}
-        )
+        alike = (a.shape == b.shape and torch.equal(a, b) for a, b in zip(rotated, (q, k), strict=True))
+        acting |= set() if all(alike) and not here.remaps else {"queries_keys"}
         acting |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         owed(not here.awaits_content, "it still awaits content after reading")
         owed(

@@ -144,11 +144,14 @@ def visible_mask_mod(
     groups: Tensor | None = None,
     dense: Tensor | None = None,
     first_key: int = 0,
+    bounds: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None),
 ) -> MaskMod:
     """What ``Mask`` says of one query and one key; every pair of tensors is the queries' and the keys'.
 
-    ``first_key`` is the key of the first query, S − T.
+    ``first_key`` is the key of the first query, S − T; ``bounds`` are the positions of keys, and those from and
+    until which a query sees them.
     """
+    at, q_from, q_until = bounds
 
     def mask_mod(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         ahead = picked(orders[1], b, k_index) - picked(orders[0], b, q_index)
@@ -163,6 +166,11 @@ def visible_mask_mod(
             visible = visible | (group == picked(groups, b, k_index)) & (group >= 0)
         if segments[0] is not None and segments[1] is not None:
             visible = visible & (picked(segments[0], b, q_index) == picked(segments[1], b, k_index))
+        if at is not None:
+            if q_from is not None:
+                visible = visible & (picked(at, b, k_index) >= picked(q_from, b, q_index))
+            if q_until is not None:
+                visible = visible & (picked(at, b, k_index) < picked(q_until, b, q_index))
         if dense is not None:
             row = dense[b if dense.shape[0] > 1 else 0, h if dense.shape[1] > 1 else 0]
             visible = visible & row[q_index, k_index]

@@ -1,0 +1,60 @@
+"""Dual Chunk Attention, DCA: keys stand at their place in a chunk (An et al. 2024, arXiv 2402.17463, section 3).
+
+    s tokens a chunk, c = s + w:          key at p mod s
+    keys of the query's chunk:            query at p mod s
+    keys of the chunk before:             query at min(p mod s + s, c − 1)
+    keys of earlier chunks:               query at c − 1
+
+so that no distance is c or more, the w tokens before a query stand at their own distance, and a key is rotated once.
+"""
+
+import math
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from posenc.encodings.rotary import Rotary
+from posenc.errors import InvalidArgument
+from posenc.remap.remap import Part, Remap
+
+
+@final
+class DCA(Remap):
+    """Distances within a chunk, to the chunk before and to all others; a cache keeps keys at p mod ``chunk``.
+
+    The authors' code puts far queries at c and not at c − 1, and multiplies cos and sin by YaRN's factor of the
+    length at hand; for that pass a rotary with ``YaRN`` here.
+
+    Args:
+        rotary: the model's.
+        chunk: s, tokens of a chunk; the authors take about three quarters of the trained length, less ``local``.
+        local: w, how many tokens of the chunk before stand at their own distance; chunk + local is at most the
+            trained length.
+    """
+
+    name: ClassVar[str] = "dca"
+    relative = False
+    rotates_cached = True
+    chunk: int
+    local: int
+
+    def __init__(self, rotary: Rotary, chunk: int, local: int) -> None:
+        super().__init__(rotary, chunk=chunk, local=local)
+        if self.local > self.chunk:
+            raise InvalidArgument(f"local={local} is more than chunk={chunk}, the tokens of the chunk before")
+
+    def cached(self, positions: Tensor) -> Tensor:
+        return positions % self.chunk
+
+    def parts(self, q: Tensor, k: Tensor) -> tuple[Part, ...]:
+        s, last = self.chunk, self.chunk + self.local - 1
+        start = q - q % s
+        return (
+            Part(q % s, None, start),
+            Part((q % s + s).clamp(max=last), None, start - s, start),
+            Part(torch.full_like(q, last), None, None, start - s),
+        )
+
+    def longest(self, trained: int) -> float:
+        return math.inf if self.chunk + self.local <= trained else 0

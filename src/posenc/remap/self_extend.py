@@ -1,0 +1,47 @@
+"""Self-Extend: far keys in groups that share a position (Jin et al. 2024, arXiv 2401.01325, section 3).
+
+    distance d < W:  p_q − p_k                          neighbours, as trained
+    distance d ≥ W:  ⌊p_q/G⌋ + W − ⌊W/G⌋ − ⌊p_k/G⌋       groups of G tokens
+
+The shift W − ⌊W/G⌋ lets the groups go on where the neighbours end.
+"""
+
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from posenc.encodings.rotary import Rotary
+from posenc.remap.remap import Part, Remap
+
+
+@final
+class SelfExtend(Remap):
+    """Near keys at their distance, far ones at a G-th of it; a cache keeps raw keys.
+
+    The authors' code shifts by W − W/G, no whole number where G does not divide W, shifts by nothing as long as no
+    query stands at W or behind (no key is far then), and, if asked, multiplies queries by ln(p + 1)/ln(base): that is
+    ``stack(self-extend(…), query-scale(…))`` here.
+
+    Args:
+        rotary: the model's.
+        group: G, tokens that share a position.
+        window: W, distances below it stay.
+    """
+
+    name: ClassVar[str] = "self-extend"
+    relative = False
+    group: int
+    window: int
+
+    def __init__(self, rotary: Rotary, group: int, window: int) -> None:
+        super().__init__(rotary, group=group, window=window)
+
+    def parts(self, q: Tensor, k: Tensor) -> tuple[Part, ...]:
+        G, W = self.group, self.window
+        edge = q - W + 1
+        return Part(q, k, edge), Part(q // G + W - W // G, k // G, None, edge)
+
+    def longest(self, trained: int) -> float:
+        G, W = self.group, self.window
+        # The largest distance of T tokens is ⌊(T − 1)/G⌋ + W − ⌊W/G⌋, once T > W.
+        return 0 if W > trained else max(W, (trained - W + W // G) * G)
