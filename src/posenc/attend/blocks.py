@@ -21,6 +21,7 @@ from posenc.kernels.attention.softmax import (
     attended,
     capped,
     finite,
+    for_every_head,
     fused,
     fused_backward,
     fused_forward,
@@ -151,7 +152,11 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp by plain operators, which every transform of functions knows."""
+    """Output and logsumexp by plain operators, which every transform of functions knows; of a length that an
+    exporter leaves open in one block."""
+    if torch.compiler.is_exporting():  # without the views of groups, whose lengths it cannot tell
+        k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
+        return plain_forward(block_scores(q, k, call, 0, call.queries), v)
     results = []
     for first, last, start, keys in Masks(call, TRAINING_ROWS, call.dtype):
         scores = block_scores(q[:, :, first:last], k[:, :, start:keys], call, first, last, start)
