@@ -2,6 +2,7 @@
 from posenc import errors as errors
 from posenc import layouts as layouts
 from posenc import positions as positions
+from posenc import remap as remap
 from posenc import scaling as scaling
 from posenc.attend import Explanation as Explanation
 from posenc.attend import attention as attention

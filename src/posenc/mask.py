@@ -187,17 +187,21 @@ class Mask(Pytree):
         return self._with(window=window, chunk=chunk)
 
     def between(self, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> "Mask | None":
-        """The same for the keys at positions from ``q_from`` on and below ``q_until``, where that is known to be all
-        of them itself, and where it is known to be none None."""
+        """The same for the keys at positions from ``q_from`` on and below ``q_until``: where those are known to be
+        all keys itself, and where they are known to be none, None."""
         if self.k_positions is not None:
             raise InvalidArgument("the mask has k_positions, and so has every part of the encoding; leave them out")
         bounds = [x for x in (k_positions, q_from, q_until) if x is not None]
         if all(x.is_cpu and x.numel() for x in bounds) and may_be_looked_at(*bounds):
             first, last = k_positions.aminmax()
-            if q_from is not None and bool(q_from.amin() > last) or q_until is not None and bool(q_until.amax() <= first):
-                return None
-            q_from = None if q_from is None or bool(q_from.amax() <= first) else q_from
-            q_until = None if q_until is None or bool(q_until.amin() > last) else q_until
+            if q_from is not None:
+                if bool(q_from.amin() > last):
+                    return None
+                q_from = None if bool(q_from.amax() <= first) else q_from
+            if q_until is not None:
+                if bool(q_until.amax() <= first):
+                    return None
+                q_until = None if bool(q_until.amin() > last) else q_until
         if q_from is None and q_until is None:
             return self
         return self._with(k_positions=k_positions, q_from=q_from, q_until=q_until)

@@ -19,3 +19,12 @@ WORDS = {
 """What is suggested to somebody who types one of these words where it is no name."""
 
 MEANT = {word: name for name, words in WORDS.items() for word in words}
+
+REMAPS = {
+    "self-extend": "posenc.remap:SelfExtend",
+    "dca": "posenc.remap:DCA",
+    "rerope": "posenc.remap:ReRoPE",
+    "leaky-rerope": "posenc.remap:LeakyReRoPE",
+    "string": "posenc.remap:STRING",
+}
+"""Encodings that remap the positions of another, and their classes, which are imported when one is built."""

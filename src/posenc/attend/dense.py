@@ -1,7 +1,6 @@
 """The eager specification of attention: what softmax is taken of, as a formula, dense."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -12,7 +11,7 @@ from posenc.attend.call import check, check_sinks, scale_of_scores
 from posenc.attend.decay import fading_products
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import capped, products
-from posenc.mask import EVERYTHING, Mask
+from posenc.mask import Mask
 
 
 def scores(
@@ -34,13 +33,12 @@ def scores(
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]
-    if placed.remaps:
-        plain = torch.zeros((), device=q.device)
-        for part in placed.remaps:
-            met = replace(EVERYTHING, k_positions=placed.k_positions, q_from=part.q_from, q_until=part.q_until)
-            plain = torch.where(met.visible(0, T, S, T, S, q.device), products(*part.rotate(q, k)), plain)
-    else:
-        plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
+    plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
+    for part in placed.remaps:
+        met = Mask(k_positions=placed.k_positions, q_from=part.q_from, q_until=part.q_until)
+        sees = met.visible(0, T, S, T, S, q.device)
+        assert sees is not None
+        plain = torch.where(sees, products(*part.rotate(q, k)), plain)
     scale = scale_of_scores(placed, q.shape[-1], scale)
     result = plain * scale
     if placed.scale is not None:

@@ -70,7 +70,7 @@ def ring_attention(
             "place it at those of all ranks: encoding.at(shards[rank], torch.cat(shards))"
         )
     if placed.remaps:
-        raise InvalidArgument("remapped positions rotate the keys of all ranks for every part; gather keys instead")
+        raise InvalidArgument("remapped positions rotate the keys of all ranks in parts; gather keys instead")
     mask = Mask() if mask is None else mask
     if mask.q_order is None and (mask.causal or mask.window or mask.chunk or placed.window or placed.chunk):
         raise InvalidArgument(
@@ -123,7 +123,9 @@ class _Ring:
 
     def seen(self, keys: slice) -> Mask:
         """Who of this rank sees these keys."""
-        of_keys = {name: getattr(self.mask, name) for name in ("k_order", "k_segments", "key_mask", "dense", "k_positions")}
+        of_keys = {
+            name: getattr(self.mask, name) for name in ("k_order", "k_segments", "key_mask", "dense", "k_positions")
+        }
         some: dict[str, Any] = {name: None if x is None else x[..., keys] for name, x in of_keys.items()}
         return replace(self.mask, **some, document_lengths=None, left_padding=None)
 

@@ -45,7 +45,7 @@ from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
 from posenc.errors import InvalidArgument, PosencError, UnknownName
-from posenc.names import ALIASES
+from posenc.names import ALIASES, REMAPS
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling
 
@@ -176,6 +176,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
         return _layers(recipe, shape, total_length)
     if recipe.name == "local":
         raise InvalidArgument(f"{recipe} says what a layer sees; write it in layers(…): layers({recipe})")
+    if recipe.name in REMAPS:
+        return _remap(recipe, shape, total_length)
     entry = lookup(recipe.name)
     given = named(recipe, entry)
     return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
@@ -188,13 +190,26 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
         raise InvalidArgument(f"a pattern of {count} layers must have at most {MOST_LAYERS}; it is repeated")
     by_type = {str(canonical(part)): part for part, _ in recipe.parts}
     inner = {name: part.parts[0][0] if part.name == "local" else part for name, part in by_type.items()}
+    local = {name: part for name, part in by_type.items() if part.name == "local"}
     of_layers = {
-        setting: {name: part.get(key) for name, part in by_type.items() if part.get(key) is not None and part.parts}
+        setting: {name: part.get(key) for name, part in local.items() if part.get(key) is not None}
         for setting, key in (("windows", "window"), ("chunks", "chunk"), ("axis", "axis"))
     }
     encodings = {name: build(part, shape, total_length=total_length) for name, part in inner.items()}
     layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
     return Layers(encodings, layer_types, layers=shape.layers, **of_layers)
+
+
+def _remap(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Encoding:
+    """An encoding whose positions are remapped, which its one part says."""
+    entry = Entry(load(REMAPS[recipe.name]))
+    if not recipe.parts:
+        raise InvalidArgument(f"{recipe} does not say what rotates; write {recipe.name}(rotary, …)")
+    given = named(replace(recipe, parts=()), entry)
+    missing = [name for name in parameters_of(entry.make) if name not in given and name != "rotary"]
+    if missing:
+        raise InvalidArgument(f"{recipe} needs {' and '.join(missing)}; add {missing[0]}=…")
+    return entry.make(rotary=build(recipe.parts[0][0], shape, total_length=total_length), **given)
 
 
 MOST_LAYERS = 1 << 12

@@ -223,8 +223,8 @@ class Stack(Composed):
         self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
         if self.remapped and (self.uses_queries or sum("queries_keys" in part.acts_on for part in parts) > 1):
             raise InvalidArgument(
-                "remapped positions rotate queries and keys inside attention, and nothing else in the stack may rotate "
-                "or read them; leave it out"
+                "remapped positions rotate queries and keys inside attention, and nothing else in the stack may "
+                "rotate or read them; leave it out"
             )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -319,7 +319,9 @@ class Heads(Composed):
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
             if part.remapped:
-                raise InvalidArgument(f"{part.name} remaps the positions of all heads; put it in a layer of its own")
+                raise InvalidArgument(
+                    f"{part.name} remaps the positions of all heads; put it in a layer of its own"
+                )
             if any(getattr(module, name, None) for module in part.modules() for name in ("windows", "chunks")):
                 raise InvalidArgument(
                     f"{part.name} has windows or chunks, which hide keys from all heads; put heads inside layers"

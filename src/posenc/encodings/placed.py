@@ -8,7 +8,7 @@
 Whatever an encoding does not act on passes unchanged.
 """
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -189,7 +189,7 @@ class Placed(Pytree):
         return False
 
 
-class RemappedPart(Pytree):
+class RemappedPart(NamedTuple):
     """Positions of queries and keys, and which keys a query meets at these: those of ``Mask.k_positions`` from
     ``q_from`` on and below ``q_until``.
 
@@ -199,10 +199,10 @@ class RemappedPart(Pytree):
         q_from, q_until: where the keys begin and end; None for no bound.
     """
 
-    def __init__(
-        self, queries: Placed, keys: Placed | None, q_from: Positions | None, q_until: Positions | None
-    ) -> None:
-        self.queries, self.keys, self.q_from, self.q_until = queries, keys, q_from, q_until
+    queries: Placed
+    keys: Placed | None
+    q_from: Positions | None = None
+    q_until: Positions | None = None
 
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
         """Queries, and keys as the cache has them, at the positions of this part."""

@@ -6,6 +6,7 @@ stack(rotary, fox)                      on top of each other
 heads(alibi*4, rotary*4)                on so many heads each
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
 layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
+self-extend(rotary, group=8, window=1024)       rotary at remapped positions: see posenc.remap
 my_module:Mine(width=3)                 a custom class; imported when it is built, and not before
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
+from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
 COMPOSED = ("stack", "heads", "layers")
@@ -145,8 +147,8 @@ def _recipe(node: ast.expr, names: list[str]) -> Recipe:
         if len(node.args) != 1 or node.keywords:
             raise InvalidArgument(f"{ast.unparse(node)}: layers takes one pattern, such as layers(rotary*3 + nope)")
         return Recipe(name, parts=tuple(_terms(node.args[0], names)))
-    if name == "local":
-        return _local(node, names)
+    if name == "local" or name in REMAPS:
+        return _wrapped(name, node, names)
     if name in COMPOSED:
         if not node.args or node.keywords:
             raise InvalidArgument(f"{ast.unparse(node)}: {name} takes encodings, such as {name}(rotary*4, alibi*4)")
@@ -165,15 +167,16 @@ def _recipe(node: ast.expr, names: list[str]) -> Recipe:
     return Recipe(name, tuple(sorted(given, key=lambda pair: pair[0].zfill(9) if pair[0].isdigit() else pair[0])))
 
 
-def _local(node: ast.Call, names: list[str]) -> Recipe:
-    """One encoding, and what its layers see."""
+def _wrapped(name: str, node: ast.Call, names: list[str]) -> Recipe:
+    """One encoding, and what its layers see, or how its positions are remapped."""
     settings = tuple(sorted((str(k.arg), _value(k.value, names)) for k in node.keywords))
     if len(node.args) != 1 or not settings:
-        raise InvalidArgument(f"{ast.unparse(node)}: local takes an encoding and {_LOCAL}")
-    for key, value in settings:
+        takes = f"{name} takes an encoding and {_LOCAL if name == 'local' else 'settings by name'}"
+        raise InvalidArgument(f"{ast.unparse(node)}: {takes}")
+    for key, value in settings if name == "local" else ():
         if type(value) is not int or value < LAYER_SETTINGS.get(key, value + 1):
             raise InvalidArgument(f"{ast.unparse(node)}: {key}={value!r} is none of {_LOCAL}")
-    return Recipe("local", settings, ((_recipe(node.args[0], names), 1),))
+    return Recipe(name, settings, ((_recipe(node.args[0], names), 1),))
 
 
 _LOCAL = "window=, chunk= (whole numbers of at least 1) or axis=, such as local(rotary, window=1024)"

@@ -7,14 +7,13 @@
 
 A query meets near keys at their distance and far keys at another one, which no single rotation of q and k says. A
 remapped encoding is a few *parts*: each has its own positions of queries, perhaps of keys, and the distances whose
-keys it sees. Every visible key lies in one part. Attention rotates for each part, attends, and merges the results by
-their logsumexps, which is exact: no key is counted twice, and sinks enter once.
+keys it sees. Every visible key lies in one part. Attention rotates for each part, attends, and merges the results
+by their logsumexps, which is exact: no key is counted twice, and sinks enter once.
 """
 
 from posenc.remap.dca import DCA as DCA
-from posenc.remap.leaky_rerope import LeakyReRoPE as LeakyReRoPE
-from posenc.remap.remap import Part as Part
 from posenc.remap.remap import Remap as Remap
+from posenc.remap.rerope import LeakyReRoPE as LeakyReRoPE
 from posenc.remap.rerope import ReRoPE as ReRoPE
 from posenc.remap.self_extend import SelfExtend as SelfExtend
 from posenc.remap.string import STRING as STRING

@@ -5,7 +5,7 @@
     keys of the chunk before:             query at min(p mod s + s, c − 1)
     keys of earlier chunks:               query at c − 1
 
-so that no distance is c or more, the w tokens before a query stand at their own distance, and a key is rotated once.
+so that no distance is c or more, the w tokens before a query stand at their own distance, and keys rotate once.
 """
 
 import math
@@ -14,9 +14,11 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
+from posenc.arguments import at_least_one
+from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
-from posenc.remap.remap import Part, Remap
+from posenc.remap.remap import At, Remap
 
 
 @final
@@ -35,25 +37,24 @@ class DCA(Remap):
 
     name: ClassVar[str] = "dca"
     relative = False
-    rotates_cached = True
-    chunk: int
-    local: int
 
     def __init__(self, rotary: Rotary, chunk: int, local: int) -> None:
-        super().__init__(rotary, chunk=chunk, local=local)
-        if self.local > self.chunk:
+        super().__init__(rotary)
+        at_least_one(chunk=chunk, local=local)
+        self.chunk, self.local = chunk, local
+        if local > chunk:
             raise InvalidArgument(f"local={local} is more than chunk={chunk}, the tokens of the chunk before")
 
     def cached(self, positions: Tensor) -> Tensor:
         return positions % self.chunk
 
-    def parts(self, q: Tensor, k: Tensor) -> tuple[Part, ...]:
-        s, last = self.chunk, self.chunk + self.local - 1
-        start = q - q % s
+    def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
+        place, s, last = q % self.chunk, self.chunk, self.chunk + self.local - 1
+        start = q - place
         return (
-            Part(q % s, None, start),
-            Part((q % s + s).clamp(max=last), None, start - s, start),
-            Part(torch.full_like(q, last), None, None, start - s),
+            RemappedPart(at(place), None, start),
+            RemappedPart(at((place + s).clamp(max=last)), None, start - s, start),
+            RemappedPart(at(torch.full_like(q, last)), None, None, start - s),
         )
 
     def longest(self, trained: int) -> float:

@@ -10,17 +10,19 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
+from posenc.arguments import at_least_one
+from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
-from posenc.remap.remap import Part, Remap
+from posenc.remap.remap import At, Remap
 
 
 @final
 class SelfExtend(Remap):
     """Near keys at their distance, far ones at a G-th of it; a cache keeps raw keys.
 
-    The authors' code shifts by W − W/G, no whole number where G does not divide W, shifts by nothing as long as no
-    query stands at W or behind (no key is far then), and, if asked, multiplies queries by ln(p + 1)/ln(base): that is
-    ``stack(self-extend(…), query-scale(…))`` here.
+    The authors' code shifts by W − W/G, which is no whole number where G does not divide W, and by nothing as long
+    as no query stands at W or behind; no key is far then. If asked, it multiplies queries by ln(p + 1)/ln(base):
+    that is ``stack(self-extend(…), query-scale(…))`` here.
 
     Args:
         rotary: the model's.
@@ -30,18 +32,19 @@ class SelfExtend(Remap):
 
     name: ClassVar[str] = "self-extend"
     relative = False
-    group: int
-    window: int
 
     def __init__(self, rotary: Rotary, group: int, window: int) -> None:
-        super().__init__(rotary, group=group, window=window)
+        super().__init__(rotary)
+        at_least_one(group=group, window=window)
+        self.group, self.window = group, window
 
-    def parts(self, q: Tensor, k: Tensor) -> tuple[Part, ...]:
+    def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
         G, W = self.group, self.window
         edge = q - W + 1
-        return Part(q, k, edge), Part(q // G + W - W // G, k // G, None, edge)
+        far = RemappedPart(at(q // G + W - W // G), at(k // G), None, edge)
+        return RemappedPart(at(q), at(k), edge), far
 
     def longest(self, trained: int) -> float:
         G, W = self.group, self.window
         # The largest distance of T tokens is ⌊(T − 1)/G⌋ + W − ⌊W/G⌋, once T > W.
-        return 0 if W > trained else max(W, (trained - W + W // G) * G)
+        return 0 if trained < W else max(W, (trained - W + W // G) * G)

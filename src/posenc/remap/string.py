@@ -11,9 +11,11 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
+from posenc.arguments import at_least_one
+from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
-from posenc.remap.remap import Part, Remap
+from posenc.remap.remap import At, Remap
 
 
 @final
@@ -28,18 +30,20 @@ class STRING(Remap):
 
     name: ClassVar[str] = "string"
     relative = True
-    rotates_cached = True
-    shift: int
-    window: int
 
     def __init__(self, rotary: Rotary, shift: int, window: int) -> None:
-        super().__init__(rotary, shift=shift, window=window)
-        if self.window > self.shift:
+        super().__init__(rotary)
+        at_least_one(shift=shift, window=window)
+        self.shift, self.window = shift, window
+        if window > shift:
             raise InvalidArgument(f"window={window} is more than shift={shift}; distances would grow")
 
-    def parts(self, q: Tensor, k: Tensor) -> tuple[Part, ...]:
+    def cached(self, positions: Tensor) -> Tensor:
+        return positions
+
+    def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
         edge = q - self.shift + 1
-        return Part(q, None, edge), Part(q - self.shift + self.window, None, None, edge)
+        return RemappedPart(at(q), None, edge), RemappedPart(at(q - self.shift + self.window), None, None, edge)
 
     def longest(self, trained: int) -> float:
-        return 0 if self.shift > trained else trained + self.shift - self.window
+        return 0 if trained < self.shift else trained + self.shift - self.window

@@ -1,0 +1,342 @@
+"""Remapped positions: attention over the distances that the papers say, in every way in which text is fed."""
+
+import math
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc
+from posenc import Mask, Rotary
+from posenc.attend import attend as attend_module
+from posenc.encodings.placed import RemappedPart
+from posenc.errors import InvalidArgument, PosencError
+from posenc.positions import left_padded, packed
+from posenc.remap import DCA, STRING, LeakyReRoPE, Remap, ReRoPE, SelfExtend
+from support import remapped
+
+ROPE = Rotary(8, pairing="half")
+CASES: list[tuple[Remap, dict[str, Any]]] = [
+    (SelfExtend(ROPE, group=3, window=7), {"group": 3, "window": 7}),
+    (SelfExtend(ROPE, group=4, window=8), {"group": 4, "window": 8}),
+    (DCA(ROPE, chunk=9, local=4), {"chunk": 9, "local": 4}),
+    (DCA(ROPE, chunk=6, local=6), {"chunk": 6, "local": 6}),
+    (ReRoPE(ROPE, window=7), {"window": 7}),
+    (LeakyReRoPE(ROPE, window=7, slope=1 / 4), {"window": 7, "slope": 1 / 4}),
+    (STRING(ROPE, shift=11, window=3), {"shift": 11, "window": 3}),
+]
+EVERY = pytest.mark.parametrize(("encoding", "settings"), CASES, ids=lambda x: getattr(x, "name", ""))
+
+
+def used(encoding: Remap, settings: dict[str, Any]) -> remapped.Used:
+    return remapped.USED[encoding.name](**settings)
+
+
+def drawn(T: int, B: int = 2, H: int = 4, K: int = 2, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(T)
+    shapes = (B, H, T, 8), (B, K, T, 8), (B, K, T, 8)
+    return tuple(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
+
+
+def attended(
+    encoding: posenc.Encoding, q: Tensor, k: Tensor, v: Tensor, at: Tensor, mask: Mask | None = None, **more: Any
+) -> Tensor:
+    placed = encoding.at(at, dtype=q.dtype)
+    return posenc.attention(*placed.rotate(q, k), v, placed, mask or Mask(causal=True), **more)
+
+
+def near(got: Tensor, want: Tensor, bound: float = 1e-12) -> bool:
+    return got.shape == want.shape and bool((got - want).abs().max() <= bound)
+
+
+@EVERY
+def test_scores_are_those_of_the_papers_distances(encoding: Remap, settings: dict[str, Any]) -> None:
+    """Outputs with sinks and grouped heads, logsumexps, dense scores, and gradients of everything."""
+    T, sinks = 40, torch.linspace(-1, 2, 4, dtype=torch.float64).requires_grad_()
+    leaves = [x.requires_grad_() for x in drawn(T)]
+    at = torch.arange(T)
+    distances = remapped.matrix(used(encoding, settings), at, at)
+    want = remapped.attention(*leaves, distances, torch.ones(T, T).tril().bool(), sinks)
+    got = attended(encoding, *leaves, at, sinks=sinks)
+    assert near(got, want)
+    weight = torch.randn(want.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gradients = [torch.autograd.grad((y * weight).sum(), [*leaves, sinks]) for y in (got, want)]
+    assert all(near(a, b, 1e-11) for a, b in zip(*gradients, strict=True))
+    placed = encoding.at(at, dtype=torch.float64)
+    q, k = placed.rotate(*leaves[:2])
+    dense = posenc.scores(q, k, placed, causal=True, sinks=sinks).softmax(-1)[..., :T]
+    assert near(dense @ leaves[2].repeat_interleave(2, dim=1), want)
+
+
+@EVERY
+def test_gaps_padding_and_documents_have_the_distances_of_their_positions(
+    encoding: Remap, settings: dict[str, Any]
+) -> None:
+    q, k, v = drawn(30)
+    causal = torch.ones(30, 30).tril().bool()
+    gaps = torch.cumsum(torch.arange(30) % 3, 0)
+    distances = remapped.matrix(used(encoding, settings), gaps, gaps)
+    assert near(attended(encoding, q, k, v, gaps), remapped.attention(q, k, v, distances, causal))
+    at, segments = packed([13, 17])
+    together = attended(encoding, q, k, v, at, Mask(causal=True, q_segments=segments))
+    for tokens in (slice(0, 13), slice(13, 30)):
+        alone = attended(encoding, q[:, :, tokens], k[:, :, tokens], v[:, :, tokens], at[tokens])
+        assert near(together[:, :, tokens], alone)
+    mask = torch.arange(30) >= torch.tensor([[0], [11]])
+    padded = attended(encoding, q, k, v, left_padded(mask), Mask(causal=True, key_mask=mask))
+    alone = attended(encoding, q[1:, :, 11:], k[1:, :, 11:], v[1:, :, 11:], torch.arange(19))
+    assert near(padded[1:, :, 11:], alone)
+    assert near(padded[:1], attended(encoding, q[:1], k[:1], v[:1], torch.arange(30)))
+
+
+@EVERY
+def test_a_cache_in_pieces_is_the_whole(encoding: Remap, settings: dict[str, Any]) -> None:
+    q, k, v = drawn(40)
+    at = torch.arange(40)
+    want = attended(encoding, q, k, v, at)
+    cache, outputs, first = k[:, :, :0], [], 0
+    for length in (17, 1, 1, 8, 13):
+        last = first + length
+        placed = encoding.at(at[first:last], at[:last], dtype=torch.float64)
+        some_q, some_k = placed.rotate(q[:, :, first:last], k[:, :, first:last])
+        cache = torch.cat((cache, some_k), 2)
+        outputs.append(posenc.attention(some_q, cache, v[:, :, :last], placed, causal=True))
+        first = last
+    assert near(torch.cat(outputs, 2), want)
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_short_text_is_plain_bit_for_bit(encoding: Remap, settings: dict[str, Any], dtype: torch.dtype) -> None:
+    """Inside the window, or the first chunk, and in one call of torch's attention."""
+    T = settings.get("window") if "shift" not in settings else settings["shift"]
+    q, k, v = drawn(T or settings["chunk"], dtype=dtype)
+    at = torch.arange(q.shape[2])
+    assert torch.equal(attended(encoding, q, k, v, at), attended(ROPE, q, k, v, at))
+    placed = encoding.at(at)
+    assert posenc.explain(*placed.rotate(q, k), v, placed, causal=True).backend == "sdpa"
+
+
+@EVERY
+def test_no_distance_beyond_the_trained_one(encoding: Remap, settings: dict[str, Any]) -> None:
+    """Up to ``longest`` tokens none is used, and with one more token one is."""
+    for trained in (13, 16, 20):
+        longest = encoding.longest(trained)
+        for T in (80,) if longest == math.inf else (int(longest), int(longest) + 1):
+            at = torch.arange(T)
+            beyond = bool((remapped.matrix(used(encoding, settings), at, at) > trained - 1).any())
+            assert beyond == (longest < T)
+    assert encoding.longest(3) == 0
+
+
+def test_settings_that_reach_far_serve_no_length() -> None:
+    for encoding in (SelfExtend(ROPE, 2, 17), DCA(ROPE, 12, 5), ReRoPE(ROPE, 16), STRING(ROPE, 17, 2)):
+        assert encoding.longest(16) == 0
+    assert LeakyReRoPE(ROPE, 17, 1 / 2).longest(16) == 0
+
+
+def wrong_window(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
+    near_part, *others = parts
+    edge = near_part.q_from + 1  # type: ignore[operator]
+    return [near_part._replace(q_from=edge), *(part._replace(q_until=edge) for part in others[:1]), *others[1:]]
+
+
+def far_sees_near(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
+    return [*parts[:-1], parts[-1]._replace(q_until=parts[-1].q_until + 1)]  # type: ignore[operator]
+
+
+def far_at_near_positions(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
+    return [*parts[:-1], parts[-1]._replace(queries=parts[0].queries, keys=parts[0].keys)]
+
+
+def far_left_out(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
+    return list(parts[:-1])
+
+
+@EVERY
+@pytest.mark.parametrize("mutant", [wrong_window, far_sees_near, far_at_near_positions, far_left_out])
+def test_mutants_are_rejected(encoding: Remap, settings: dict[str, Any], mutant: Callable[..., Any]) -> None:
+    q, k, v = drawn(40)
+    at = torch.arange(40)
+    want = remapped.attention(
+        q, k, v, remapped.matrix(used(encoding, settings), at, at), torch.ones(40, 40).tril().bool()
+    )
+    placed = encoding.at(at, dtype=torch.float64)
+    placed.remaps = tuple(mutant(placed.remaps))
+    assert not near(posenc.attention(*placed.rotate(q, k), v, placed, causal=True), want, 1e-4)
+
+
+def test_sinks_counted_in_every_part_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = drawn(40)
+    at, sinks = torch.arange(40), torch.ones(4, dtype=torch.float64)
+    want = attended(CASES[0][0], q, k, v, at, sinks=sinks)
+    merge = attend_module.merge
+    monkeypatch.setattr(attend_module, "merge", lambda parts, s: merge([merge([part], s) for part in parts]))
+    assert not near(attended(CASES[0][0], q, k, v, at, sinks=sinks), want, 1e-4)
+
+
+class Counted(TorchDispatchMode):
+    """Multiply-adds of attention and of products of matrices, and the largest tensor that anything returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.multiplied = self.largest = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = function(*args, **(kwargs or {}))
+        results = [x for x in (out if isinstance(out, tuple) else (out,)) if isinstance(x, Tensor)]
+        self.largest = max(self.largest, *(x.untyped_storage().nbytes() // x.element_size() for x in results), 0)
+        if "attention" in str(function):
+            q, k = args[:2]
+            causal = q.shape[2] == k.shape[2] and (args[4] if len(args) > 4 else False)
+            self.multiplied += q.shape[:3].numel() * k.shape[2] // (2 if causal else 1)
+        return out
+
+
+def large() -> Iterator[Remap]:
+    yield SelfExtend(ROPE, group=4, window=1024)
+    yield DCA(ROPE, chunk=1024, local=256)
+    yield ReRoPE(ROPE, window=1024)
+    yield STRING(ROPE, shift=1024, window=128)
+
+
+@pytest.mark.parametrize(("encoding", "training"), [*zip(large(), (False, True, True, False), strict=True)])
+def test_memory_is_linear_and_little_is_computed_besides(encoding: Remap, training: bool) -> None:
+    """Of 2048 tokens parts compute at most 1.3 times what they see, and nobody holds T·S numbers a head."""
+    q, k, v = (x.requires_grad_(training) for x in drawn(2048, 1, 4, 1, torch.float32))
+    with torch.set_grad_enabled(training), Counted() as counted:
+        attended(encoding, q, k, v, torch.arange(2048))
+    assert 0 < counted.multiplied <= 1.3 * 4 * 2048 * 2049 / 2
+    assert counted.largest <= 4 * 256 * 2048
+
+
+def test_a_step_of_decoding_computes_the_keys_once() -> None:
+    q, k, v = drawn(2048, 1, 4, 1, torch.float32)
+    at = torch.arange(2048)
+    for encoding in large():
+        placed = encoding.at(at[-1:], at)
+        with torch.no_grad(), Counted() as counted:
+            posenc.attention(*placed.rotate(q[:, :, -1:], k), v, placed, causal=True)
+        assert counted.multiplied <= 1.01 * 4 * 2048
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "self-extend(rotary(base=500000), group=8, window=1024)",
+        "dca(rotary, chunk=3072, local=384)",
+        "rerope(rotary, window=512)",
+        "leaky-rerope(rotary, slope=0.0625, window=512)",
+        "string(rotary(scaling=yarn(factor=4, original_length=4096)), shift=1024, window=128)",
+    ],
+)
+def test_texts_build_and_come_back(text: str) -> None:
+    from posenc.encodings.catalogue import canonical_text
+    from posenc.encodings.text import parse
+
+    encoding = posenc.encoding(text, head_dim=8)
+    assert encoding.name == parse(text).name
+    assert canonical_text(str(parse(text))) == canonical_text(text)
+    layers = posenc.encoding(f"layers({text}*3 + nope)", head_dim=8)
+    assert (layers.windows, layers.layer(3).name) == ({}, "nope")  # type: ignore[attr-defined]
+    copied = pickle.loads(pickle.dumps(encoding))
+    assert repr(copied) == repr(encoding)
+    assert f"{encoding.name}: " in encoding.describe()
+    assert encoding.with_scaling(None).name == "nope"
+    assert encoding.with_scaling(posenc.scaling.NTK(4.0)).scaling == posenc.scaling.NTK(4.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dca", "does not say what rotates"),
+        ("dca(rotary, chunk=3)", "needs local"),
+        ("dca(rotary, chunk=3, local=2, x=1)", "unknown setting of dca"),
+        ("dca(rotary, 3, 2)", "settings by name"),
+        ("dca(rotary, chunk=3, local=4)", "more than chunk=3"),
+        ("dca(alibi, chunk=3, local=2)", "expected posenc.Rotary"),
+        ("rerope(rotary, window=0)", "at least 1"),
+        ("string(rotary, shift=2, window=5)", "distances would grow"),
+        ("leaky-rerope(rotary, window=5, slope=0.3)", "one over a whole number, such as 1/3"),
+        ("leaky-rerope(rotary, window=5, slope=2.0)", "one over a whole number"),
+        ("stack(rerope(rotary, window=4), rotary)", "nothing else in the stack"),
+        ("stack(rerope(rotary, window=4), deberta)", "nothing else in the stack"),
+        ("heads(rerope(rotary, window=4)*2, rotary*2)", "all heads"),
+        ("rerope(rotary(axes=axial(2, 2)), window=4)", "one axis"),
+    ],
+)
+def test_refusals_say_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(PosencError, match=message):
+        posenc.encoding(text, head_dim=8, heads=4, width=32)
+
+
+def test_what_attention_cannot_do_in_parts_is_refused() -> None:
+    q, k, v = drawn(12)
+    encoding, at = CASES[0][0], torch.arange(12)
+    with pytest.raises(InvalidArgument, match="defined for causal"):
+        attended(encoding, q, k, v, at, Mask())
+    with pytest.raises(InvalidArgument, match="dropout and logsumexp at once"):
+        attended(encoding, q, k, v, at, dropout=0.5)
+    with pytest.raises(InvalidArgument, match="so has every part"):
+        attended(encoding, q, k, v, at, Mask(causal=True, k_positions=at, q_until=at + 1))
+    with pytest.raises(InvalidArgument, match="give them together"):
+        Mask(causal=True, q_until=at)
+
+
+def test_others_in_the_stack_act_in_every_part() -> None:
+    """ALiBi's bias, and a scale by query as in the authors' code."""
+    q, k, v = drawn(40)
+    at = torch.arange(40)
+    distances = remapped.matrix(remapped.rerope(7), at, at)
+    factors = (at.double() + 1).log().div(math.log(16)).clamp(min=1)
+    want = remapped.attention(q * factors[:, None], k, v, distances, torch.ones(40, 40).tril().bool())
+    scale = posenc.encoding("query-scale(floor=16)")
+    stack = posenc.Stack(ReRoPE(ROPE, 7), scale)
+    placed = stack.at(at, dtype=torch.float64)
+    assert placed.scale is not None
+    placed.scale = factors[None, None, :, None]
+    assert near(posenc.attention(*placed.rotate(q, k), v, placed, causal=True), want)
+    for way in (posenc.Stack(posenc.ALiBi(4), ReRoPE(ROPE, 7)), posenc.Stack(ReRoPE(ROPE, 7), posenc.ALiBi(4))):
+        placed = way.at(at, dtype=torch.float64)
+        rotated = placed.rotate(q, k)
+        dense = posenc.scores(*rotated, placed, causal=True).softmax(-1) @ v.repeat_interleave(2, 1)
+        assert near(posenc.attention(*rotated, v, placed, causal=True), dense)
+
+
+def test_keys_of_a_cache_move() -> None:
+    _, k, _ = drawn(12)
+    at = torch.arange(12)
+    for encoding, _ in CASES:
+        kept = encoding.at(at, dtype=torch.float64).rotate(None, k)[1]
+        assert near(posenc.rerotate(kept, at, encoding, posenc.NoPE()), k)
+        assert near(posenc.rerotate(kept, at, encoding, encoding, at + 5), encoding.rotate_keys(k, at + 5))
+
+
+def test_yarns_factor_holds_for_unrotated_keys() -> None:
+    yarn = Rotary(8, pairing="half", scaling=posenc.scaling.YaRN(4.0, 16))
+    q, k, _ = drawn(40)
+    placed = ReRoPE(yarn, 7).at(torch.arange(40), dtype=torch.float64)
+    far = yarn.at(torch.tensor([7]), torch.tensor([0]), dtype=torch.float64).rotate(q[:, :, -1:], k[:, :, :1])
+    got = posenc.scores(*placed.rotate(q, k), placed, causal=True)[..., -1, 0]
+    want = (far[0] * far[1].repeat_interleave(2, 1)).sum(-1)[..., 0] / math.sqrt(8)
+    assert near(got, want * yarn.softmax_factor)
+
+
+def test_masks_by_position_equal_dense_ones() -> None:
+    """Ranges that do and do not follow the order of keys, cut into blocks of rows and document by document."""
+    q, k, v = drawn(300, 2, 2, 1)
+    generator = torch.Generator().manual_seed(3)
+    placed = posenc.NoPE().at(torch.arange(300))
+    at = torch.stack((torch.arange(300), torch.randperm(300, generator=generator)))
+    low, high = at - 40, at - torch.randint(-20, 30, (2, 300), generator=generator)
+    visible = (at[:, None, :] >= low[..., None]) & (at[:, None, :] < high[..., None])
+    segments = torch.arange(300) // 100
+    for more in ({}, {"q_segments": segments}, {"key_mask": torch.arange(300).expand(2, -1) > 20}):
+        ranged = Mask(causal=True, k_positions=at, q_from=low, q_until=high, **more)  # type: ignore[arg-type]
+        dense = replace(ranged, k_positions=None, q_from=None, q_until=None, dense=visible[:, None])
+        assert near(posenc.attention(q, k, v, placed, ranged), posenc.attention(q, k, v, placed, dense))
