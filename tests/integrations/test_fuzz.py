@@ -1,14 +1,12 @@
 """Mutated configs are refused with a message or read as transformers reads them: nothing else ever happens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from support import fuzzing
 
 WHOLE, SAMPLE, PARTS = 100_000, 200, 8
-FEW = fuzzing.HERE[::11]
-"""Families of the sample; the whole has all of them."""
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +20,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def wrong(count: int, first: int, families: Sequence[str] = FEW) -> list[tuple[str, object]]:
-    return [(said, config) for said, config, _ in fuzzing.run(count, first, families) if said.startswith("WRONG")]
+def wrong(count: int, first: int) -> list[tuple[str, object]]:
+    return [(said, config) for said, config, _ in fuzzing.run(count, first) if said.startswith("WRONG")]
 
 
 def test_a_sample_of_mutated_configs() -> None:
@@ -33,12 +31,12 @@ def test_a_sample_of_mutated_configs() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_hundred_thousand_mutated_configs(part: int) -> None:
-    assert not wrong(WHOLE // PARTS, part * (WHOLE // PARTS), fuzzing.HERE)
+    assert not wrong(WHOLE // PARTS, part * (WHOLE // PARTS))
 
 
 def test_the_fuzz_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that halves every base, and one that breaks, are found out."""
-    right, _ = fuzzing.read, [fuzzing.seeds(family) for family in FEW]
+    right, _ = fuzzing.read, fuzzing.seeds()
 
     def broken(given: object) -> object:
         return 1 / 0

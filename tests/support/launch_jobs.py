@@ -14,6 +14,10 @@ from posenc.workbench.run.job import Failure, Progress, Report, find_modules
 from posenc.workbench.run.plan import Identified, Run
 from posenc.workbench.tasks import Source
 
+POISON = "POSENC_TEST_POISON"
+"""In the environment of a process in which every call of its accelerator fails, as after a device-side assert."""
+ASSERT = "CUDA error: device-side assert triggered"
+
 
 @dataclass(frozen=True)
 class Count(Identified):
@@ -48,6 +52,8 @@ class Counting:
 
     def run(self, report: Report) -> Run[Count]:
         find_modules(self.modules)
+        if POISON in os.environ:
+            raise RuntimeError(ASSERT)
         if self.plan.fails.startswith("raises"):
             fail(self.plan.fails)
         state = self.folder / f"{self.plan.id}.state"
@@ -101,6 +107,9 @@ def fail(kind: str) -> None:
     """Raise what comes back from its message, what does not, or what a full device raises."""
     if kind == "raises ours":
         raise UnknownName("thing", "on", ["one"])
+    if kind == "raises poison":
+        os.environ[POISON] = "1"
+        raise RuntimeError(ASSERT)
     if kind == "raises memory":
         import torch
 

@@ -1,6 +1,8 @@
 """What each of two processes does that train one model together, and what one process makes of the same plan."""
 
+import json
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,7 @@ def rank(number: int, folder: Path) -> None:
     adam, _ = trained("ddp", None, plan=ADAM)
     warnings.simplefilter("error")
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meet'}", rank=number, world_size=2)
-    trainer.STATE_EVERY = 0.0
+    trainer.STATE_EVERY, Ranks.every = 0.0, 1
     for way in WAYS:
         got, said = trained(way, folder / f"{way}.state", Ranks(way, "cpu"))
         assert torch.allclose(torch.tensor(said), torch.tensor(losses), rtol=2**-23, atol=0), (way, said, losses)
@@ -72,4 +74,12 @@ def rank(number: int, folder: Path) -> None:
         got, _ = trained(way, None, Ranks(way, "cpu"), ADAM)
         if number == 0 or way != "fsdp":
             assert gap(adam, got) <= ADAM_BOUND, (way, gap(adam, got))
+    Ranks.every = 4
+    for way in ("ddp", "fsdp"):
+        with torch.profiler.profile() as profile:
+            trained(way, None, Ranks(way, "cpu"), replace(PLAN, accumulate=4))
+        calls = Counter(
+            event.name for event in profile.events() if event.name.startswith("c10d::") and "reduce" in event.name
+        )
+        (folder / f"{way}.{number}.calls").write_text(json.dumps(calls))
     dist.destroy_process_group()

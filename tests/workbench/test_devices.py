@@ -1,10 +1,12 @@
 """One run over several processes gives the numbers of one, and its state is read by any number of them."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,15 @@ import torch.multiprocessing as mp
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.launch.choose import choose
+from posenc.workbench.run import trainer
 from posenc.workbench.run.checkpoint import forget
+from posenc.workbench.run.devices import run_on_devices
+from posenc.workbench.run.job import Report
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.ranks import WAYS, Ranks
 from posenc.workbench.run.sharded import ShardedState
+from posenc.workbench.run.trainer import Recipe
 from posenc.workbench.run.training import TrainingJob, build, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
@@ -39,13 +46,45 @@ def test_a_state_written_by_two_is_read_by_one(left: Path, way: str) -> None:
     want, losses = trained("ddp", None)
     made = task_of(PLAN, python_text())
     model = build(replace(PLAN, seed=1), made)
-    optimiser = torch.optim.SGD(model.parameters(), 0.1, PLAN.beta1)
+    optimiser = trainer._optimiser(model, Recipe("", PLAN.steps, PLAN.learning_rate, PLAN))
     state = ShardedState(left / f"{way}.state", model, optimiser, torch.Generator())
     found = state.load()
     assert [folder.name for folder in left.glob(f"{way}.*.dcp")] == [f"{way}.4.dcp"]
     assert found.losses == pytest.approx(losses, rel=2**-23)
     assert gap(want, dict(model.state_dict())) <= BOUND
     assert all(len(optimiser.state[p]) for p in model.parameters() if p.requires_grad)
+
+
+@pytest.mark.slow
+def test_gradients_are_shared_out_once_a_step_and_nothing_else_is(left: Path) -> None:
+    """Four steps of four batches each, whose processes meet once: to add up losses and to look at the clock."""
+    for number in (0, 1):
+        ddp, fsdp = (json.loads((left / f"{way}.{number}.calls").read_text()) for way in ("ddp", "fsdp"))
+        assert ddp == {"c10d::allreduce_": 4 + 2}
+        parts = 3  # two blocks, and what lies around them
+        assert fsdp == {"c10d::_reduce_scatter_base_": 4 * parts, "c10d::allreduce_": 4 + 2}  # 4 norms to clip by
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A shared job of which one process fails while the other waits for it."""
+
+    plan: Plan
+    folder: Path
+
+    def run_rank(self, report: Report, ranks: Ranks) -> Run[Plan] | None:
+        (self.folder / str(os.getpid())).touch()
+        if not ranks.first:
+            raise InvalidArgument("batch=3 is odd")
+        time.sleep(600)
+        return None
+
+
+@pytest.mark.slow
+def test_a_process_that_fails_ends_those_that_wait_for_it(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="batch=3 is odd"):
+        run_on_devices(Uneven(replace(PLAN, devices=2), tmp_path), lambda progress: None)
+    assert not [name.name for name in tmp_path.iterdir() if Path("/proc", name.name).exists()]
 
 
 def test_a_state_without_its_last_file_is_none_and_one_that_has_ended_goes(tmp_path: Path) -> None:

@@ -34,6 +34,14 @@ def test_the_trained_model_is_found(study: Path) -> None:
     assert config_patch(model, None, 1024) is None  # type: ignore[arg-type]
 
 
+def test_a_fine_tune_has_an_eighth_of_the_rate_of_the_training(tmp_path: Path) -> None:
+    asked = replace(TINY, encodings=("rotary",), tasks=("language",), learning_rate=6e-4)
+    with Ledger(tmp_path, write=True) as ledger:
+        Comparison(asked, python_text(), ledger).run(inline)
+    model, _, _ = open_model(tmp_path, None, "cpu", "float32")
+    assert model.learning_rate == model.copied("a copy").learning_rate == 6e-4 / 8
+
+
 def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(command)

@@ -113,6 +113,26 @@ def test_bfloat16_by_autocast_keeps_its_parameters_in_float32() -> None:
     assert done.losses != trained(PLAN)[1].losses
 
 
+def test_bfloat16_has_losses_and_masters_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps below half a bfloat16's last bit, 2⁻⁹ of a weight, add up; losses are no multiples of its 8 bits."""
+    plan = replace(PLAN, dtype="bfloat16", learning_rate=1e-5, steps=12)
+    weights, done = trained(plan)
+    _, exact = trained(replace(plan, dtype="float32"))
+    assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.bfloat16}
+    assert any(loss != float(torch.tensor(loss).bfloat16()) for loss in done.losses)
+    assert done.losses == pytest.approx(exact.losses, rel=1e-2)
+    start = build(plan, task_of(plan, python_text())).state_dict()
+    assert any((start[name] != value).any() for name, value in weights.items())
+    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
+    with pytest.raises(KilledError):
+        trained(plan, tmp_path / "a.state", killed_at=5)
+    kept = torch.load(tmp_path / "a.state")["model"]
+    assert {value.dtype for value in kept.values() if value.is_floating_point()} == {torch.float32}
+    again, later = trained(plan, tmp_path / "a.state")
+    assert later.losses == done.losses
+    assert all((again[name] == value).all() for name, value in weights.items())
+
+
 def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:
     def check(study: Study, devices: list[str]) -> None:
         with Ledger(tmp_path, write=True) as ledger:

@@ -110,13 +110,15 @@ def _typed() -> str:
 def _print(console: Console, outcome: "Outcome", folder: str) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
     from posenc.workbench.report import terminal
-    from posenc.workbench.report.words import answer, sentence
+    from posenc.workbench.report.words import answer, mixed, sentence
 
     for result in outcome.results:
         console.print()
         console.print(terminal.table(result))
         console.print(sentence(result))
     console.print(f"\n{answer(outcome.results)}\n", style="bold")
+    for line in mixed([run for result in outcome.results for run in result.runs]):
+        console.print(f"runs differ in {line}", soft_wrap=True)
     console.print(f"page    {folder}/report.html", soft_wrap=True)
     console.print(f"figures {folder}/figures/", soft_wrap=True)
     console.print(f"next    posenc runs {folder}", soft_wrap=True)

@@ -40,6 +40,7 @@ def runs(
         raise UnknownName("what", what, WHAT)
     if what is not None and csv is None:
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
+    from posenc.workbench.report.words import mixed
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.study.storage import with_ledger
     from posenc.workbench.study.table import of_run
@@ -66,6 +67,8 @@ def runs(
         created = row["created"][5:16].replace("T", " ")
         table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created)
     console.print(table)
+    for line in mixed([finished[row["run"]] for row in rows]):
+        console.print(f"runs differ in {line}", soft_wrap=True)
 
 
 def _filtered(rows: list[dict[str, Any]], where: Iterable[str]) -> list[dict[str, Any]]:

@@ -12,14 +12,14 @@ import torch
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.launch.local import Local
-from posenc.workbench.run import footprint
+from posenc.workbench.run import footprint, machine
 from posenc.workbench.run.job import Progress, Requirements
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text
-from support.launch_jobs import REASONS, Heard, counting, failing, seeing
+from support.launch_jobs import ASSERT, REASONS, Heard, counting, failing, seeing
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,25 @@ def test_a_job_has_its_threads_text_and_modules(heard: Heard, folder: Path) -> N
 
 def test_a_worker_does_not_hear_ctrl_c_and_says_nothing_of_it(heard: Heard, folder: Path) -> None:
     assert json.loads((folder / f"{heard.found['sees'].plan.id}.seen").read_text())["deaf"]
+
+
+def test_a_worker_whose_accelerator_failed_is_replaced(tmp_path: Path) -> None:
+    launcher, heard = Local(1), Heard()
+    launcher.devices = ["0"]
+    launcher(
+        [counting(tmp_path, "asserts", fails="raises poison"), counting(tmp_path, "next")], heard.done, heard.report
+    )
+    assert heard.reasons() == {"asserts": f"RuntimeError: {ASSERT}"}
+    assert heard.sums() == {"next": (190, 0)}
+
+
+def test_as_many_workers_as_this_process_may_use_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3, 5, 8, 13}, raising=False)
+    monkeypatch.setattr(machine, "QUOTA", tmp_path / "cpu.max")
+    for quota, workers in (("", 4), ("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)):
+        machine.QUOTA.write_text(f"{quota}\n")
+        assert len(Local().devices) == workers
 
 
 @pytest.mark.slow
@@ -100,7 +119,7 @@ def test_workers_stay_on_the_accelerators_that_the_user_gave(
 def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("posenc.workbench.launch.local.cores", lambda: 64)
     monkeypatch.setattr(footprint, "free_memory", lambda device: 79 * 2**30)
     monkeypatch.setattr(footprint, "check_disk", lambda *_: None)
     drawn = torch.randint(50_000, (40_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)

@@ -1,19 +1,24 @@
 """Every page that the builder makes, in a real browser: read at any width, on light and dark paper, and on A4."""
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from posenc.teaching.gallery import gallery
 from posenc.workbench.report.extension import write as write_extension
+from posenc.workbench.report.words import mixed
 from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.machine import hardware
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.toml import as_toml, read_study
+from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
 from support.studies import TINY, inline, python_text
 from workbench.test_extend_verdict import made
@@ -92,9 +97,50 @@ def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path
     assert "Made by posenc " in html
     for asked in (*(preset.study for preset in PRESETS.values()), TINY):
         written = tmp_path / "study.toml"
-        written.write_text(as_toml(asked))
-        assert tomllib.loads(as_toml(asked))["encodings"] == list(asked.encodings)
+        written.write_text(as_toml(asked, tmp_path))
+        assert tomllib.loads(as_toml(asked, tmp_path))["encodings"] == list(asked.encodings)
         assert read_study(config=written) == asked
+    assert read_study(config=pages["compare"].with_name("study.toml")).tasks == ("needle", "language")
+
+
+def test_a_study_repeats_from_its_file_wherever_it_is_typed_and_its_folder_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tmp_path / "home" / "somebody"
+    (before / "study").mkdir(parents=True)
+    (before / "book.txt").write_text("A line of a book.\n" * 40)
+    (before / "pieces.json").write_text(trained_bpe(b"A line of a book.\n" * 40, 256))
+    monkeypatch.chdir(before)
+    asked = replace(TINY, text=Path("book.txt"), tokenizer="pieces.json", tasks=("language",))
+    text = as_toml(asked, Path("study"))
+    assert "somebody" not in text
+    Path("study", "study.toml").write_text(text)
+    wanted = asked.read_text()
+    after = before.rename(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    again = read_study(config=after / "study" / "study.toml")
+    assert again.read_text().sha256 == wanted.sha256
+    assert again.read_text().tokens.name == wanted.tokens.name
+
+
+def test_runs_of_unlike_machines_are_named_and_alike_ones_are_not(tmp_path: Path) -> None:
+    one = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = Comparison(one, None, ledger).run(inline)
+        runs = ledger.runs()
+        assert mixed(runs) == []
+        assert "Runs differ in" not in write(outcome, tmp_path, "posenc compare", one).read_text()
+        elsewhere = json.dumps({**json.loads(runs[0].versions), "torch": "1.0"})
+        ledger.add(replace(runs[0], versions=elsewhere, hardware="a Z80, 1 core, 1 thread a run"), again=True)
+        here = torch.__version__, hardware()
+        lines = [
+            f"torch {here[0]} (1 run) and 1.0 (1 run)",
+            f"hardware {here[1]} (1 run) and a Z80, 1 core, 1 thread",
+        ]
+        runs = sorted(ledger.runs(), key=lambda run: run.versions == elsewhere)
+        assert mixed(runs) == [lines[0], f"{lines[1]} a run (1 run)"]
+        page = write(Comparison(one, None, ledger).outcome(), tmp_path, "posenc compare", one).read_text()
+    assert "Runs differ in" in page
 
 
 def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:

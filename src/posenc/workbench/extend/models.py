@@ -42,18 +42,22 @@ the encoding of the ``placed`` block around the call. A pretrained one has a con
 """
 
 
+TUNING = 8
+"""How many times as high the learning rate of a training is as that of a fine-tune of its model."""
+
+
 class StudyModel:
     """A rotary transformer that ``posenc compare`` trained on language."""
 
     unit = "byte"
-    learning_rate = 1e-3
-    """Of a fine-tune: an eighth of that of the training."""
 
-    def __init__(self, model: Transformer, identity: str, original_length: int, name: str) -> None:
+    def __init__(
+        self, model: Transformer, identity: str, original_length: int, name: str, learning_rate: float = 1e-3
+    ) -> None:
         if model.encoding.scaling is None:
             raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be scaled")
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
-        self.pretrained_length = original_length
+        self.pretrained_length, self.learning_rate = original_length, learning_rate
         self.scaling: Scaling | LengthScaling = model.encoding.scaling
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
@@ -97,7 +101,7 @@ class StudyModel:
 
     def copied(self, identity: str) -> "StudyModel":
         """The same model with a copy of its weights."""
-        return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name)
+        return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name, self.learning_rate)
 
     def check_memory(self, length: int) -> None:
         """These models fit at any length that is worth scoring."""
@@ -127,7 +131,8 @@ def study_model(study: Path, text: Text, device: str, called: str) -> StudyModel
                 "trained it where it read Python's topics, which are others in other versions"
             )
         model.load_state_dict(load_weights(study, plan))
-        return StudyModel(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
+        rate = plan.learning_rate / TUNING
+        return StudyModel(model.eval(), plan.id, plan.train_length, f"the small model of {called}", rate)
     if len(read) < len(known):
         raise StudyError(
             f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "

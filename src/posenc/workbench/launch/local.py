@@ -23,6 +23,7 @@ from posenc.workbench.run.job import (
     attempt,
     end_with_parent,
 )
+from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
@@ -52,7 +53,7 @@ class Local:
         if workers is not None and workers < 1:
             raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
         devices = _shares(requirements.gpus, _accelerators()) if requirements.gpus else None
-        most = workers or (len(devices) if devices else max(1, (os.cpu_count() or 1) // requirements.cpus))
+        most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
         self.devices = devices[:most] if devices else [""] * most
 
     def __call__(
@@ -129,7 +130,10 @@ def _serve(
                 break
             for trial in (1, 2):
                 try:
-                    results.put(pool.submit(_attempt, job).result())
+                    results.put(result := pool.submit(_attempt, job).result())
+                    if isinstance(result, Failure) and worker[3]:  # an accelerator's error stays in its process
+                        pool.shutdown()
+                        pool = _pool(worker)
                     break
                 except BrokenProcessPool:
                     if worker[1].is_set():

@@ -1,10 +1,13 @@
 """A study in words: its numbers as tables and pages write them, and which encodings hold, in sentences."""
 
+import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from posenc.pictures.numbers import fixed, short, signed
 from posenc.pictures.palette import style
+from posenc.workbench.run.plan import Run
 from posenc.workbench.study.results import Row, TaskResult, holds
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
@@ -132,6 +135,17 @@ def _change(result: TaskResult, row: Row) -> str:
     if result.task.measure == "loss":
         return f"goes from perplexity {perplexity(start)} to {perplexity(end)}"
     return f"falls from {start:.2f} to {end:.2f}"
+
+
+def mixed(runs: Sequence[Run]) -> list[str]:
+    """Where the machines of these runs differ: ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``."""
+    machines = [{**json.loads(run.versions or "{}"), "hardware": run.hardware} for run in runs]
+    lines = []
+    for name in dict.fromkeys(name for machine in machines for name in machine):
+        counts = Counter(machine.get(name, "unknown") for machine in machines)
+        values = [f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.items()]
+        lines += [f"{name} {together(values)}"] if len(values) > 1 else []
+    return lines
 
 
 def together(names: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class Learning:
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
-    """Draw every figure, embed them in ``report.html``; returns the page."""
+    """Draw every figure, embed them in ``report.html``, write ``study.toml`` beside it; returns the page."""
     runs = [run for result in outcome.results for run in result.runs]
     rows = [row for result in outcome.results for row in result.rows]
     pictures = {name: embedded(view, name, folder / "figures") for name, view in _views(outcome)}
@@ -49,6 +49,8 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         for task, plans in _by_task(outcome).items()
         if f"{task}-steps" in pictures
     }
+    toml = as_toml(study, folder)
+    (folder / "study.toml").write_text(toml, encoding="utf-8")
     page = render(
         "compare.html",
         command=command,
@@ -62,7 +64,8 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         refusals=list(dict.fromkeys(row.refusal for row in rows if row.refusal)),
         clamped=any(family(row.encoding) == "learned-clamped" for row in rows),
         lost=LOST,
-        study=as_toml(study),
+        study=toml,
+        mixed=words.mixed(runs),
         words=words,
         token=token,
     )

@@ -3,18 +3,18 @@
 import multiprocessing as mp
 import sys
 import tempfile
-from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Lock
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as tmp
 
 from posenc.errors import PosencError, StudyError
-from posenc.workbench.run.job import Report, end_with_parent
+from posenc.workbench.run.job import Report, end_with_parent, unheard
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.ranks import Ranks
 
@@ -33,10 +33,11 @@ class SharedJob(Protocol):
 
 def run_on_devices(job: SharedJob, report: Report) -> Run[Plan]:
     """The run of a job over as many processes as its plan has devices; one that fails ends all."""
-    receiver, sender = mp.get_context("spawn").Pipe(duplex=False)
+    context = mp.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
     threads = max(1, torch.get_num_threads() // job.plan.devices)
     with tempfile.TemporaryDirectory(prefix="posenc-meet-") as folder:
-        arguments = job, f"file://{Path(folder) / 'meet'}", threads, sender
+        arguments = job, f"file://{Path(folder) / 'meet'}", threads, sender, context.Lock()
         group = tmp.spawn(_rank, arguments, nprocs=job.plan.devices, join=False)
         sender.close()
         runs: list[Run[Plan]] = []
@@ -46,6 +47,10 @@ def run_on_devices(job: SharedJob, report: Report) -> Run[Plan]:
         except (tmp.ProcessExitedException, tmp.ProcessRaisedException) as error:
             _receive(receiver, report, runs)  # raises the error that a failing process sent
             raise StudyError(f"one of devices={job.plan.devices} has died: {error}") from error
+        finally:
+            for process in group.processes:  # those that wait for one that has failed
+                process.kill()
+                process.join()
         _receive(receiver, report, runs)
     return runs[0]
 
@@ -75,7 +80,7 @@ def load_compiler() -> None:
     import_module("torch._dynamo")
 
 
-def _rank(rank: int, job: SharedJob, meet: str, threads: int, sender: Connection) -> None:
+def _rank(rank: int, job: SharedJob, meet: str, threads: int, sender: Connection, lock: Lock) -> None:
     """The main function of each process, which ends with the one that started it."""
     end_with_parent()
     torch.set_num_threads(threads)
@@ -86,11 +91,16 @@ def _rank(rank: int, job: SharedJob, meet: str, threads: int, sender: Connection
     backend = "nccl" if device.startswith("cuda") else "gloo"
     load_compiler()
     dist.init_process_group(backend, init_method=meet, rank=rank, world_size=job.plan.devices)
-    send: Callable[[Any], None] = sender.send if rank == 0 else lambda message: None
+
+    def send(message: object) -> None:
+        with lock:
+            sender.send(message)
+
     try:
-        send(job.run_rank(send, Ranks(job.plan.parallel, device)))
+        run = job.run_rank(send if rank == 0 else unheard, Ranks(job.plan.parallel, device))
+        send(run)
     except Exception as error:
         ours = isinstance(error, PosencError)
-        sender.send(error if ours else StudyError(f"rank {rank}: {type(error).__name__}: {error}"))
+        send(error if ours else StudyError(f"rank {rank}: {type(error).__name__}: {error}"))
         sys.exit(1)
     dist.destroy_process_group()

@@ -54,8 +54,10 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     of_layer = ACTIVATIONS * plan.width + 2 * (shape.hidden or 4 * plan.width)
     activations = plan.width * plan.layers + of_layer if plan.recompute else of_layer * plan.layers
     tokens, parts = plan.batch * plan.train_length / plan.devices, plan.devices if plan.parallel == "fsdp" else 1
-    state = count * size * (1 + MOMENTS[plan.optimiser])
-    memory = (state + count * size) / parts + tokens * (activations * moving + 3 * 4 * task.outputs)
+    trained = count * max(size, BYTES["float32"])  # of 16 bits there are copies in float32
+    state = trained * (1 + MOMENTS[plan.optimiser])
+    rounded = 2 * count * size * (trained > count * size)
+    memory = (state + trained + rounded) / parts + tokens * (activations * moving + 3 * 4 * task.outputs)
     return Footprint(count, round(memory), count * size, state)
 
 

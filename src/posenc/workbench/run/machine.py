@@ -1,13 +1,19 @@
 """Versions and hardware of a run, as its ledger holds them."""
 
 import json
+import math
 import os
 import platform
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import torch
 
 from posenc import __version__
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Microseconds of processor time in each period of so many, as Linux shows a control group its own."""
 
 
 @cache
@@ -18,10 +24,20 @@ def versions() -> str:
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Processor and cores, or the accelerator's name."""
+    """Processor, cores and threads, or the accelerator's name."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
-    return f"{_processor()}, {os.cpu_count()} cores"
+    threads = torch.get_num_threads()
+    return f"{_processor()}, {cores()} cores, {threads} thread{'s' * (threads > 1)} a run"
+
+
+def cores() -> int:
+    """The cores that this process may use: those that it may run on, within its control group's quota."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        quota, period = QUOTA.read_text().split()
+        usable = min(usable, math.ceil(int(quota) / int(period)))
+    return usable
 
 
 def _processor() -> str:

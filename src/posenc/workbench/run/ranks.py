@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.workbench.run.checkpoint import State
-from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.run.transformer import Transformer, wide
 from posenc.workbench.tasks import IGNORE, Batch
 
 WAYS = ("ddp", "fsdp", "context")
@@ -25,6 +25,8 @@ class Alone:
 
     first = True
     """Whether this process reports, tests and writes the run."""
+    every: ClassVar[int] = 1
+    """Steps after which all processes meet: losses are added up, and the clock is looked at."""
 
     def state(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
@@ -40,14 +42,17 @@ class Alone:
         """The model that training calls."""
         return model
 
-    def outputs(self, model: nn.Module, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
-        """The model's outputs for this process's part of the batch, ``(N, V)``, and the targets of that part."""
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        """The part of the batch's mean loss that this process adds to it, at least in float32."""
         batch = batch.to(device)
-        return model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
+        return _loss(model(batch.tokens, batch.positions), batch.targets)
 
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of the whole batch; its gradient is that of this process's part."""
-        return F.cross_entropy(outputs, targets, ignore_index=IGNORE)
+    def synchronise(self, model: nn.Module, last: bool) -> None:
+        """Share gradients out with the next batch, the ``last`` of a step, or add them up here until then."""
+
+    def total(self, losses: Tensor) -> Tensor:
+        """The losses of whole batches, from this process's parts of them."""
+        return losses
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
         """For each flag, whether any process has it."""
@@ -55,6 +60,12 @@ class Alone:
 
 
 ALONE = Alone()
+
+
+def _loss(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    """The cross-entropy, at least in float32: of 16-bit logits it would have 8 bits."""
+    outputs, targets = outputs.flatten(0, 1), targets.flatten()
+    return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE, reduction=reduction)
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class Ranks(Alone):
 
     way: str
     device: str
+    every: ClassVar[int] = 16
 
     @property
     def first(self) -> bool:  # type: ignore[override]
@@ -81,12 +93,16 @@ class Ranks(Alone):
             )
         if self.way != "fsdp":
             return nn.parallel.DistributedDataParallel(model)
-        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         mesh = dist.init_device_mesh(torch.device(self.device).type, (dist.get_world_size(),))
+        dtype = model.head.weight.dtype
+        # Tables of positions go into blocks, and stay as they are.
+        policy = MixedPrecisionPolicy(param_dtype=dtype, cast_forward_inputs=False)
+        model.to(wide(dtype))
         for block in model.blocks:
-            fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)  # in place: the same model, its parameters now parts
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy)  # in place: the same model, its parameters now parts
         return model
 
     def state(
@@ -107,7 +123,8 @@ class Ranks(Alone):
             unsharded.load_state_dict(values)
         return unsharded
 
-    def outputs(self, model: nn.Module, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
+    def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
+        """Every process draws the whole batch, and so knows its number of targets without asking."""
         if self.way == "context" and batch.positions is not None:
             raise InvalidArgument(
                 "parallel='context' shares out tokens that follow one another, and these stand on a grid; choose "
@@ -123,16 +140,18 @@ class Ranks(Alone):
             if rows % ranks:
                 raise InvalidArgument(f"batch={rows} must be a multiple of devices={ranks} to be shared out")
             tokens, targets = tokens.chunk(ranks)[rank], targets.chunk(ranks)[rank]
-        return model(tokens, **keywords).flatten(0, 1), targets.flatten()
+        total = _loss(model(tokens, **keywords), targets, "sum")
+        return total * (ranks / (batch.targets != IGNORE).sum())  # gradients are averaged over ranks
 
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Ranks' gradients are averaged, so that each gives its sum over the mean number of targets."""
-        total = F.cross_entropy(outputs, targets, ignore_index=IGNORE, reduction="sum")
-        both = torch.stack((total.detach(), (targets != IGNORE).sum().to(total.dtype)))
-        dist.all_reduce(both)
-        mean = both[0] / both[1]
-        part = total * (dist.get_world_size() / both[1])
-        return part + (mean - part).detach()
+    def synchronise(self, model: nn.Module, last: bool) -> None:
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            model.require_backward_grad_sync = last  # as its no_sync() has it
+        else:
+            model.set_requires_gradient_sync(last)  # type: ignore[operator]
+
+    def total(self, losses: Tensor) -> Tensor:
+        dist.all_reduce(losses)
+        return losses / dist.get_world_size()
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
         highest = torch.tensor(flags, dtype=torch.int32, device=self.device)

@@ -212,7 +212,11 @@ class Training:
     warm_up: float = setting(0.05, "time in which the learning rate rises from 0", "share of the steps", 0, 1)
     floor: float = setting(0.05, "learning rate at the end of the schedule", "share of the learning rate", 0, 1)
     clip: float = setting(1.0, "largest norm of a step's gradient; 0 clips nothing", low=0, high=1e9)
-    dtype: str = setting("float32", "dtype of the parameters", choices=("float32", "bfloat16", "float64"))
+    dtype: str = setting(
+        "float32",
+        "dtype of the model; training keeps parameters of bfloat16 in float32 as well",
+        choices=("float32", "bfloat16", "float64"),
+    )
     autocast: str = setting(
         "none", "dtype of activations, while parameters keep theirs", choices=("none", "bfloat16")
     )

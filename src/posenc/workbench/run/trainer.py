@@ -1,5 +1,6 @@
 """Trains a model step by step: reads top to bottom, reports every loss, and resumes with equal numbers."""
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +15,13 @@ from posenc.workbench.run.checkpoint import Trained
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Training
+from posenc.workbench.run.transformer import wide
 
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device then, and not at every step."""
 STATE_EVERY = 60.0
-"""Seconds between two states on disk; a training that is shorter leaves none."""
+"""Seconds between two states on disk; a training that is shorter leaves none. Several processes look at the clock
+together, at every ``Ranks.every``-th step."""
 DIVERGED, FOR = 10.0, 10
 """A training has diverged when its loss is no number, or so many times its first loss for so many steps on end."""
 
@@ -54,29 +57,35 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
 
     A loss that is no number, or far above the first for many steps, ends it with a verdict.
     """
-    how, parameters = recipe.how, list(model.parameters())
+    how, masters = recipe.how, _masters(model)
+    parameters = list(masters.parameters())
     device = parameters[0].device
-    optimiser = _optimiser(model, recipe)
+    optimiser = _optimiser(masters, recipe)
     generator = torch.Generator().manual_seed(seed)
-    state = recipe.ranks.state(recipe.state, model, optimiser, generator)
+    state = recipe.ranks.state(recipe.state, masters, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
+    _round(masters, model)
     for step in range(len(watch.trained.losses), recipe.steps):
         _set_rate(optimiser, recipe.learning_rate * factor(step, recipe.steps, how))
-        optimiser.zero_grad(set_to_none=True)
+        model.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=device), 0
         for _ in range(how.accumulate):
             with _autocast(how, device):
                 loss, count = portion(generator)
             (loss / how.accumulate).backward()
             total, tokens = total + loss.detach().float() / how.accumulate, tokens + count
+        for master, parameter in zip(parameters, model.parameters(), strict=True):
+            master.grad = None if parameter.grad is None else parameter.grad.to(master.dtype)
         if how.clip:
             torch.nn.utils.clip_grad_norm_(parameters, how.clip)
         optimiser.step()
-        due, lost = recipe.ranks.any(watch.note(total, tokens), bool(watch.trained.verdict))
-        if due:
-            watch.report()
+        _round(masters, model)
+        watch.note(total, tokens)
+        if (step + 1) % recipe.ranks.every:
+            continue
+        if watch.look():
             state.save(watch.trained)
-        if lost:
+        if watch.trained.verdict:
             break
     watch.report()
     return watch.trained
@@ -98,6 +107,20 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "trapezoid": lambda done: min(1.0, 5 * (1 - done)),
 }
 """From 1 at the end of the warm-up towards 0 at the last step; a trapezoid falls over the last fifth."""
+
+
+def _masters(model: nn.Module) -> nn.Module:
+    """The model itself, or a float32 copy of one with 16 bits, in which small steps would be rounded away."""
+    narrow = any(p.dtype != wide(p.dtype) for p in model.parameters())
+    return copy.deepcopy(model).float() if narrow else model
+
+
+@torch.no_grad()
+def _round(masters: nn.Module, model: nn.Module) -> None:
+    """Give the model its masters' parameters."""
+    for master, parameter in zip(masters.parameters(), model.parameters(), strict=True):
+        if master is not parameter:
+            parameter.copy_(master)
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -134,24 +157,25 @@ class _Watch:
             work = len(losses) * recipe.work
             listener(Progress(recipe.run, work, 0, tuple(losses), trained.tokens, trained.seconds))
 
-    def note(self, loss: Tensor, tokens: int) -> bool:
-        """Note a step; whether it is time to save the state."""
+    def note(self, loss: Tensor, tokens: int) -> None:
+        """Note a step."""
         self.waiting.append(loss)
         self.tokens += tokens
+
+    def look(self) -> bool:
+        """Report when it is time; whether it is time to save the state as well. All processes look together."""
         now = time.monotonic()
-        if now - self.reported >= REPORT_EVERY:
+        due, late = self.recipe.ranks.any(now - self.saved >= STATE_EVERY, now - self.reported >= REPORT_EVERY)
+        if due or late:
             self.report()
-        if now - self.saved < STATE_EVERY:
-            return False
-        self.report()
-        self.saved = now
-        return not self.trained.verdict
+        self.saved = now if due else self.saved
+        return due and not self.trained.verdict
 
     def report(self) -> None:
         """Fetch the losses that wait, judge them in turn, and report them."""
         if not self.waiting:
             return
-        values: list[float] = torch.stack(self.waiting).tolist()
+        values: list[float] = self.recipe.ranks.total(torch.stack(self.waiting)).tolist()
         losses = list(self._until_lost(values))
         now, first = time.monotonic(), len(self.trained.losses)
         self.trained.losses += losses

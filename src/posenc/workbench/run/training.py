@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, fields
+from itertools import cycle
 from pathlib import Path
 
 import torch
@@ -145,10 +146,12 @@ def learn(
     """Train the model of a plan on its task, with the plan's batches in the plan's order."""
     wrapped = ranks.wrapped(model)
     forward: nn.Module = torch.compile(wrapped) if plan.compile else wrapped  # type: ignore[assignment]
+    turns = cycle(range(plan.accumulate))
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
         batch = task.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
-        return ranks.loss(*ranks.outputs(forward, batch, plan.device)), batch.tokens.numel()
+        ranks.synchronise(wrapped, next(turns) == plan.accumulate - 1)
+        return ranks.loss(forward, batch, plan.device), batch.tokens.numel()
 
     recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks)
     return train(model, portion, plan.seed, recipe, report)

@@ -234,7 +234,7 @@ class Transformer(nn.Module):
             positions = on_axes(positions, self.encoding.axes)
         mask = (Mask(causal=self.config.causal) if mask is None else mask).within(self.config.window)
         keys = None if cache is None else cache.advance(positions)
-        placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
+        placed = self.encoding.at(positions, keys, dtype=wide(self.head.weight.dtype))
         x = placed.embed(self.embedding(tokens))
         again = self.config.recompute and self.training and cache is None
         for layer, block in enumerate(self.blocks):
@@ -254,6 +254,6 @@ class Transformer(nn.Module):
         return torch.cat(tokens, dim=1)
 
 
-def _table_dtype(weight: Tensor) -> torch.dtype:
-    """float64 for a float64 model, float32 for every narrower one."""
-    return torch.promote_types(weight.dtype, torch.float32)
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """float64 for float64, float32 for every narrower one: of tables, losses and trained parameters."""
+    return torch.promote_types(dtype, torch.float32)

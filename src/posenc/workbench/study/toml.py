@@ -1,5 +1,6 @@
 """Studies as files: a preset with the settings of a TOML file and of the command line, and a study as TOML."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -52,17 +53,23 @@ def _settings(config: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise StudyError(f"config {str(config)!r} is not TOML: {error}") from error
-    text, tokenizer = settings.get("text"), settings.get("tokenizer")
-    if isinstance(text, str):
-        settings["text"] = config.parent / text
-    if isinstance(tokenizer, str) and tokenizer not in ("bytes", "bpe"):
-        settings["tokenizer"] = str(config.parent / tokenizer)
-    return settings
+    return settings | {name: str(config.parent / settings[name]) for name in _paths(settings)}
 
 
-def as_toml(study: Study) -> str:
-    """The TOML file that makes this study again: every setting in order, tables last, as TOML wants them."""
+def _paths(settings: Mapping[str, Any]) -> list[str]:
+    """The settings that name a file."""
+    names = [name for name in ("text", "tokenizer") if isinstance(settings.get(name), str | Path)]
+    return [name for name in names if settings[name] not in ("bytes", "bpe")]
+
+
+def as_toml(study: Study, folder: Path) -> str:
+    """The TOML file that makes this study again: every setting in order, tables last, as TOML wants them.
+
+    Paths count from ``folder``, in which the file is to lie, and name nothing above what they have in common.
+    """
     settings = {field.name: getattr(study, field.name) for field in fields(study)}
+    for name in _paths(settings):
+        settings[name] = Path(os.path.relpath(settings[name], folder))
     tables = {name: value for name, value in settings.items() if isinstance(value, dict) and value}
     single = {k: v for k, v in settings.items() if v is not None and not isinstance(v, dict)}
     lines = [f"{name} = {_value(value)}" for name, value in single.items()]
@@ -78,5 +85,5 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, tuple):
         return f"[{', '.join(_value(item) for item in value)}]"
-    text = str(value.resolve() if isinstance(value, Path) else value)
+    text = value.as_posix() if isinstance(value, Path) else str(value)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
