@@ -194,7 +194,7 @@ def test_values_may_have_other_channels_than_keys() -> None:
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
 
 
-@pytest.mark.parametrize(("threads", "causal"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("threads", "causal"), [(1, True), pytest.param(2, False, marks=pytest.mark.slow)])
 def test_alibi_needs_under_two_megabytes(threads: int, causal: bool) -> None:
     """H=8, L=4096, float32, placing included; a bias tensor for these heads would take 537 MB."""
     q, k, v = torch.randn(3, 1, 8, 4096, 64)

@@ -78,6 +78,7 @@ def test_a_good_encoding_of_forty_lines_keeps_every_law(theirs: str) -> None:
     assert "  –     rotation_keeps_norms: it does not rotate" in lines
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_class_and_an_instance_are_checked_alike() -> None:
     for encoding in (posenc.ALiBi, posenc.ALiBi(6)):
         assert checked(Subject.of(encoding)).ok
@@ -158,6 +159,7 @@ class Angles(posenc.Rotation):
 """
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("limit", "broken"), [(10**6, []), (2**31, ["sees_only_the_offset"])])
 def test_float64_angles_serve_as_many_positions_as_they_say(
     limit: int, broken: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
