@@ -5,7 +5,7 @@ itself, so that module's ``forward`` is all that is replaced, on this one instan
 another bias through a hook on each attention module, learned tables another lookup.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -15,13 +15,14 @@ from torch import Tensor, nn
 
 from posenc import positions as make
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.nope import NoPE
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import alibi, relative, shadow, tables
+from posenc.integrations.huggingface.patch_attention import alibi, relative, remapped, shadow, tables
 
 TABLES = (
     "wpe",
@@ -54,7 +55,9 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         encoding: of the model's kind (``NoPE()`` fits any rotary model); for a model of several kinds ``Layers``,
             as ``read(model.config).as_layers()`` returns, or one per kind by name. Build it with
             ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows
-            stay the model's.
+            stay the model's. A remapped encoding (``posenc.remap``) takes the place of attention too, of families
+            that attend through the interface of transformers: caches keep raw keys, whose positions must follow
+            one another where there are more keys than queries.
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``Rotary.softmax_factor``) is
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
@@ -127,7 +130,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
 def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     if not encoding.acts_on:
         return
-    if not isinstance(encoding, RotaryEncoding):
+    if not (isinstance(encoding, RotaryEncoding) or encoding.remapped):
         raise InvalidArgument(f"encoding is {encoding.name}; this model rotates q and k: pass Rotary or NoPE")
     pairing, rotary_dim = recipe.get("pairing"), recipe.get("rotary_dim")
     if encoding.pairing != pairing:
@@ -143,6 +146,10 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     for name, encoding in encodings.items():
         _check_rotary(encoding, positions.recipes[name])
     tower = language(model)
+    hears: list[Any] = []
+    if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys
+        hears = remapped(model, tower, positions, encodings, undo)
+        encodings = dict.fromkeys(encodings, NoPE())
     if FAMILIES[positions.model_type].fixed_base is not None:
         (encoding,) = encodings.values()
         return _tables(tower, encoding, positions.rotary.get("rotary_dim") // 2, undo)
@@ -155,12 +162,15 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
             "as DINOv3's from the size of a picture, or were patched by others; they cannot be swapped"
         )
     for module in modules:
-        shadow(module, "forward", _answering(module, positions, encodings), undo)
+        shadow(module, "forward", _answering(module, positions, encodings, hears), undo)
     return None
 
 
-def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding]) -> Callable[..., Any]:
-    """What a rotary module answers with our angles, laid out as it lays out its own."""
+def _answering(
+    module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
+) -> Callable[..., Any]:
+    """What a rotary module answers with our angles, laid out as it lays out its own; where positions are remapped,
+    what ``hears`` of them is told the position ids."""
     ours = encodings
     config: Any = getattr(module, "config", None)
     if (
@@ -172,6 +182,8 @@ def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str
     forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
+        for stack in hears:
+            stack.stand(position_ids)
         name = layer_type if layer_type in ours else next(iter(ours), None)
         if name is None:  # a base that no layer has
             return forward_before(x, position_ids=position_ids)

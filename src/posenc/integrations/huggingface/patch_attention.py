@@ -1,4 +1,5 @@
-"""Swaps what a model adds: ALiBi and T5 to its scores, a table to its tokens; for ``patched``, which undoes it."""
+"""Swaps what a model adds, ALiBi and T5 to its scores, a table to its tokens, and its attention where positions are
+remapped; for ``patched``, which undoes it."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -162,15 +163,64 @@ class _Stack:
         self.placed = self.encoding.at(at, make.arange(key_length, device=device))
         return torch.zeros(1, 1, 1, 1, device=device)
 
+    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
+        """The encoding, queries and keys as attention takes them, and how many tokens came before the queries."""
+        return self.placed, q, k, self.past
+
+
+class _Remapped:
+    """What attentions of one encoding share in a forward: it, placed at the position ids and at those of all keys,
+    which a cache keeps raw, one after the other."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.ids: Tensor = torch.zeros(1, 0)
+        self.placed: dict[tuple[int, int], Placed] = {}
+
+    def stand(self, ids: Tensor) -> None:
+        """Hear where the tokens of a forward stand."""
+        self.ids, self.placed = ids, {}
+
+    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
+        T, S = q.shape[2], k.shape[2]
+        filled = S if T == 1 else T  # without a mask a prefill fills a cache of a fixed size from its first slot
+        if mask is not None and T != S:  # the last query's own key is the last that it sees
+            sees = mask if mask.dtype == torch.bool else mask == 0
+            filled = int(sees[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
+        if (S, filled) not in self.placed:
+            before = filled - 1 - make.arange(S, device=q.device)
+            keys = None if T == S else (self.ids[:, -1:] - before).clamp(min=0)
+            dtype = torch.promote_types(q.dtype, torch.float32)
+            self.placed[S, filled] = self.encoding.at(self.ids, keys, dtype=dtype)
+        placed = self.placed[S, filled]
+        return placed, *placed.rotate(q, k), filled - T
+
+
+def remapped(
+    model: Any,
+    tower: Mapping[str, nn.Module],
+    positions: ModelPositions,
+    encodings: Mapping[str, Encoding],
+    undo: ExitStack,
+) -> list[_Remapped]:
+    """Attentions, which are handed raw queries and keys, rotate them by the encoding of their kind of layer; returned
+    is what must hear the position ids of every forward."""
+    stacks = {kind: _Remapped(encoding) for kind, encoding in encodings.items()}
+    for module in tower.values():
+        index = getattr(module, "layer_idx", None)
+        stack = None if index is None else stacks.get(positions.layer_types[index])
+        if stack is not None and "Attention" in type(module).__name__:
+            _check_interface(module)
+            shadow(module, "posenc_stack", stack, undo)
+    _through_ours(model, undo)
+    return [*stacks.values()]
+
 
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
     """T5's stacks attend through our attention, whose memory grows as the length and not as its square.
 
     ``layers`` has the encoding of every layer, those of the decoder after those of the encoder.
     """
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-
     for encoding in layers:
         if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
             raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass a T5 or NoPE")
@@ -179,15 +229,27 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     for path, module in tower.items():
         if not hasattr(module, "relative_attention_num_buckets") or path.endswith("EncDecAttention"):
             continue
-        if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
-            raise InvalidArgument(
-                f"{type(module).__name__} attends by itself in this transformers; a newer one can be patched"
-            )
+        _check_interface(module)
         stack = stacks[id(next(following))]
         if module.has_relative_attention_bias:
             shadow(module, "compute_bias", stack.bias, undo)
         shadow(module, "posenc_stack", stack, undo)
-    name = f"{ATTENTION}_{id(stacks)}"  # of this block alone, which takes it away again
+    _through_ours(model, undo)
+
+
+def _check_interface(module: nn.Module) -> None:
+    if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
+        raise InvalidArgument(
+            f"{type(module).__name__} attends by itself in this transformers; a newer one can be patched"
+        )
+
+
+def _through_ours(model: Any, undo: ExitStack) -> None:
+    """Let a model attend through ``attended``."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    name = f"{ATTENTION}_{id(undo)}"  # of this block alone, which takes it away again
     for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
         interface.register(name, function)
         undo.callback(interface._global_mapping.pop, name)
@@ -205,22 +267,25 @@ def attended(
     scaling: float | None = None,
     dropout: float = 0.0,
     position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
     """A function for transformers' attention interface; torch's own for modules that have no encoding of ours."""
-    stack: _Stack | None = module.__dict__.get("posenc_stack")
-    if stack is None or stack.placed is None:
+    stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
+    placed, q, k, past = (None, query, key, 0) if stack is None else stack.meet(query, key, attention_mask)
+    if placed is None:
         y = nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
         )
         return y.transpose(1, 2).contiguous(), None
     T, S = query.shape[2], key.shape[2]
     orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
-    if stack.past + T != S:  # a cache of a fixed size, filled up to here
-        orders = make.arange(T, offset=stack.past, device=query.device), make.arange(S, device=query.device)
+    if past + T != S:  # a cache of a fixed size, filled up to here
+        orders = make.arange(T, offset=past, device=query.device), make.arange(S, device=query.device)
     facts: dict[str, Any] = {}
     if attention_mask is not None:
-        facts = _as_mask(attention_mask[..., :S], module.is_causal, stack.past)
+        facts = _as_mask(attention_mask[..., :S], module.is_causal, past)
     mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], **facts)
-    y = posenc.attention(query, key, value, stack.placed, mask, scale=scaling, dropout=dropout)
+    y = posenc.attention(q, k, value, placed, mask, scale=scaling, softcap=softcap, sinks=s_aux, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None
