@@ -203,8 +203,10 @@ def remapped(
     encodings: Mapping[str, Encoding],
     undo: ExitStack,
 ) -> list[_Remapped]:
-    """Attentions, which are handed raw queries and keys, rotate them by the encoding of their kind of layer; returned
-    is what must hear the position ids of every forward."""
+    """Attentions, which are handed raw queries and keys, rotate them by the encoding of their kind of layer.
+
+    Returns what must hear the position ids of every forward.
+    """
     stacks = {kind: _Remapped(encoding) for kind, encoding in encodings.items()}
     for module in tower.values():
         index = getattr(module, "layer_idx", None)
