@@ -1,12 +1,14 @@
 """Mutated configs are refused with a message or read as transformers reads them: nothing else ever happens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from support import fuzzing
 
 WHOLE, SAMPLE, PARTS = 100_000, 200, 8
+FEW = fuzzing.HERE[::11]
+"""Families of the sample; the whole has all of them."""
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +22,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def wrong(count: int, first: int) -> list[tuple[str, object]]:
-    return [(said, config) for said, config, _ in fuzzing.run(count, first) if said.startswith("WRONG")]
+def wrong(count: int, first: int, families: Sequence[str] = FEW) -> list[tuple[str, object]]:
+    return [(said, config) for said, config, _ in fuzzing.run(count, first, families) if said.startswith("WRONG")]
 
 
 def test_a_sample_of_mutated_configs() -> None:
@@ -31,12 +33,12 @@ def test_a_sample_of_mutated_configs() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_hundred_thousand_mutated_configs(part: int) -> None:
-    assert not wrong(WHOLE // PARTS, part * (WHOLE // PARTS))
+    assert not wrong(WHOLE // PARTS, part * (WHOLE // PARTS), fuzzing.HERE)
 
 
 def test_the_fuzz_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that halves every base, and one that breaks, are found out."""
-    right, _ = fuzzing.read, fuzzing.seeds()
+    right, _ = fuzzing.read, [fuzzing.seeds(family) for family in FEW]
 
     def broken(given: object) -> object:
         return 1 / 0

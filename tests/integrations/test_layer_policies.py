@@ -1,19 +1,24 @@
 """Which layers turn, in every spelling that configs have for it, against what transformers' own models do."""
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 import transformers
 
+import posenc
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read, write
+from posenc.integrations.huggingface import differences, measure, patched, read, write
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.scaling import Proportional, Pruned
-from support.small_models import check_swapped, own
+from posenc.integrations.huggingface.reader import NOT_IN_CONFIG
+from posenc.integrations.programs import vllm
+from posenc.scaling import Default, Proportional, Pruned, YaRN
+from support.small_models import answers, check_swapped, own, small
 from support.tiny_models import SIZES, logits, rope, tokens
 
+EIGHT = rope("yarn", 1e4, factor=8.0, original_max_position_embeddings=64)
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
 YARN = rope(
     "yarn",
@@ -189,6 +194,48 @@ def test_two_bases_are_two_kinds() -> None:
         "base 10000": 1e4,
         "base 500000": 5e5,
     }
+
+
+@pytest.mark.usefixtures("recent_transformers")
+def test_molmo_scales_the_layers_that_are_listed() -> None:
+    made = small("molmo2_text", **EIGHT, rope_scaling_layers=[1])
+    positions = read(made.config)
+    assert positions.layer_types == ("unscaled", "scaled")
+    assert [type(one.get("scaling")) for one in positions.recipes.values()] == [YaRN, Default]
+    assert differences(measure(made), positions) == []
+    given = {"input_ids": tokens(12)}
+    before = answers(made, **given)
+    with patched(made, own(made, 12)):
+        torch.testing.assert_close(answers(made, **given), before, rtol=0, atol=1e-5 * float(before.abs().max()))
+    with pytest.raises(InvalidArgument, match="one rope_parameters for layers that rotate otherwise"):
+        write(positions, YaRN(4, 64), max_length=65_536)
+
+
+@pytest.mark.usefixtures("recent_transformers")
+def test_nanochat_turns_the_other_way() -> None:
+    made = small("nanochat")
+    positions = read(made.config)
+    (rope,) = positions.encodings(phases="float32").values()
+    assert isinstance(rope, posenc.Rotary)
+    x = torch.randn(1, 1, 9, rope.head_dim)
+    at, forwards = torch.arange(9), rope.with_settings(backwards=False)
+    turned = rope.at(at).rotate(x, None)[0]
+    torch.testing.assert_close(forwards.at(at).rotate(turned, None)[0], x, rtol=0, atol=1e-6)
+    torch.testing.assert_close(rope.unrotate(turned, at), x, rtol=0, atol=1e-6)
+    found = measure(made)
+    assert differences(found, positions) == []
+    wrongly = replace(positions, recipes={"all": positions.rotary.with_(backwards=None)})
+    assert "queries at position" in differences(found, wrongly)[0]
+    with pytest.raises(InvalidArgument, match="turns its pairs backwards"):
+        vllm.read(made.config)
+    with pytest.raises(InvalidArgument, match="turns its pairs backwards"):
+        vllm.write(positions, YaRN(4, 64))
+
+
+@pytest.mark.parametrize("model_type", sorted(NOT_IN_CONFIG))
+def test_what_no_config_says_is_refused_by_name(model_type: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which no config says"):
+        read({"model_type": model_type})
 
 
 NESTED = {

@@ -1,7 +1,8 @@
 """Configs mutated at random, from JSON and as objects, and what transformers does with each: the reader's fuzz.
 
-``PYTHONPATH=tests python -m integrations.fuzzing 100000`` says how the reader did; a number behind it is where to
-start. Every config has a number of its own, so that one that went wrong can be made again.
+``PYTHONPATH=tests python -m support.fuzzing 100000`` says how the reader did; a number behind it is where to start.
+Every config has a number of its own, so that one that went wrong can be made again. Verdicts are kept in ``build``,
+a thousand configs a line, and the same command goes on where it was stopped.
 """
 
 import copy
@@ -13,7 +14,8 @@ import string
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,25 +24,40 @@ import torch
 import transformers
 from torch import Tensor
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from posenc.errors import PosencError
 from posenc.integrations.huggingface import read, write
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.config import language_part
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.patch import _layout
 from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
 from posenc.scaling import Linear
 from support.tiny_models import MODELS, OLD_SIZES, SIZES
 
-CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+DATA = Path(__file__).parent.parent / "data"
+KEPT = DATA.parents[1] / "build"
+BLOCK = 1000
+"""Configs whose verdicts are kept together."""
 JUNK: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 8, 1.5, -0.5, 1e30, 10**30, float("nan"), float("inf")),
     *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),
 )
-TOWERS = ("pixtral", "qwen2_5_vl_vision", "qwen3_vl_vision", "vit", "whisper")
-"""Families that see or hear, of whose configs the defaults are seeds too."""
-DERIVING = tuple(name for name, family in FAMILIES.items() if family.layer_types_from and name in CONFIG_MAPPING)
-"""Families whose class makes ``layer_types`` of other keys: the defaults without them are seeds."""
+HERE = tuple(name for name in FAMILIES if name in CONFIG_MAPPING)
+"""Families that the installed transformers has."""
+LACKING: dict[str, dict[str, Any]] = {
+    "deberta-v2": {
+        "relative_attention": True,
+        "position_biased_input": False,
+        "position_buckets": 256,
+        "pos_att_type": ["c2p", "p2c"],
+    },
+    "cohere2_moe": {"first_k_dense_replace": 1},
+    **{name: {"head_dim": 128} for name in ("glm4_moe", "glm4v_moe_text", "qwen3_omni_moe_text")},
+    **{name: {"head_dim": 64} for name in ("glm4v_text", "glm_image_text")},
+}
+"""What a default config lacks to be read, as released ones say it."""
 LENGTH = 96
 LINEAR = Linear(2)
 """What the test of this test puts in place of a scaling."""
@@ -51,35 +68,46 @@ WIDEST = 4096
 
 
 @cache
-def seeds() -> list[dict[str, Any]]:
-    """Real configs, those of some small models in both spellings, and defaults of towers and of ``DERIVING``."""
-    found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
-    for name, (kind, more) in MODELS.items():
-        sizes = OLD_SIZES if name in ("gptj", "gpt2") else {} if name in ("bloom", "mpt") else SIZES
-        made = getattr(transformers, kind).config_class(**{**sizes, **more}).to_dict()
-        kept = {key: value for key, value in made.items() if key in KEYS or key == "model_type"}
-        found.append(json.loads(json.dumps(kept)))
-        try:
-            found.append(write(read(kept), spelling="v4"))
-        except PosencError:
+def published() -> dict[str, list[dict[str, Any]]]:
+    """Configs that were found written, by the family that reads them."""
+    found = [json.loads(path.read_text()) for path in sorted((DATA / "configs").glob("*.json"))]
+    found += [json.loads(line)["config"] for line in (DATA / "published_configs.jsonl").read_text().splitlines()]
+    by_family: dict[str, list[dict[str, Any]]] = {}
+    for config in found:
+        kind = str(language_part(config)[0].get("model_type"))
+        by_family.setdefault(READ_AS.get(kind, kind), []).append(config)
+    return by_family
+
+
+@cache
+def seeds(family: str) -> list[dict[str, Any]]:
+    """Configs of a family: published ones, those of small models in both spellings, and its class's default, where
+    it makes ``layer_types`` of other keys without them too.
+    """
+    found = [*published().get(family, ())]
+    for kind, more in MODELS.values():
+        if kind != MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family):
             continue
-    for name in (*TOWERS, *DERIVING):
-        made = {**dict.fromkeys(FAMILIES[name].layer_types_from), **CONFIG_MAPPING[name]().to_dict()}
-        own = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[name].layer_types_from)}
-        kept = {key: value for key, value in made.items() if key in own or key == "model_type"}
-        kept = {key: value for key, value in kept.items() if name in TOWERS or key != "layer_types"}
-        kept |= {key: 3 for key in ("full_attention_interval",) if key in kept}
-        found.append(json.loads(json.dumps(kept)))
-    ordered = (
-        json.loads(json.dumps(seed, sort_keys=True)) for seed in found
-    )  # a config class may list keys in any
+        sizes = OLD_SIZES if family in ("gptj", "gpt2") else {} if family in ("bloom", "mpt") else SIZES
+        made = CONFIG_MAPPING[family](**{**sizes, **more}).to_dict()
+        found.append({key: value for key, value in made.items() if key in KEYS or key == "model_type"})
+        with suppress(PosencError):
+            found.append(write(read(found[-1]), spelling="v4"))
+    derived = dict.fromkeys(FAMILIES[family].layer_types_from)
+    made = {**derived, **CONFIG_MAPPING[family]().to_dict(), **LACKING.get(family, {})}
+    known = {**KEYS, **RARE, **derived, **dict.fromkeys(FAMILIES[family].keys), "model_type": None}
+    found.append({key: value for key, value in made.items() if key in known})
+    if derived:
+        found.append({key: value for key, value in found[-1].items() if key != "layer_types"})
+        found[-1] |= {key: 3 for key in ("full_attention_interval",) if key in found[-1]}
+    ordered = (json.loads(json.dumps(seed, sort_keys=True)) for seed in found)  # a class may list keys in any
     return [seed for seed in ordered if _loads(seed)]
 
 
 def _loads(seed: dict[str, Any]) -> bool:
-    """Whether transformers reads it; a Phi-3 with a longrope of old has no trained length there."""
+    """Whether it is read as transformers loads it; a Phi-3 with a longrope of old has no trained length there."""
     try:
-        return bool(from_json(seed))
+        return bool(read(from_json(seed)))
     except Exception:
         return False
 
@@ -132,6 +160,19 @@ def _shorten(part: dict[str, Any], rng: random.Random) -> None:
         part[key] = rng.choice((changed, changed[1:], changed * 2))
 
 
+def _move(part: dict[str, Any], rng: random.Random) -> None:
+    """A key into a dictionary beside it, or all of a dictionary out of it."""
+    inner = [key for key, value in part.items() if isinstance(value, dict)]
+    if inner and rng.random() < 0.5:
+        part |= part.pop(rng.choice(inner))
+    else:
+        key = rng.choice(list(part))
+        value = part.pop(key)
+        around = part.setdefault(rng.choice((*inner, "text_config", "rope_parameters", "rope_scaling")), {})
+        if isinstance(around, dict):
+            around[key] = value
+
+
 MUTATIONS: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
     _rename,
     _drop,
@@ -139,6 +180,7 @@ MUTATIONS: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
     _scale,
     _add,
     _shorten,
+    _move,
 )
 
 
@@ -169,8 +211,8 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
-    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].rotates.by == "bases":
-        # GPT-J has a table in every layer; towers turn by places; Granite-SWA has a module for each base
+    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].rotates.by in ("bases", "scaled"):
+        # GPT-J has a table in every layer; towers turn by places; Granite-SWA and Molmo 2 have several modules
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
     for name, ours in positions.encodings(LENGTH, "float32").items():
@@ -179,6 +221,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
         entry = (config.rope_parameters or {}).get(name)
         own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
         cos, sin = (table.squeeze(1) for table in ours.tables(at))
+        sin = -sin if FAMILIES[positions.model_type].backwards else sin  # which its code turns the other way
         laid = _layout(own, cos.shape[-1])(cos, sin, torch.float32)
         if isinstance(own, Tensor):
             yield own, laid.view_as(own)
@@ -221,12 +264,11 @@ def _compared(ours: ModelPositions, loaded: Any) -> str:
     return "equal" if pairs else "equal, no table to compare"
 
 
-def run(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], bool]]:
+def run(count: int, first: int = 0, families: Sequence[str] = HERE) -> Iterator[tuple[str, dict[str, Any], bool]]:
     """``count`` configs from the ``first`` on: the verdict, the config, and whether it was given as an object."""
-    made = seeds()
     for i in range(first, first + count):
         rng = random.Random(i)
-        seed = rng.choice(made)
+        seed = rng.choice(seeds(families[i % len(families)]))
         config = mutated(seed, rng)
         if i % 3 == 0:
             given = as_object(config, seed)
@@ -246,18 +288,40 @@ def quiet() -> None:
     logging.disable(logging.CRITICAL)
 
 
+def block(first: int) -> dict[str, Any]:
+    """Verdicts of a thousand configs, counted, and every config that went wrong."""
+    found: Counter[str] = Counter()
+    wrong = []
+    for said, config, as_made in run(BLOCK, first):
+        found[f"{'object' if as_made else 'JSON':7} {said[:60]}"] += 1
+        if said.startswith("WRONG"):
+            wrong.append([said, repr(config)])
+    return {"first": first, "found": found, "wrong": wrong}
+
+
 def main(count: int, first: int = 0) -> int:
-    """Print how many had which verdict, and every config that went wrong."""
+    """Print how many had which verdict, and every config that went wrong; a thousand at a time."""
     quiet()
     torch.set_num_threads(1)
-    found: Counter[tuple[str, str]] = Counter()
-    for said, config, as_made in run(count, first):
-        found[said, "object" if as_made else "JSON"] += 1
-        if said.startswith("WRONG"):
-            print(said, config)
-    for (said, form), many in sorted(found.items()):
-        print(f"{many:7} {form:7} {said}")
-    return int(any(said.startswith("WRONG") for said, _ in found))
+    KEPT.mkdir(exist_ok=True)
+    file = KEPT / f"fuzz-{transformers.__version__}.jsonl"
+    file.touch()
+    asked = range(first, first + count, BLOCK)
+    kept = {one["first"]: one for one in map(json.loads, file.read_text().splitlines())}
+    with file.open("a") as lines:
+        for start in asked:
+            if start not in kept:
+                kept[start] = block(start)
+                print(json.dumps(kept[start]), file=lines, flush=True)
+    found: Counter[str] = Counter()
+    for start in asked:
+        found.update(kept[start]["found"])
+        print(*(": ".join(one) for one in kept[start]["wrong"]), sep="\n", end="")
+    families = sum(bool(seeds(name)) for name in HERE)
+    print(f"\n{BLOCK * len(asked)} configs of {families} of the {len(HERE)} families")
+    for said, many in sorted(found.items()):
+        print(f"{many:7} {said}")
+    return int(any("WRONG" in said for said in found))
 
 
 if __name__ == "__main__":

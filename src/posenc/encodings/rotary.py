@@ -149,6 +149,7 @@ class Rotary(Rotation):
         axes: which coordinate of a position every pair rotates by, such as ``chunked(16, 24, 24)`` of
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
+        backwards: whether pairs turn the other way, φ = −p·θ_i, as in nanochat.
         softmax_factor: what attention's 1/√D is multiplied by; by default that of the scaling, which is not 1 for
             ``YaRN(…, mscale_all_dim=…)`` alone. 1 for models whose code ignores it. ``scale=`` of attention
             overrides it.
@@ -173,6 +174,7 @@ class Rotary(Rotation):
         scaling: Scaling | None = None,
         axes: AxisMap | None = None,
         signed: bool = False,
+        backwards: bool = False,
         softmax_factor: float | None = None,
         phases: Phases = "exact",
         backend: Backend = "auto",
@@ -193,7 +195,7 @@ class Rotary(Rotation):
             raise InvalidArgument(
                 f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} rotate"
             )
-        self.axis_map, self.signed = axes, signed
+        self.axis_map, self.signed, self.backwards = axes, signed, backwards
         self.softmax_factor = as_scale(softmax_factor, "softmax_factor") or self.scaling.softmax_factor
         self.axes = 1 if axes is None else axes.axes
         if axes is None:
@@ -226,9 +228,11 @@ class Rotary(Rotation):
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
         if self.axes == 1 or self.axis_map is None:
-            return self.clock(positions, dtype, scale)
-        of_pair = positions.movedim(0, -1).index_select(-1, self.axis_of_pair)
-        return self.clock.of_pairs(of_pair, dtype, scale)
+            cos, sin = self.clock(positions, dtype, scale)
+        else:
+            of_pair = positions.movedim(0, -1).index_select(-1, self.axis_of_pair)
+            cos, sin = self.clock.of_pairs(of_pair, dtype, scale)
+        return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
         """How every channel rotates, the first of each pair before the second."""

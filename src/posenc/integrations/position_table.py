@@ -59,6 +59,7 @@ class LayerTable:
     head_dim: int | None = None
     rotary_dim: int | None = None
     axes: tuple[int, ...] = ()
+    backwards: bool = False
     window: int | None = None
     chunk: int | None = None
     query_scale: str | None = None
@@ -163,6 +164,7 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
         pairing=recipe.get("pairing"),
         head_dim=recipe.get("head_dim"),
         rotary_dim=rotary_dim,
+        backwards=bool(recipe.get("backwards")),
         axes=(0,) * len(spectrum.exact) if axes is None else tuple(axes.axis_of_pair),
         **others,
     )
@@ -231,6 +233,7 @@ FIELDS = {
     "head_dim": "channels of a head:",
     "rotary_dim": "channels that rotate:",
     "axes": "the axis of every pair:",
+    "backwards": "pairs turn backwards:",
     "window": "tokens that a token sees, itself included:",
     "chunk": "tokens of a chunk:",
     "query_scale": "the scale of queries is",

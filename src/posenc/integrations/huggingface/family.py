@@ -75,13 +75,14 @@ class Rotates:
         by: the rule. ``"compression"``: all do, those whose entry under ``key`` is not 0 by a base and a scaling of
             their own. ``"windows"``: sliding layers, where there are any. ``"flags"``: ``key`` has a list, nonzero
             for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
-            recurrent. ``"bases"``: ``key`` lists every layer's base, 0 for none. ``"switch"``: without ``key`` no
-            layer rotates, or has a table; with it those of attention do.
+            recurrent. ``"bases"``: ``key`` lists every layer's base, 0 for none. ``"scaled"``: all do, and those
+            that ``key`` lists under the scaling, the others without. ``"switch"``: without ``key`` no layer
+            rotates, or has a table; with it those of attention do.
         key: the key that the rule reads.
         interval_from_last: without the list of flags, every n-th layer, counted from the last, does not rotate.
     """
 
-    by: Literal["all", "windows", "flags", "indices", "bases", "switch", "compression"] = "all"
+    by: Literal["all", "windows", "flags", "indices", "bases", "scaled", "switch", "compression"] = "all"
     key: str | None = None
     interval_from_last: int | None = None
 
@@ -157,6 +158,7 @@ class Family:
         layer_types_from: the keys that transformers' config class makes ``layer_types`` of, by a rule that is not
             read here, where they are not stated.
         rotates: which layers rotate, where not all do.
+        backwards: whether pairs turn the other way.
         query_scale: the rule by which it scales queries.
         ignored: keys about positions that its released configs have and transformers does not read.
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic multiplies the base as NTK's factor does.
@@ -189,6 +191,7 @@ class Family:
     windows: Windows = Windows()
     layer_types_from: tuple[str, ...] = ()
     rotates: Rotates = Rotates()
+    backwards: bool = False
     query_scale: Literal["llama4", "ministral3", "beam"] | None = None
     ignored: tuple[str, ...] = ()
     ntk_alpha: bool = False

@@ -69,7 +69,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     for key, value in [*config.items(), *nested.items()]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is no text; write it as a name")
-        if key in known and key in KEYS and value is not None:
+        if key in known and key in KEYS and value is not None and key not in family.ignored:
             KEYS[key].check(key, value)  # also what nothing asks for here, as transformers does
         if key in known or key in HARMLESS or idle(key, value, family, known):
             continue

@@ -178,6 +178,9 @@ def _answering(
     ):  # a module for each base, which its own config has
         base = config.rope_parameters["rope_theta"]
         ours = {name: one for name, one in encodings.items() if positions.recipes[name].get("base") == base}
+    if "unscaled" in positions.recipes:  # a module for each scaling
+        plain = getattr(module, "rope_type", None) == "default"
+        ours = {name: one for name, one in encodings.items() if (name == "unscaled") == plain}
     lay_out = {name: _laid_out(module, positions, name) for name in ours}
     forward_before = module.forward
 
@@ -203,7 +206,13 @@ def _laid_out(
     if positions.layout:  # a row a patch
         return _over_a_grid(ask, positions.encodings(phases="float32")[name], device, pairs)
     lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
-    return lambda encoding, at, dtype: lay(*_cos_sin(encoding, at, pairs), dtype)
+    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # whose code turns the other way by itself
+
+    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
+        cos, sin = _cos_sin(encoding, at, pairs)
+        return lay(cos, sign * sin, dtype)
+
+    return laid
 
 
 def _over_a_grid(

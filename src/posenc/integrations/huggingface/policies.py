@@ -3,6 +3,7 @@
 rope_parameters by layer type, None for those without positions     Beam, Cohere Compass, Gemma 3 and 4
 a second base for the sliding layers                                Gemma 3, ModernBERT
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
+rope_scaling_layers, the layers that the scaling is of              Molmo 2
 compress_ratios, in which 0 means the first of two bases            DeepSeek-V4
 layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
@@ -45,6 +46,10 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         return _local(reader, family.local, parameters, recipe), layer_types(reader)
     if family.rotates.by == "bases":
         return _bases(reader, recipe)
+    scaled = reader.get(family.rotates.key) if family.rotates.by == "scaled" else None
+    if scaled is not None and recipe.get("scaling") != Default() and not set(range(count)) <= {*scaled}:
+        recipes = {"scaled": recipe, "unscaled": recipe.with_(scaling=Default())}
+        return recipes, tuple("scaled" if i in scaled else "unscaled" for i in range(count))
     rotates = _rotates(reader, types)
     if rotates is None:
         return {"all": recipe}, ("all",) * count

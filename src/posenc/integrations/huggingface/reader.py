@@ -209,6 +209,7 @@ class Reader:
             pairing=self.pairing(),
             base=self.rotary_base(parameters),
             scaling=scaling,
+            **({"backwards": True} if self.family.backwards else {}),
         )
         recipe = recipe if axes is None else recipe.with_(axes=axes)
         recipe = with_softmax_factor(recipe, self.softmax_factor())
@@ -304,12 +305,26 @@ class Reader:
         return float(self.need("rope_theta") if base is None else base)
 
 
+NOT_IN_CONFIG = {
+    "mistral_large4_text": "multiplies its frequencies, and its queries by the logarithm of their position, by "
+    "trained numbers",
+    "hrm_text": "runs the same layers many times over",
+    "neomme": "alternates two windows within one kind of layer",
+}
+"""Families whose positions are not in their config, and what they are."""
+
+
 def _not_read(model_type: str) -> InvalidArgument:
     """Why a family is refused: transformers has it and this reader does not, or else nobody has."""
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
     except ImportError:
         CONFIG_MAPPING_NAMES = {}
+    if why := NOT_IN_CONFIG.get(model_type):
+        return InvalidArgument(
+            f"model_type {model_type!r} {why}, which no config says; its positions can be measured: posenc inspect "
+            "PATH --measure"
+        )
     if model_type in CONFIG_MAPPING_NAMES:
         return InvalidArgument(
             f"model_type {model_type!r} is a family of transformers whose config is not read here; its positions "

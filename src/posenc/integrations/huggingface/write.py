@@ -89,10 +89,10 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
                 f"model_type {positions.model_type!r} has no key for {scaling}; it is in its code"
             )
         return False
-    if len(positions.rotary_recipes) > 1 and family.rotates.by == "bases":
+    if len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled"):
         if scaling is not None:
             raise InvalidArgument(
-                f"model_type {positions.model_type!r} has one rope_parameters for several bases, "
+                f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate otherwise, "
                 f"{family.rotates.key}; scale it there by hand"
             )
         return False

@@ -80,6 +80,7 @@ def config_of(
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe of the rotary layers, all alike, and the config that says it."""
+    _check_forwards(positions)
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
@@ -87,6 +88,14 @@ def config_of(
             "type in a language model is expected"
         )
     return scaled.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)
+
+
+def _check_forwards(positions: ModelPositions) -> None:
+    if FAMILIES[positions.model_type].backwards:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} turns its pairs backwards, and no program but transformers was "
+            "asked which way it turns them; serve it with transformers"
+        )
 
 
 def entry_of(positions: ModelPositions, config: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -172,6 +181,7 @@ def table_of(
             part[key] = value
             notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+    _check_forwards(positions)
     return position_table.of(
         positions, admitted=admitted and admitted(positions), program=program, notes=tuple(notes)
     )
