@@ -101,6 +101,21 @@ class Axes:
 
 
 @dataclass(frozen=True)
+class Products:
+    """What products of queries and keys are multiplied by, where it is not 1/√D.
+
+    Args:
+        key: the config's key for it.
+        power: the power of the key's number that it is.
+        fixed: it, where it is in the family's code.
+    """
+
+    key: str | None = None
+    power: float = 1.0
+    fixed: float | None = None
+
+
+@dataclass(frozen=True)
 class Tables:
     """Tables of rows or of biases.
 
@@ -164,6 +179,7 @@ class Family:
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic multiplies the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
         axes: how positions of several axes share the pairs.
+        products: what products of queries and keys are multiplied by, where it is not 1/√D.
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
         scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
             cos and sin.
@@ -197,6 +213,7 @@ class Family:
     ntk_alpha: bool = False
     ignored_rope_keys: tuple[str, ...] = ()
     axes: Axes | None = None
+    products: Products = Products()
     mscale_scores: bool = False
     scales_before_rotation: bool = False
     tables: Tables = Tables()
@@ -215,6 +232,6 @@ class Family:
         keys = [self.length, self.heads, self.width, self.layers, self.decoder, self.base, self.partial]
         keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local.key if self.local else None]
         keys += [self.windows.pattern, self.windows.before, self.windows.codes, *self.ignored]
-        keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key]
+        keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key, self.products.key]
         keys += [self.tables.encoder_length, *self.tower.table, *(self.tower.sides if self.sees else ())]
         return frozenset(key for key in (*keys, *self.layer_types_from, *self.extra, *self.defaults) if key)

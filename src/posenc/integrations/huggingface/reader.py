@@ -148,8 +148,14 @@ class Reader:
             )
         return height // rows, width // columns
 
-    def softmax_factor(self) -> float:
-        """DeepSeek's second number, (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling."""
+    def softmax_factor(self, head_dim: int) -> float:
+        """What 1/√D is multiplied by: the family's own scale, or DeepSeek's second number,
+        (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling.
+        """
+        products = self.family.products
+        scale = products.fixed if products.key is None else self.need(products.key) ** products.power
+        if scale is not None:
+            return float(scale * head_dim**0.5)
         parameters = self.rope_parameters() if self.family.mscale_scores else {}
         amount, factor = (
             parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in ("mscale_all_dim", "factor")
@@ -212,7 +218,7 @@ class Reader:
             **({"backwards": True} if self.family.backwards else {}),
         )
         recipe = recipe if axes is None else recipe.with_(axes=axes)
-        recipe = with_softmax_factor(recipe, self.softmax_factor())
+        recipe = with_softmax_factor(recipe, self.softmax_factor(head_dim))
         build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit
         return recipe
 

@@ -86,7 +86,7 @@ def _window(scores: Scores, positions: ModelPositions, i: int) -> list[str]:
 
 
 def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding) -> list[str]:
-    """What cos and sin are multiplied by, and in families with DeepSeek's second number what the scores are."""
+    """What cos and sin are multiplied by, and what the products of queries and keys are."""
     texts, family = [], FAMILIES[positions.model_type]
     if (
         layer.factor is not None
@@ -100,10 +100,12 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
         if not math.isclose(read, layer.factor, rel_tol=EXACT):
             texts.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
     scale = getattr(encoding, "softmax_scale", None)
-    if layer.scores is not None and (family.mscale_scores or scale) and not layer.scores.follows_content:
+    if layer.scores is not None and encoding.acts_on and not layer.scores.follows_content:
         measured = layer.scores.scale * layer.head_dim**0.5
         factor = getattr(encoding, "softmax_factor", 1.0) if scale is None else scale * layer.head_dim**0.5
-        if not math.isclose(factor, measured, rel_tol=EXACT):
+        stated = family.mscale_scores or scale is not None or factor != 1
+        before = not stated and math.isclose(layer.scores.scale, 1, rel_tol=EXACT)  # queries were multiplied
+        if not before and not math.isclose(factor, measured, rel_tol=EXACT):
             texts.append(f"read scores times {factor:.5g} / √D, measured {measured:.5g} / √D")
     return texts
 
