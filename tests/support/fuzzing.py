@@ -37,6 +37,7 @@ from posenc.scaling import Linear
 from support.tiny_models import MODELS, OLD_SIZES, SIZES
 
 DATA = Path(__file__).parent.parent / "data"
+CONFIGS = DATA / "configs"
 KEPT = DATA.parents[1] / "build"
 BLOCK = 1000
 """Configs whose verdicts are kept together."""
@@ -70,7 +71,7 @@ WIDEST = 4096
 @cache
 def published() -> dict[str, list[dict[str, Any]]]:
     """Configs that were found written, by the family that reads them."""
-    found = [json.loads(path.read_text()) for path in sorted((DATA / "configs").glob("*.json"))]
+    found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
     found += [json.loads(line)["config"] for line in (DATA / "published_configs.jsonl").read_text().splitlines()]
     by_family: dict[str, list[dict[str, Any]]] = {}
     for config in found:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from typer.testing import CliRunner
 
-from posenc.commands.extend import _request
+from posenc.commands.extend import _check_stated, _request
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
@@ -141,6 +141,9 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     request = _request(model, "2x", "yarn,linear", None, 32.0, Request(0, 1, (), 0, "float32", "cpu"))
     assert request.length == 512
     assert [m.scaling for m in request.methods] == [Default(), YaRN(8.0, 64), Linear(8.0)]
+    with pytest.raises(InvalidArgument, match="written over it; add --replace-scaling"):
+        _check_stated(model, request.length)
+    _check_stated(model, model.original_length)
     grown = model.patch(Linear(8.0), 512)
     assert grown["max_position_embeddings"] == 512
 

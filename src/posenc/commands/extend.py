@@ -35,6 +35,13 @@ def extend(
             help="Length to reach: tokens, or a multiple of the length that the model was released for, 4x."
         ),
     ] = "",
+    replace_scaling: Annotated[
+        bool,
+        typer.Option(
+            "--replace-scaling",
+            help="Write over the scaling that the model's config states; without it such a model is refused.",
+        ),
+    ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
     documents: Annotated[int, typer.Option(help="Documents to score, fewer where the text ends.")] = 8,
@@ -77,6 +84,8 @@ def extend(
     model = opened.model
     asked = reader(model) if needle else None
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
+    if not replace_scaling:
+        _check_stated(model, request.length)
     inside = is_address(path) or local.is_dir()
     default = f"{path.rstrip('/')}/extension" if inside else "extension"
     folder = study_folder(default if output is None else output)
@@ -95,6 +104,19 @@ def _check(dtype: str, documents: int, finetune: int | None) -> None:
         raise InvalidArgument(f"documents={documents} must be at least 1")
     if finetune is not None and finetune < 0:
         raise InvalidArgument(f"finetune={finetune} must be a number of steps; 0 tunes nothing")
+
+
+def _check_stated(model: "LanguageModel", length: int) -> None:
+    """Refuse to write a longer scaling over one that a config states, with which the model was tuned."""
+    from posenc.scaling import Default
+    from posenc.workbench.extend.models import StudyModel
+
+    if isinstance(model, StudyModel) or model.scaling == Default() or length <= model.original_length:
+        return
+    raise InvalidArgument(
+        f"the config of {model.name} states {model.scaling}, to which it was tuned for {model.original_length} "
+        f"tokens, and a longer one for {length} would be written over it; add --replace-scaling to do so"
+    )
 
 
 def _request(
