@@ -40,6 +40,14 @@ def test_equal_files_have_status_0(tmp_path: Path) -> None:
     assert compared(config, f"mlx:{older}")[0] == compared(f"sglang:{config}", f"llama.cpp:{config}")[0] == 0
 
 
+def test_code_on_the_hub_is_compared_by_the_rules_of_a_family(tmp_path: Path) -> None:
+    ours = saved(tmp_path, "ours.json", {**MODEL, "rope_theta": 5e5})
+    theirs = saved(tmp_path, "theirs.json", {**MODEL, "rope_theta": 5e5, "model_type": "somebodys_llama"})
+    assert compared(ours, theirs, "--as-type", "llama") == (0, [], "no differences\n")
+    with pytest.raises(UnknownName, match="as_type='llama'"):
+        raise CliRunner().invoke(app, ["diff", ours, theirs]).exception or AssertionError
+
+
 @pytest.mark.parametrize("program", ["transformers@4.57.6", "mlx"])
 def test_a_config_of_transformers_5_read_by_what_knows_4(program: str, tmp_path: Path) -> None:
     config = saved(

@@ -180,7 +180,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "contradicts max_position_embeddings=4096",
     ),
     ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "rotates every channel"),
-    ({"dual_chunk_attention_config": {"chunk_size": 8}}, "'dual_chunk_attention_config'"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention, .* place posenc.remap.DCA"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "has no 'hidden_size'; add it"),
     ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),

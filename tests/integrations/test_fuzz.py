@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from posenc.errors import InvalidArgument
 from support import fuzzing
 
 WHOLE, SAMPLE, PARTS = 100_000, 200, 8
@@ -34,6 +35,14 @@ def test_a_sample_of_mutated_configs() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_hundred_thousand_mutated_configs(part: int) -> None:
     assert not wrong(WHOLE // PARTS, part * (WHOLE // PARTS), fuzzing.HERE)
+
+
+def test_a_slice_that_rotates_and_its_share_of_a_head_must_agree() -> None:
+    """Mistral 4's module takes the share of head_dim, and its attention the slice."""
+    seed = next(one for one in fuzzing.seeds("mistral4") if "partial_rotary_factor" in one["rope_parameters"])
+    wrong = fuzzing.as_object({**seed, "head_dim": 1}, seed)
+    with pytest.raises(InvalidArgument, match=r"of head_dim=1 contradicts qk_rope_head_dim=64; correct one"):
+        fuzzing.read(wrong)
 
 
 def test_the_fuzz_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

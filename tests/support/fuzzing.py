@@ -250,8 +250,7 @@ def _compared(ours: ModelPositions, loaded: Any) -> str:
         again = read(loaded)
     except PosencError as error:
         return f"WRONG: refused as an object: {error}"
-    used, other = ({name: made.recipes[name] for name in made.layer_types} for made in (ours, again))
-    if (used, ours.layer_types, ours.windows) != (other, again.layer_types, again.windows):
+    if (ours.by_layer, ours.chunk) != (again.by_layer, again.chunk):  # whatever the kinds of layers are called
         return "WRONG: JSON and object differ"
     if any(recipe.get("head_dim", 0) > WIDEST for recipe in ours.rotary_recipes.values()):
         return "equal, tables too wide to make"

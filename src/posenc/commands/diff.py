@@ -25,6 +25,10 @@ def diff(
         str | None,
         typer.Option(help="Where cos and scores are compared; default 0,L/2,L,4L of A's trained length."),
     ] = None,
+    as_type: Annotated[
+        str | None,
+        typer.Option(help="The family by whose rules to read configs whose model_type is that of code on the Hub."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a list of all differences with their errors.")
     ] = False,
@@ -37,7 +41,7 @@ def diff(
     if other is None or None not in (b, draft):
         raise InvalidArgument("posenc diff compares two: name B, or --draft DRAFT")
     at = positions_of(positions)
-    ours, theirs = table(a, other), table(other, a)
+    ours, theirs = table(a, other, as_type), table(other, a, as_type)
     parted = differences(ours, theirs, at, ("A", "B"))
     if draft is not None:  # another model, of other heads and layers
         parted = [one for one in parted if one.what not in ("layer_types", "head_dim", "window", "softmax_factor")]

@@ -326,8 +326,7 @@ def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -
     """A setting's value: scalings and axis maps are made from their texts."""
     if isinstance(value, (Recipe, str)) and key in ("scaling", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
-        positional = [v for k, v in recipe.settings if k.isdigit()]
-        by_name = {k: v for k, v in recipe.settings if not k.isdigit()}
+        positional, by_name = recipe.arguments
         if key == "scaling":
             value = make_scaling(recipe.name, *positional, **by_name)
         elif recipe.name not in axis_maps.MAPS:

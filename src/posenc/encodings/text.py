@@ -59,6 +59,12 @@ class Recipe:
         """The value of a setting that was given, or the default."""
         return dict(self.settings).get(setting, default)
 
+    @property
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """The values of settings that stand by their place, in order, and the others by name."""
+        by_name = {key: value for key, value in self.settings if not key.isdigit()}
+        return [value for key, value in self.settings if key.isdigit()], by_name
+
     def with_(self, **settings: Any) -> "Recipe":
         """The same with these settings set; None takes one out."""
         settings_now = {**dict(self.settings), **settings}

@@ -52,19 +52,20 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
     """
     stated = parse(text)
     one_of("scaling", stated.name, SCALINGS)
-    given = [value for key, value in stated.settings if key.isdigit()]
-    by_name = {key: value for key, value in stated.settings if not key.isdigit()}
+    given, by_name = stated.arguments
     names = [field.name for field in fields(SCALINGS[stated.name])]  # type: ignore[arg-type]
     known = {"original_length": length} if "original_length" in names[len(given) :] else {}
     return make(stated.name, *given, **{**known, **by_name})
 
 
-def table(source: str, beside: str | None = None) -> PositionTable:
+def table(source: str, beside: str | None = None, as_type: str | None = None) -> PositionTable:
     """The table of one source.
 
     Args:
         source: as above.
         beside: the source that it is compared with, over whose config overrides are laid.
+        as_type: the family by whose rules a config is read, as in ``huggingface.read``; programs and GGUF files
+            have rules of their own.
 
     Raises:
         UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.
@@ -76,7 +77,7 @@ def table(source: str, beside: str | None = None) -> PositionTable:
     config = contents(Path(path))
     if beside and isinstance(config, Mapping) and "model_type" not in config:
         config = laid_over(contents(Path(_split(beside)[1])), config)
-    return of(read(config)) if module is None else module.read(config, version)
+    return of(read(config, as_type=as_type)) if module is None else module.read(config, version)
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

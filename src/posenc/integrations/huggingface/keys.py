@@ -80,6 +80,12 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                 raise InvalidArgument(
                     f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; rename it"
                 )
+        elif key == "dual_chunk_attention_config":
+            raise InvalidArgument(
+                f"{key}={value!r} asks for Dual Chunk Attention, as Qwen2.5-1M is served with, which transformers "
+                "does not compute: remove the key for plain positions up to the trained length, and place "
+                "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size) for more"
+            )
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
             raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.class_defaults import class_object, class_version
+from posenc.integrations.huggingface.class_defaults import class_version
 from posenc.integrations.huggingface.family import TOKENS_BACK, LocalBase
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
@@ -127,8 +127,7 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
 def derived_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types`` as transformers' config class makes them of the rest of the config."""
     keys = ", ".join(reader.family.layer_types_from)
-    config = class_object({**reader.config, "model_type": reader.model_type})
-    types = getattr(config, "layer_types", None)
+    types = getattr(reader.by_class, "layer_types", None)
     if types is None:
         raise InvalidArgument(
             f"the config of model_type {reader.model_type!r} has no layer_types; transformers' class makes them of "

@@ -85,8 +85,12 @@ class Reader:
         value = class_defaults().get(self.model_type, {}).get(key)
         if value is None or key == "rope_parameters":  # whose bases are not to be assumed
             return value
-        config = class_object({**self.config, "model_type": self.model_type})
-        return value if config is None else vars(config).get(key, value)
+        return value if self.by_class is None else vars(self.by_class).get(key, value)
+
+    @property
+    def by_class(self) -> Any:
+        """What the installed transformers' class makes of the config; None where there is none."""
+        return class_object({**self.config, "model_type": self.model_type})
 
     def need(self, key: str) -> Any:
         """The value of a key, the family's default where the config leaves it out, else an error."""
@@ -183,7 +187,7 @@ class Reader:
 
         ``head_dim`` is that of layers whose heads have other channels than the config says for all.
         """
-        axes = self.axes(parameters)
+        axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
         if axes:  # an older spelling of sections and no scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
@@ -205,6 +209,13 @@ class Reader:
         if stated not in (None, head_dim):
             raise InvalidArgument(
                 f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
+            )
+        whole = self.config.get("head_dim")  # of which a share that is not read here is the slice that rotates
+        sliced = share and whole and "partial_rotary_factor" in self.family.ignored_rope_keys
+        if sliced and int(KEYS["head_dim"].check("head_dim", whole) * share) != head_dim:
+            raise InvalidArgument(
+                f"partial_rotary_factor={share} of head_dim={whole} contradicts {self.family.head_dim}={head_dim}; "
+                "correct one of them"
             )
         rotary_dim = head_dim
         if not isinstance(scaling, Proportional):
