@@ -3,7 +3,7 @@
 import torch
 
 from posenc.scaling import Default
-from posenc.workbench.extend.extend import Extension, MethodLosses
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.tasks.text import Text
 
@@ -18,4 +18,4 @@ def made(**means: list[float]) -> Extension:
         MethodLosses(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
     )
     window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
-    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)
+    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT, budget=4)

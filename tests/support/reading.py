@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from posenc.integrations.huggingface import load, part
-from posenc.workbench.extend.extend import Extension, Request, extend
+from posenc.workbench.extend.curves import Extension
+from posenc.workbench.extend.extend import Request, extend
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import open_model
 from posenc.workbench.report.extension import as_json

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.workbench.extend.extend import Extension, MethodLosses
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.verdict import judge
 from posenc.workbench.report.extension import answer, over_positions, write
 from support.extensions import TEXT, made

@@ -14,7 +14,7 @@ from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.teaching.lab import results
 from posenc.workbench import notebook
-from posenc.workbench.extend.extend import Extension, MethodLosses
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.verdict import judge
 from posenc.workbench.report import words

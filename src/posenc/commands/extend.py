@@ -15,7 +15,8 @@ from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.integrations.huggingface.load import Pretrained
-    from posenc.workbench.extend.extend import Extension, Request
+    from posenc.workbench.extend.curves import Extension
+    from posenc.workbench.extend.extend import Request
     from posenc.workbench.extend.models import LanguageModel, OpenedModel
     from posenc.workbench.extend.retrieval import Retrieval
     from posenc.workbench.run.job import Launcher
@@ -44,7 +45,10 @@ def extend(
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
-    documents: Annotated[int, typer.Option(help="Documents to score, fewer where the text ends.")] = 8,
+    documents: Annotated[
+        int,
+        typer.Option(help="Documents to score at most; fewer where the text ends or some decide."),
+    ] = 8,
     finetune: Annotated[
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
     ] = None,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posenc.pictures.numbers import count
-from posenc.workbench.extend.extend import Extension, MethodLosses
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.retrieval import Retrieval
 from posenc.workbench.extend.verdict import FEW, MARGIN, paired
 from posenc.workbench.study.statistics import Interval, over_answers

@@ -17,9 +17,11 @@ from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
 from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, batch, score_texts
+from posenc.workbench.extend.verdict import until_decided
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
@@ -33,71 +35,12 @@ TUNE_LENGTHS = 4
 
 
 @dataclass(frozen=True)
-class MethodLosses:
-    """A method's losses: a row per document, a column per bucket of positions.
-
-    ``tuned`` is the plan of the fine-tune before it, under which its weights are kept; None where there was none.
-    """
-
-    method: Method
-    losses: Float[Tensor, "documents buckets"]
-    plan: Scoring | None = None
-
-    @property
-    def tuned(self) -> bool:
-        return self.plan is not None
-
-    @property
-    def label(self) -> str:
-        return self.method.label + (", tuned" if self.tuned else "")
-
-
-@dataclass(frozen=True)
-class Extension:
-    """What was measured.
-
-    Args:
-        width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
-        curves: zero-shot first, then fine-tuned, in the order of the methods.
-        window: per document, the loss on the targets of the last bucket with the trained length of context alone.
-        finetune: steps before the tuned curves.
-        hardware: that the numbers were made on, as their runs say.
-    """
-
-    model: str
-    unit: str
-    original_length: int
-    length: int
-    width: int
-    curves: tuple[MethodLosses, ...]
-    window: Float[Tensor, " documents"]
-    text: Text
-    finetune: int = 0
-    hardware: tuple[str, ...] = ()
-
-    @property
-    def plain(self) -> MethodLosses:
-        """Of the unscaled model, as it is."""
-        return next(curve for curve in self.curves if curve.method.name == "none" and not curve.tuned)
-
-    @property
-    def inside(self) -> int:
-        """Buckets that lie within the trained length."""
-        return self.original_length // self.width
-
-    @property
-    def far(self) -> int:
-        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
-        return min(self.inside, self.length // self.width - self.inside)
-
-
-@dataclass(frozen=True)
 class Request:
     """What to measure.
 
     Args:
         length: targets per document, brought down to a multiple of a quarter of the trained length.
-        documents: how many; fewer where the text ends.
+        documents: how many at most; fewer where the text ends, or where fewer decide.
         methods: ``"none"`` among them.
         finetune: steps, 0 for none.
         dtype, device: of weights and activations; they are part of every plan.
@@ -122,7 +65,8 @@ def extend(
 ) -> Extension:
     """Score what the ledger does not hold yet, and gather everything.
 
-    A fine-tune reads what the model was trained on where that is known, else the text after the documents.
+    Documents are read in the looks of ``verdict.looks``, until every method is decided; all for a fine-tune, which
+    reads what the model was trained on where that is known, else the text after the documents.
 
     Raises:
         StudyError: the text is too short for one document, or memory for its length.
@@ -142,20 +86,26 @@ def extend(
     shot = [m for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()
     alone = Method("window", "trained length alone", model.scaling)
-    jobs = [grid.job(m, i) for m in shot for i in range(len(documents))]
-    if tuned:
-        practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
-        jobs += [grid.tuning(m, practice) for m in tuned]
-    jobs += [grid.alone(alone, i) for i in range(len(documents))]
+    practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
+    tunings = [grid.tuning(m, practice) for m in tuned]
+    runs: dict[Scoring, Run[Scoring]] = {}
 
-    runs = score_texts(jobs, ledger, launcher, read)
-    curves = [MethodLosses(m, _rows([runs[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
-    tunings = [grid.plan(m, tuple(range(len(documents))), request.finetune) for m in tuned]
-    curves += [MethodLosses(m, _rows([runs[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]
-    window = _rows([runs[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
-    used = model.original_length, length, width
-    hardware = tuple(sorted({run.hardware for run in runs.values()}))
-    return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
+    def measured(count: int) -> Extension:
+        """The first documents, of which those before have been scored already."""
+        first = range(count)
+        new = [i for i in first if grid.alone(alone, i).plan not in runs]
+        jobs = [grid.job(m, i) for m in shot for i in new]
+        jobs += [*tunings, *(grid.alone(alone, i) for i in new)]
+        runs.update(score_texts(jobs, ledger, launcher, read))
+        curves = [MethodLosses(m, _rows([runs[grid.plan(m, (i,))] for i in first])) for m in shot]
+        curves += [MethodLosses(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
+        window = _rows([runs[grid.alone(alone, i).plan] for i in first])[:, 0]
+        used = model.original_length, length, width
+        hardware = tuple(sorted({run.hardware for run in runs.values()}))
+        result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
+        return replace(result, budget=len(documents))
+
+    return measured(len(documents)) if tuned else until_decided(len(documents), measured)
 
 
 def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:

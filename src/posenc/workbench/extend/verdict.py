@@ -1,10 +1,15 @@
-"""The verdict on an extension: each method inside and beyond the trained length, and the one to use."""
+"""The verdict on an extension: each method inside and beyond the trained length, and the one to use.
+
+Documents are read in looks that are planned before the first one (``looks``), until every method is decided or the
+budget ends. A verdict errs with at most 5% over all looks: a look spends a part of that in proportion to its
+documents, and every method gets an equal share of this part, since any may turn out to be the best (Bonferroni).
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from posenc.workbench.extend.extend import Extension, MethodLosses
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.study.statistics import Interval, over_blocks
 from posenc.workbench.study.statistics import paired as over_pairs
 
@@ -15,6 +20,10 @@ MARGIN = 0.05
 difference above it is worth a sentence."""
 FEW = 3
 """Documents below which there is none: that of two reaches thirteen times as far as each lies from their mean."""
+ERROR = 0.05
+"""The probability that a method's standing is wrong, over all looks."""
+FIRST = 4
+"""Documents of a first look, at least, where more may follow."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class MethodScore:
         inside, beyond: mean losses within the trained length and past it.
         far: the mean loss of the last positions: a trained length of them, or all past it where they are fewer.
         cost: loss inside minus that of the unscaled model, paired; what a short text pays.
-        to_best: far loss minus that of the best method, paired; None for the best.
+        to_best: far loss minus that of the best method, paired, with the interval of this look; None for the best.
         to_window: loss in the last bucket minus that of the trained length of context alone, paired.
     """
 
@@ -65,6 +74,20 @@ class Verdict:
     undecided: tuple[MethodScore, ...] = ()
 
 
+def looks(documents: int) -> tuple[int, ...]:
+    """The numbers of documents after which a budget of so many is judged: it, its half, and so on down to four."""
+    return (*(looks(documents // 2) if documents >= 2 * FIRST else ()), documents)
+
+
+def until_decided(documents: int, measured: Callable[[int], Extension]) -> Extension:
+    """What is ``measured`` of a budget's first documents, at the first look that leaves no method undecided."""
+    for look in looks(documents):
+        extension = measured(look)
+        if all(score.standing != "undecided" for score in judge(extension).scores):
+            break
+    return extension
+
+
 def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     """Judge the zero-shot curves, or the fine-tuned ones.
 
@@ -74,7 +97,8 @@ def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     """
     curves = [c for c in extension.curves if c.tuned == tuned]
     curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(extension)].mean())))
-    scores = [_score(extension, c, curves[0], extension.plain) for c in curves]
+    level = _level(extension, len(curves))
+    scores = [_score(extension, c, curves[0], level) for c in curves]
     as_good = [score for score in scores if score.standing in ("best", "as good")]
     chosen = min(as_good, key=_pays)
     unsure = (score for score in scores if score.standing == "undecided" and _pays(score) < _pays(chosen))
@@ -99,11 +123,22 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     return difference if len(ours) >= FEW else replace(difference, low=math.nan, high=math.nan)
 
 
+def _level(extension: Extension, methods: int) -> float:
+    """Of the interval of a difference to the best of so many methods.
+
+    Each end errs by what this look spends, divided by the methods: of the m(m − 1) ends of all pairs only those to
+    the best are looked at, in m − 1 verdicts, whichever it is.
+    """
+    documents = len(extension.window)
+    share = documents / sum(looks(max(documents, extension.budget)))
+    return 1 - 2 * ERROR * share / methods
+
+
 def _far(extension: Extension) -> slice:
     return slice(-extension.far, None)
 
 
-def _score(extension: Extension, curve: MethodLosses, best: MethodLosses, plain: MethodLosses) -> MethodScore:
+def _score(extension: Extension, curve: MethodLosses, best: MethodLosses, level: float) -> MethodScore:
     inside, beyond, far = slice(0, extension.inside), slice(extension.inside, None), _far(extension)
 
     def mean(of: MethodLosses, part: slice) -> list[float]:
@@ -116,7 +151,7 @@ def _score(extension: Extension, curve: MethodLosses, best: MethodLosses, plain:
         over_blocks(mean(curve, inside)),
         over_blocks(mean(curve, beyond)),
         over_blocks(mean(curve, far)),
-        paired(mean(curve, inside), mean(plain, inside)),
-        None if curve is best else paired(mean(curve, far), mean(best, far)),
+        paired(mean(curve, inside), mean(extension.plain, inside)),
+        None if curve is best else over_pairs(mean(curve, far), mean(best, far), level),
         paired(last, extension.window.tolist()),
     )

@@ -12,10 +12,10 @@ from rich.table import Table
 from posenc.pictures import view
 from posenc.pictures.numbers import count, plain, signed
 from posenc.pictures.view import Axis, Lines, View
+from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
-from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.extend.retrieval import Retrieval
-from posenc.workbench.extend.verdict import FEW, MARGIN, SAME, MethodScore, Verdict, above, judge
+from posenc.workbench.extend.verdict import FEW, MARGIN, SAME, MethodScore, Verdict, above, judge, looks
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.study.statistics import Interval, student
@@ -31,7 +31,8 @@ def answer(extension: Extension, verdict: Verdict) -> str:
     )
     unit = extension.unit
     documents = len(extension.window)
-    measured = f"{documents} document{'s' if documents > 1 else ''}, nats per {unit}"
+    budget = f" of {extension.budget} at most" if extension.budget > documents else ""
+    measured = f"{documents} document{'s' if documents > 1 else ''}{budget}, nats per {unit}"
     plain = next((score for score in scores if score.curve.method.name == "none"), chosen)
     if chosen is plain:
         none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
@@ -101,6 +102,7 @@ def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
         "original_length": extension.original_length,
         "length": extension.length,
         "documents": len(extension.window),
+        "documents_at_most": extension.budget,
         "text_sha256": extension.text.sha256,
         "use": judge(extension).chosen.curve.method.name,
         "margin": MARGIN,
@@ -199,6 +201,7 @@ def write(
         start=start,
         columns=[head.format(length=start, far=far) for head in HEADS],
         cells=partial(cells, extension),
+        looks=looks(extension.budget),
         **measured,
         tuned=_measured(extension, needles, figures, tuned=True)
         if any(c.tuned for c in extension.curves)

@@ -10,7 +10,9 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95% interval; ``low`` and ``high`` are NaN where one number has no spread.
+    """A mean with its interval, of 95% unless it says otherwise.
+
+    ``low`` and ``high`` are NaN where one number has no spread.
 
     All three are NaN where a number that they come from is not finite.
     """
@@ -33,14 +35,14 @@ def wilson(right: float, asked: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def student(values: Sequence[float]) -> tuple[float, float]:
+def student(values: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
     """The t interval of a mean: mean ± t·sd/√n; n = 3 gives ±4.30·sd/√3."""
     from scipy.special import stdtrit
 
     n = len(values)
     if n < 2 or not finite(values):
         return math.nan, math.nan
-    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * stdev(values) / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.5 + level / 2)) * stdev(values) / math.sqrt(n)
     return fmean(values) - half, fmean(values) + half
 
 
@@ -69,10 +71,10 @@ def over_seeds(means: Sequence[float]) -> Interval:
     return _over(means, "seeds")
 
 
-def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
     """The mean of ours − theirs on the same blocks: the text's own spread cancels."""
-    return _over([a - b for a, b in zip(ours, theirs, strict=True)], "blocks")
+    return _over([a - b for a, b in zip(ours, theirs, strict=True)], "blocks", level)
 
 
-def _over(values: Sequence[float], of: str) -> Interval:
-    return Interval(fmean(values) if finite(values) else math.nan, *student(values), of)
+def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
+    return Interval(fmean(values) if finite(values) else math.nan, *student(values, level), of)

@@ -1,0 +1,71 @@
+"""The curves that extend measures: a method's loss at every position of the same documents."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.workbench.extend.methods import Method
+from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.tasks.text import Text
+
+
+@dataclass(frozen=True)
+class MethodLosses:
+    """A method's losses: a row per document, a column per bucket of positions.
+
+    ``tuned`` is the plan of the fine-tune before it, under which its weights are kept; None where there was none.
+    """
+
+    method: Method
+    losses: Float[Tensor, "documents buckets"]
+    plan: Scoring | None = None
+
+    @property
+    def tuned(self) -> bool:
+        return self.plan is not None
+
+    @property
+    def label(self) -> str:
+        return self.method.label + (", tuned" if self.tuned else "")
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What was measured.
+
+    Args:
+        width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
+        curves: zero-shot first, then fine-tuned, in the order of the methods.
+        window: per document, the loss on the targets of the last bucket with the trained length of context alone.
+        finetune: steps before the tuned curves.
+        hardware: that the numbers were made on, as their runs say.
+        budget: documents that might have been read; fewer were where they decided every method.
+    """
+
+    model: str
+    unit: str
+    original_length: int
+    length: int
+    width: int
+    curves: tuple[MethodLosses, ...]
+    window: Float[Tensor, " documents"]
+    text: Text
+    finetune: int = 0
+    hardware: tuple[str, ...] = ()
+    budget: int = 0
+
+    @property
+    def plain(self) -> MethodLosses:
+        """Of the unscaled model, as it is."""
+        return next(curve for curve in self.curves if curve.method.name == "none" and not curve.tuned)
+
+    @property
+    def inside(self) -> int:
+        """Buckets that lie within the trained length."""
+        return self.original_length // self.width
+
+    @property
+    def far(self) -> int:
+        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
+        return min(self.inside, self.length // self.width - self.inside)
