@@ -14,7 +14,8 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
-    from posenc.integrations.huggingface.load import Pretrained
+    from collections.abc import Sequence
+
     from posenc.workbench.extend.curves import Extension
     from posenc.workbench.extend.extend import Request
     from posenc.workbench.extend.models import LanguageModel, OpenedModel
@@ -52,13 +53,13 @@ def extend(
     finetune: Annotated[
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
     ] = None,
-    needle: Annotated[
-        bool,
+    tasks: Annotated[
+        str | None,
         typer.Option(
-            "--needle",
-            help="Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow.",
+            help="Also ask, by length and depth: needle, keys, values, chains, words, nth, separated by commas; "
+            "pretrained models only, slow."
         ),
-    ] = False,
+    ] = None,
     beta_fast: Annotated[
         float, typer.Option(help="YaRN: rotations above which a pair keeps its frequency.")
     ] = 32.0,
@@ -73,6 +74,7 @@ def extend(
 ) -> None:
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     from posenc.workbench.extend.extend import Request
+    from posenc.workbench.extend.forced_choice import chosen
     from posenc.workbench.extend.models import open_model
     from posenc.workbench.extend.retrieval import reader
     from posenc.workbench.launch.choose import choose
@@ -86,7 +88,9 @@ def extend(
     local = downloaded(path)
     opened = open_model(local, text, device, dtype, path)
     model = opened.model
-    asked = reader(model) if needle else None
+    asked = chosen(tasks) if tasks is not None else ()
+    if asked:
+        reader(model, asked)
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
     if not replace_scaling:
         _check_stated(model, request.length)
@@ -94,9 +98,9 @@ def extend(
     default = f"{path.rstrip('/')}/extension" if inside else "extension"
     folder = study_folder(default if output is None else output)
     folder.fetch()
-    _announce(console, model, request, folder, needle)
-    extension, needles, seconds = _run(console, opened, asked, request, folder, launch)
-    _write(console, model, extension, needles, folder, seconds)
+    _announce(console, model, request, folder, bool(asked))
+    extension, answers, seconds = _run(console, opened, asked, request, folder, launch)
+    _write(console, model, extension, answers, folder, seconds)
     folder.push()
 
 
@@ -144,7 +148,7 @@ def _request(
 
 
 def _announce(
-    console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", needle: bool
+    console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", asked: bool
 ) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     from posenc.workbench.extend.models import StudyModel
@@ -155,7 +159,7 @@ def _announce(
     )
     if isinstance(model, StudyModel):
         return
-    gib = model.memory(request.length, cached=needle) / 2**30
+    gib = model.memory(request.length, cached=asked) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
     if request.finetune:  # weights under each method, and a folder of the best
         check_disk((len(request.methods) + 1) * model.weights, folder.path, f"{len(request.methods)} fine-tunes")
@@ -164,12 +168,12 @@ def _announce(
 def _run(
     console: Console,
     opened: "OpenedModel",
-    asked: "Pretrained | None",
+    asked: "Sequence[str]",
     request: "Request",
     folder: "StudyFolder",
     launch: "Launcher",
-) -> tuple["Extension", "Retrieval | None", float]:
-    """Score and, if asked for, retrieve needles, with a bar; also returns the seconds of the ledger's runs."""
+) -> tuple["Extension", "list[Retrieval]", float]:
+    """Score and ask the questions of tasks, with a bar; also returns the seconds of the ledger's runs."""
     from posenc.workbench.extend import retrieval
     from posenc.workbench.extend.extend import extend as score_methods
     from posenc.workbench.extend.extend import work
@@ -177,9 +181,8 @@ def _run(
     from posenc.workbench.run.ledger import Ledger
 
     model, data, read = opened
-    total = work(model, request, request.documents) + (
-        retrieval.work(model.original_length, request) if asked else 0
-    )
+    questions = len(asked) * retrieval.work(model.original_length, request)
+    total = work(model, request, request.documents) + questions
     with (
         Ledger(folder.path, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as bar,
@@ -191,15 +194,16 @@ def _run(
 
         extension = score_methods(model, data, read, request, ledger, launch, advance)
         reached = replace(request, length=extension.length)
-        needles = retrieval.retrieve(asked, data, read, reached, ledger, launch, advance) if asked else None
-        return extension, needles, ledger.seconds()
+        to_each = data, read, reached, ledger, launch, advance
+        answers = [retrieval.retrieve(retrieval.reader(model, [task]), *to_each, task) for task in asked]
+        return extension, answers, ledger.seconds()
 
 
 def _write(
     console: Console,
     model: "LanguageModel",
     extension: "Extension",
-    needles: "Retrieval | None",
+    answers: "Sequence[Retrieval]",
     folder: "StudyFolder",
     seconds: float,
 ) -> None:
@@ -210,8 +214,8 @@ def _write(
     from posenc.workbench.run.checkpoint import load_weights
 
     patch = config_patch(model, judge(extension).chosen.curve.method, extension.length)
-    write(extension, folder.path, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
-    _print(console, extension, needles)
+    write(extension, folder.path, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, answers)
+    _print(console, extension, answers)
     if patch:
         (folder.path / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder.name}/config-patch.json")
@@ -224,19 +228,19 @@ def _write(
     console.print(f"page    {folder.name}/report.html")
 
 
-def _print(console: Console, result: "Extension", needles: "Retrieval | None") -> None:
-    """A table and an answer for the curves as they are, tuned where they were, and for the needles."""
+def _print(console: Console, result: "Extension", answers: "Sequence[Retrieval]") -> None:
+    """A table and an answer for the curves as they are, tuned where they were, and for each task."""
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report import extension, retrieval
 
     for tuned in sorted({curve.tuned for curve in result.curves}):
         judged = judge(result, tuned=tuned)
-        console.print(f"\n{extension.lengths(result, needles, tuned=tuned)}\n", style="bold")
+        console.print(f"\n{extension.lengths(result, answers, tuned=tuned)}\n", style="bold")
         console.print(extension.table(result, judged))
         console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
-    if needles:
-        console.print(retrieval.table(needles))
-        console.print(f"\n{retrieval.answer(needles)}\n", style="bold")
+    for task in answers:
+        console.print(retrieval.table(task))
+        console.print(f"\n{retrieval.answer(task)}\n", style="bold")
 
 
 def _length(to: str, trained: int) -> int:

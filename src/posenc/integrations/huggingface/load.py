@@ -66,6 +66,12 @@ class Pretrained:
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return torch.tensor(ids, dtype=torch.int64)
 
+    @cached_property
+    def beginning(self) -> Int[Tensor, " n"]:
+        """The one token that the tokenizer puts before every text, or none."""
+        first = self.tokenizer("a", verbose=False)["input_ids"][:1]
+        return torch.tensor([i for i in first if i == self.tokenizer.bos_token_id], dtype=torch.int64)
+
     def losses(
         self,
         tokens: Int[Tensor, " T+1"],

@@ -1,7 +1,7 @@
 """The effective length: how far a method reads about as well as the model does at its trained length.
 
 By loss: within ``MARGIN`` nats a token of the unscaled model's own. By retrieval: at least ``THRESHOLD`` of the
-needles found. Both at that length and at every shorter one that was read.
+answers right. Both at that length and at every shorter one that was read.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from posenc.workbench.extend.verdict import FEW, MARGIN, paired
 from posenc.workbench.study.statistics import Interval, over_answers
 
 THRESHOLD = 0.85
-"""Of needles found. RULER (Hsieh et al. 2024, section 4) takes 85.6 %, for thirteen tasks of its own."""
+"""Of answers. RULER (Hsieh et al. 2024, section 4) takes 85.6 %, for thirteen tasks of its own."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,11 @@ def by_loss(extension: Extension, curve: MethodLosses) -> EffectiveLength:
     return _effective(ends, excess, MARGIN, len(ours))
 
 
-def by_retrieval(needles: Retrieval) -> list[EffectiveLength]:
-    """Of every method of ``needles``: the share of needles that it does not find, by Wilson's interval."""
-    missed = [
-        [over_answers((1.0 - cell.double()).flatten().tolist()) for cell in cells] for cells in needles.correct
-    ]
-    asked = needles.correct[0, 0].numel()
-    return [_effective(needles.lengths, shares, 1 - THRESHOLD, asked) for shares in missed]
+def by_retrieval(asked: Retrieval) -> list[EffectiveLength]:
+    """Of every method: the share of answers that are wrong, by Wilson's interval."""
+    missed = [[over_answers((1.0 - cell.double()).flatten().tolist()) for cell in cells] for cells in asked.correct]
+    answers = asked.correct[0, 0].numel()
+    return [_effective(asked.lengths, shares, 1 - THRESHOLD, answers) for shares in missed]
 
 
 def _effective(ends: Sequence[int], values: Sequence[Interval], limit: float, documents: int) -> EffectiveLength:

@@ -1,13 +1,12 @@
-"""retrieval: asks a pretrained model for numbers hidden in a long text, by method, length and depth.
+"""retrieval: asks a pretrained model for what is hidden in a long text, by method, length and depth.
 
-A haystack is the text with a sentence such as "The secret number of Lima is 1739." at each of nine depths, each
-sentence with another place and number. After it the model is asked for one place at a time, and is right
-when that place's number is likelier than the other eight. They lie in the same haystack, so that having seen a
-number is not enough, and one pass over a long text serves every depth.
+A haystack is the text with the nine sentences of a task in it, as ``forced_choice`` lays them out. After it the
+model is asked one question at a time. The other answers lie in the same haystack, so that having seen one is not
+enough, and one pass over a long text serves every question.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,36 +18,28 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extend.extend import Request
+from posenc.workbench.extend.forced_choice import Question, Sheet
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
 from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, score_texts
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.statistics import Interval, paired
 from posenc.workbench.tasks.text import Source, Text
 
 if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
-SENTENCE = "\nThe secret number of {place} is {number}.\n"
-PLACES = ("Lima", "Oslo", "Cairo", "Quito", "Hanoi", "Turin", "Dakar", "Perth", "Minsk")
-NUMBERS = ("1739", "2861", "3508", "4172", "5946", "6283", "7415", "8097", "9620")
-"""No two begin alike: the likelihood of the first token of the answer ranks them, as decoding would that may say
-nothing else."""
-COUNT = len(NUMBERS)
-CHANCE = 1 / COUNT
-"""What a model gets that ignores the haystack: it prefers one number, which is right for one place in nine."""
-DEPTHS = tuple(i / (COUNT - 1) for i in range(COUNT))
-"""Of the text before a needle, the share; 0 is the beginning, 1 just before the question."""
-
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Which needles were found, under every method that needs no fine-tune.
+    """Which questions of a task were answered right, under every method that needs no fine-tune.
 
     Args:
         lengths: of haystack and question together, ascending; the trained length is among them.
-        correct: whether the right number was the likeliest; the last axis follows ``DEPTHS``.
+        correct: whether the right answer was the likeliest; the last axis follows ``depths``.
+        task: its name.
     """
 
     model: str
@@ -56,27 +47,45 @@ class Retrieval:
     methods: tuple[Method, ...]
     lengths: tuple[int, ...]
     correct: Bool[Tensor, "methods lengths haystacks depths"]
+    task: str = "needle"
+
+    @property
+    def chance(self) -> float:
+        """The share that a model gets right which ignores the text."""
+        return Sheet(self.task, 0).chance
+
+    @property
+    def depths(self) -> tuple[float, ...]:
+        """Of the sentences that are asked for."""
+        return Sheet(self.task, 0).depths
+
+    def to_baseline(self, method: int, length: int) -> Interval:
+        """The share right minus the unscaled model's at its trained length, paired over haystacks."""
+        plain = next(i for i, m in enumerate(self.methods) if m.name == "none")
+        trained = self.correct[plain, self.lengths.index(self.original_length)]
+        ours, theirs = (each.double().mean(1).tolist() for each in (self.correct[method, length], trained))
+        return paired(ours, theirs)
 
 
-def reader(model: LanguageModel) -> "Pretrained":
+def reader(model: LanguageModel, tasks: Sequence[str]) -> "Pretrained":
     """The model as one that can be asked; refused before anything long runs.
 
     Raises:
-        InvalidArgument: a model that compare trained, or a trained length without room for the needles.
-        StudyError: a tokenizer that does not tell the numbers apart.
+        InvalidArgument: a model that compare trained, or a trained length without room for the sentences.
+        StudyError: a tokenizer that does not tell the answers apart.
     """
     if isinstance(model, StudyModel):
         raise InvalidArgument(
-            f"--needle asks in words, and {model.name} reads {model.unit}s after a minute of training: pass a "
+            f"--tasks asks in words, and {model.name} reads {model.unit}s after a minute of training: pass a "
             "Hugging Face folder or a .gguf file, or measure small models with posenc compare --tasks needle"
         )
-    questions, _ = _questions(model)
-    words = sum(map(len, _needles(model, 0))) + max(map(len, questions))
-    if 4 * words > model.original_length:
-        raise InvalidArgument(
-            f"--needle hides {words} {model.unit}s in half the trained length of {model.name}, "
-            f"{model.original_length // 2}, and they may fill half of it at most; leave --needle out"
-        )
+    for task in tasks:
+        words = Sheet(task, 0).length(model)
+        if 4 * words > model.original_length:
+            raise InvalidArgument(
+                f"--tasks {task} hides {words} {model.unit}s in half the trained length of {model.name}, "
+                f"{model.original_length // 2}, and they may fill half of it at most; leave it out"
+            )
     return model
 
 
@@ -102,6 +111,7 @@ def retrieve(
     ledger: Ledger,
     launcher: Launcher,
     read: Read = lambda tokens: None,
+    task: str = "needle",
 ) -> Retrieval:
     """Ask for what the ledger does not hold yet, and gather everything.
 
@@ -117,94 +127,32 @@ def retrieve(
             f"text {text.name!r} has {len(tokens)} {model.unit}s; one haystack of {lengths[-1]} needs as many: "
             "pass a longer --text or a smaller --to"
         )
-    grid = _Grid(model, text, tokens, request, ledger, *_questions(model))
     methods = tuple(m for m in request.methods if m.scaling is not None)
-    every = [[[grid.plan(m, n, i) for i in range(count)] for n in lengths] for m in methods]
-    jobs = [grid.job(m, n, i) for m in methods for n in lengths for i in range(count)]
+    sheets = [Sheet(task, number) for number in range(count)]
+    folder = ledger.folder.resolve() / FOLDER
 
-    runs = score_texts(jobs, ledger, launcher, read)
-    margins = torch.tensor([[[runs[plan].cells[0].detail for plan in of_n] for of_n in of_m] for of_m in every])
-    return Retrieval(model.name, model.original_length, methods, lengths, margins > 0)
-
-
-def _questions(model: "Pretrained") -> tuple[list[Tensor], Int[Tensor, "places numbers"]]:
-    """What asks for each place, and the token that each number begins with after it."""
-    asked, firsts = [], []
-    for place in PLACES:
-        sentences = [model.encode(SENTENCE.format(place=place, number=n).encode()).tolist() for n in NUMBERS]
-        columns = list(zip(*sentences, strict=False))
-        start = next((i for i, column in enumerate(columns) if len(set(column)) > 1), None)
-        if start is None or len(set(columns[start])) < COUNT:
-            raise StudyError(f"the tokenizer of {model.name} does not tell numbers apart; leave --needle out")
-        asked.append(torch.tensor(sentences[0][:start]))
-        firsts.append(columns[start])
-    return asked, torch.tensor(firsts)
-
-
-def _hidden(haystack: int) -> tuple[list[int], list[int]]:
-    """Which place and which number lie at each depth.
-
-    Over nine haystacks every place and every number is once at every depth, and no pair of them meets twice.
-    """
-    places = [(depth + haystack) % COUNT for depth in range(COUNT)]
-    return places, [(2 * depth + 4 * haystack) % COUNT for depth in range(COUNT)]
-
-
-def _needles(model: "Pretrained", haystack: int) -> list[Int[Tensor, " n"]]:
-    """The sentences of a haystack as tokens, in the order of their depths."""
-    pairs = zip(*_hidden(haystack), strict=True)
-    return [model.encode(SENTENCE.format(place=PLACES[p], number=NUMBERS[n]).encode()) for p, n in pairs]
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """The jobs of one retrieval: every haystack of every length under every method."""
-
-    model: "Pretrained"
-    text: Text
-    tokens: Int[Tensor, " n"]
-    request: Request
-    ledger: Ledger
-    questions: list[Tensor]
-    firsts: Int[Tensor, "places numbers"]
-
-    def plan(self, method: Method, length: int, haystack: int) -> Scoring:
-        wording = f"{self.text.sha256} {SENTENCE} {PLACES} {NUMBERS}"
-        return Scoring(
-            model=self.model.identity,
-            method=f"needle {method.name}",
+    def job(method: Method, length: int, sheet: Sheet) -> ScoringJob:
+        questions = sheet.questions(model)
+        wording = f"{text.sha256} {sheet.sentences} {questions} {model.beginning}"
+        plan = Scoring(
+            model=model.identity,
+            method=f"{task} {method.name}",
             scaling=method.values,
             text_sha256=hashlib.sha256(wording.encode()).hexdigest(),
-            documents=(haystack,),
+            documents=(sheet.number,),
             length=length,
-            buckets=COUNT,
-            dtype=self.request.dtype,
-            device=self.request.device,
+            buckets=len(questions),
+            dtype=request.dtype,
+            device=request.device,
         )
+        hidden = sheet.haystack(model, tokens, length)
+        rows = partial(margins, method=method, haystack=hidden, length=length, questions=questions)
+        return ScoringJob(plan, Source(), folder, model, method.scaling, rows)
 
-    def job(self, method: Method, length: int, haystack: int) -> ScoringJob:
-        plan = self.plan(method, length, haystack)
-        places, numbers = _hidden(haystack)
-        rows = partial(
-            margins,
-            method=method,
-            haystack=self._haystack(haystack, length),
-            length=length,
-            questions=[self.questions[place] for place in places],
-            firsts=self.firsts[places],
-            numbers=numbers,
-        )
-        folder = self.ledger.folder.resolve() / FOLDER
-        return ScoringJob(plan, Source(), folder, self.model, method.scaling, rows)
-
-    def _haystack(self, number: int, length: int) -> Int[Tensor, " T"]:
-        """A stretch of the text with the needles in it; with the longest question it has ``length`` tokens."""
-        needles = _needles(self.model, number)
-        room = length - sum(map(len, needles)) - max(map(len, self.questions))
-        text = self.tokens[number * length : number * length + room]
-        cuts = [0, *(round(depth * room) for depth in DEPTHS)]
-        pieces = [text[cuts[i] : cuts[i + 1]] for i in range(COUNT)]
-        return torch.cat([part for pair in zip(pieces, needles, strict=True) for part in pair])
+    jobs = [[[job(m, n, sheet) for sheet in sheets] for n in lengths] for m in methods]
+    runs = score_texts([each for of_m in jobs for of_n in of_m for each in of_n], ledger, launcher, read)
+    rows = torch.tensor([[[runs[j.plan].cells[0].detail for j in of_n] for of_n in of_m] for of_m in jobs])
+    return Retrieval(model.name, model.original_length, methods, lengths, rows > 0, task)
 
 
 def margins(
@@ -215,14 +163,10 @@ def margins(
     method: Method,
     haystack: Int[Tensor, " T"],
     length: int,
-    questions: list[Tensor],
-    firsts: Int[Tensor, "depths numbers"],
-    numbers: list[int],
+    questions: Sequence[Question],
 ) -> list[list[float]]:
-    """By depth, the nats by which the right number is likelier than the best wrong one."""
+    """By depth, the nats by which the right answer is likelier than the best wrong one."""
     assert not isinstance(model, StudyModel)
     encoding = model.with_scaling(method.scaling, length)
-    logits = model.answers(haystack, questions, encoding, tick, state(0))
-    likely, right = logits.double().gather(1, firsts), torch.tensor(numbers)[:, None]
-    row: list[float] = (likely.gather(1, right)[:, 0] - likely.scatter(1, right, -torch.inf).amax(1)).tolist()
-    return [row]
+    rows = model.answers(haystack, [question.tokens for question in questions], encoding, tick, state(0))
+    return [[question.margin(logits.double()) for question, logits in zip(questions, rows, strict=True)]]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def answer(extension: Extension, verdict: Verdict) -> str:
     return advice + f" The end is predicted as well as from the last {start} {unit}s alone, not better."
 
 
-def lengths(extension: Extension, needles: Retrieval | None, *, tuned: bool = False) -> str:
+def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = False) -> str:
     """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
     chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
     named = [chosen] if chosen is plain else [chosen, plain]
@@ -83,19 +84,22 @@ def lengths(extension: Extension, needles: Retrieval | None, *, tuned: bool = Fa
     )
     if len(extension.window) < FEW:
         text += f" {FEW} --documents decide it."
-    if needles is None or tuned:
-        return text
-    by_label = dict(zip((m.label for m in needles.methods), by_retrieval(needles), strict=True))
-    each = ", ".join(f"{curve.label} {by_label[curve.label]}" for curve in named if curve.label in by_label)
-    return f"{text} With {THRESHOLD:.0%} of the needles found: {each}."
+    for asked in () if tuned else tasks:
+        by_label = dict(zip((m.label for m in asked.methods), by_retrieval(asked), strict=True))
+        each = ", ".join(f"{curve.label} {by_label[curve.label]}" for curve in named if curve.label in by_label)
+        text += f" With {THRESHOLD:.0%} of {asked.task} right: {each}."
+    return text
 
 
-def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
-    """What programs read: the effective length of every method, by its name, by loss and by needles."""
+def as_json(extension: Extension, tasks: Sequence[Retrieval]) -> dict[str, Any]:
+    """What programs read: the effective length of every method, by its name, by loss and by task."""
     by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
-    asked = [] if needles is None else zip(needles.methods, by_retrieval(needles), strict=True)
+    by_task = {
+        asked.task: {m.name: n.as_json() for m, n in zip(asked.methods, by_retrieval(asked), strict=True)}
+        for asked in tasks
+    }
     return {
         "model": extension.model,
         "unit": extension.unit,
@@ -109,7 +113,7 @@ def as_json(extension: Extension, needles: Retrieval | None) -> dict[str, Any]:
         "effective_length": by_method[False],
         "effective_length_tuned": by_method[True],
         "threshold": THRESHOLD,
-        "effective_length_by_needles": {method.name: length.as_json() for method, length in asked},
+        "effective_length_by_task": by_task,
         "hardware": list(extension.hardware),
     }
 
@@ -182,7 +186,7 @@ def write(
     command: str,
     spent: float,
     patch: dict[str, Any] | None,
-    needles: Retrieval | None = None,
+    tasks: Sequence[Retrieval] = (),
 ) -> Path:
     """Figures, ``extension.json`` and ``report.html`` in ``folder``.
 
@@ -190,7 +194,7 @@ def write(
     """
     start, far = count(extension.original_length), count(extension.far * extension.width)
     figures = folder / "figures"
-    measured = _measured(extension, needles, figures, tuned=False)
+    measured = _measured(extension, tasks, figures, tuned=False)
     page = render(
         "extend.html",
         command=command,
@@ -203,27 +207,25 @@ def write(
         cells=partial(cells, extension),
         looks=looks(extension.budget),
         **measured,
-        tuned=_measured(extension, needles, figures, tuned=True)
-        if any(c.tuned for c in extension.curves)
-        else None,
-        needles=needles and retrieval.context(needles, figures),
+        tuned=_measured(extension, tasks, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
+        tasks=[retrieval.context(asked, figures) for asked in tasks],
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
         hardware=", ".join(extension.hardware),
     )
-    numbers = json.dumps(as_json(extension, needles), indent=2, ensure_ascii=False)
+    numbers = json.dumps(as_json(extension, tasks), indent=2, ensure_ascii=False)
     (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def _measured(extension: Extension, needles: Retrieval | None, figures: Path, *, tuned: bool) -> dict[str, Any]:
+def _measured(extension: Extension, tasks: Sequence[Retrieval], figures: Path, *, tuned: bool) -> dict[str, Any]:
     """The answer, verdict and picture of the curves as they are, or of the tuned ones."""
     verdict = judge(extension, tuned=tuned)
     picture = embedded(over_positions(extension, tuned=tuned), "extension-tuned" if tuned else "extension", figures)
     return {
-        "lengths": lengths(extension, needles, tuned=tuned),
+        "lengths": lengths(extension, tasks, tuned=tuned),
         "answer": answer(extension, verdict),
         "verdict": verdict,
         "picture": picture,
