@@ -13,7 +13,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "posenc"
 
-LIBRARY = {"arguments", "errors", "positions", "mask", "scaling", "clock", "encodings", "attend", "layouts"}
+LIBRARY = {
+    "arguments",
+    "errors",
+    "positions",
+    "mask",
+    "scaling",
+    "clock",
+    "encodings",
+    "attend",
+    "layouts",
+    "remap",
+}
 PICTURES = {"errors", "pictures"}
 RESEARCH = LIBRARY | {"kernels", "integrations", "pictures", "workbench"}
 FLOORS = {

@@ -1,16 +1,20 @@
 """extend on a study that compare made: the trained rotary model is found, loaded, scored and tuned."""
 
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
+import posenc
 from posenc.commands.extend import extend as command
-from posenc.errors import StudyError
+from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import Default
+from posenc.workbench.extend.methods import REMAPPED, methods, remappings
 from posenc.workbench.extend.models import config_patch, open_model
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
@@ -51,6 +55,43 @@ def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
     assert "YaRN, tuned" in result.stdout
     assert "After 2 steps of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
     assert not (tmp_path / "out" / "config-patch.json").exists()
+
+
+def test_remappings_are_methods(study: Path, tmp_path: Path) -> None:
+    """Scored and tuned by name; near text is read as before, and far text by every one of them otherwise."""
+    app = typer.Typer()
+    app.command()(command)
+    asked = [str(study), "--to", "2x", "--documents", "1", "--methods", "dca,self-extend", "--finetune", "1"]
+    result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert all(text in result.stdout for text in ("DCA, tuned", "Self-Extend, tuned"))
+    model, data, _ = open_model(study, None, "cpu", "float32")
+    tokens = model.encode(data)[:257]
+    chosen = methods(("none", *REMAPPED), model.scaling, 128, 2.0)
+    losses = {method.name: model.losses(tokens, method.positions(model, 256)) for method in chosen}
+    for name in REMAPPED:
+        torch.testing.assert_close(losses[name][:32], losses["none"][:32], rtol=0, atol=1e-5)
+    assert len({float(one[128:].mean()) for one in losses.values()}) == 6
+    assert config_patch(model, chosen[1], 256) is None
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 7.3, 64.0])
+@pytest.mark.parametrize("trained", [16, 128, 2048, 8192])
+def test_remappings_reach_the_length(trained: int, factor: float) -> None:
+    length = math.ceil(factor * trained)
+    for name, text in remappings(trained, length).items():
+        encoding = posenc.encoding(text, head_dim=8)
+        assert isinstance(encoding, posenc.remap.Remap)
+        reached = encoding.longest(trained)
+        assert reached >= (min(length, 2 * trained - min(128, trained // 8)) if name == "string" else length), text
+
+
+def test_only_layers_that_are_stretched_are_remapped() -> None:
+    layers = posenc.encoding("layers(local(rotary, window=8)*2 + rotary(base=1000000) + nope)", head_dim=8)
+    changed = posenc.remap.remapped(layers, "rerope(rotary, window=4)")
+    assert [changed.layer(i).name for i in range(4)] == ["rotary", "rotary", "rerope", "nope"]
+    with pytest.raises(InvalidArgument, match=r"expected posenc\.Rotary"):
+        posenc.remap.remapped(posenc.ALiBi(4), "rerope(rotary, window=4)")
 
 
 def test_a_study_of_another_machine_is_read_on_this_ones_device(study: Path, tmp_path: Path) -> None:

@@ -221,9 +221,10 @@ def _write(
         console.print(f"config  {folder.name}/config-patch.json")
     if extension.finetune and not isinstance(model, StudyModel):
         best = judge(extension, tuned=True).chosen.curve
-        if best.plan is not None and best.method.scaling is not None:  # no config can say that no layer rotates
+        scaling = None if best.method.remap else best.method.scaling  # no config says that positions are remapped
+        if best.plan is not None and scaling is not None:  # nor that no layer rotates
             weights = load_weights(folder.path, best.plan)
-            model.save(folder.path / "tuned", weights, best.method.scaling, extension.length)
+            model.save(folder.path / "tuned", weights, scaling, extension.length)
             console.print(f"tuned   {folder.name}/tuned/, under {best.method.label}, for transformers to open")
     console.print(f"page    {folder.name}/report.html")
 

@@ -177,7 +177,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     if recipe.name == "local":
         raise InvalidArgument(f"{recipe} says what a layer sees; write it in layers(…): layers({recipe})")
     if recipe.name in REMAPS:
-        return _remap(recipe, shape, total_length)
+        return remap(recipe, *(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
     entry = lookup(recipe.name)
     given = named(recipe, entry)
     return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
@@ -200,16 +200,16 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
     return Layers(encodings, layer_types, layers=shape.layers, **of_layers)
 
 
-def _remap(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Encoding:
-    """An encoding whose positions are remapped, which its one part says."""
+def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
+    """An encoding whose positions are remapped, as a recipe says."""
     entry = Entry(load(REMAPS[recipe.name]))
-    if not recipe.parts:
+    if not rotary:
         raise InvalidArgument(f"{recipe} does not say what rotates; write {recipe.name}(rotary, …)")
     given = named(replace(recipe, parts=()), entry)
     missing = [name for name in parameters_of(entry.make) if name not in given and name != "rotary"]
     if missing:
         raise InvalidArgument(f"{recipe} needs {' and '.join(missing)}; add {missing[0]}=…")
-    return entry.make(rotary=build(recipe.parts[0][0], shape, total_length=total_length), **given)
+    return entry.make(*rotary, **given)
 
 
 MOST_LAYERS = 1 << 12

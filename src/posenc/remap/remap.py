@@ -8,10 +8,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Phases
+from posenc.encodings.catalogue import remap
 from posenc.encodings.encoding import Encoding, keys_at_queries
+from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, RemappedPart
 from posenc.encodings.rotary import Rotary
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
@@ -95,3 +98,17 @@ class Remap(Encoding):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value:g}" for name, value in self.settings.items() if name != "rotary")
+
+
+def remapped(encoding: Encoding, text: str) -> Encoding:
+    """The encoding with the positions of layers remapped that a longer context stretches: ``remapped(layers,
+    "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for each layer's own.
+
+    Raises:
+        InvalidArgument: such a layer has other positions than a rotary's of one axis.
+    """
+    if not isinstance(encoding, Layers):
+        return remap(parse(text), encoding)
+    stretched = encoding.stretched
+    parts = encoding.by_name.items()
+    return encoding._of(tuple(remapped(part, text) if name in stretched else part for name, part in parts))

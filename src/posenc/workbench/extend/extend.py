@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.methods import Method
@@ -152,7 +151,7 @@ def scored(
     buckets: int,
 ) -> list[list[float]]:
     """The losses of documents under a method, as means of the last ``buckets`` parts of ``width`` positions."""
-    encoding: Encoding = model.with_scaling(method.scaling, length)
+    encoding = method.positions(model, length)
     rows = []
     for number, tokens in enumerate(documents):
         losses = model.losses(tokens, encoding, tick, state(number))[-buckets * width :]
@@ -225,4 +224,4 @@ class _Grid:
             buckets=plan.buckets,
         )
         folder = self.ledger.folder.resolve() / FOLDER
-        return ScoringJob(plan, Source(), folder, self.model, method.scaling, rows, practice)
+        return ScoringJob(plan, Source(), folder, self.model, method, rows, practice)

@@ -1,10 +1,15 @@
 """The ways to run a rotary model past its trained length, by name."""
 
+import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.remap import remapped
 from posenc.scaling import Default, LengthScaling, Scaling, method, to_dict
 
 
@@ -17,16 +22,24 @@ class Method:
         label: as figures and tables have it.
         scaling: what the layers that are stretched get; None drops the rotation (DroPE, arXiv 2512.12167), which
             only a fine-tune can make good.
+        remap: how their positions are remapped, as text, ``rotary`` for what they have; empty where they are not.
     """
 
     name: str
     label: str
     scaling: Scaling | LengthScaling | None
+    remap: str = ""
 
     @property
     def values(self) -> str:
         """The scaling's values as JSON: what a job is known by, beside the method's name."""
-        return json.dumps(None if self.scaling is None else to_dict(self.scaling), sort_keys=True)
+        scaling = json.dumps(None if self.scaling is None else to_dict(self.scaling), sort_keys=True)
+        return self.remap or scaling
+
+    def positions(self, model: Any, length: int) -> Encoding:
+        """A language model's positions under this method, for a request of a length."""
+        encoding: Encoding = model.with_scaling(self.scaling, length)
+        return remapped(encoding, self.remap) if self.remap else encoding
 
 
 LABELS = {
@@ -40,6 +53,14 @@ LABELS = {
     "llama3": "Llama 3",
 }
 """The methods that a factor is enough for, as figures and tables have them."""
+REMAPPED = {
+    "self-extend": "Self-Extend",
+    "dca": "DCA",
+    "rerope": "ReRoPE",
+    "leaky-rerope": "Leaky ReRoPE",
+    "string": "STRING",
+}
+"""The methods that leave frequencies alone and remap positions; compared where they are named."""
 NAMES = tuple(name for name in LABELS if name != "ntk-fixed")
 """What is compared when nothing is chosen; ``own`` joins where the config has a scaling of its own."""
 
@@ -60,6 +81,8 @@ def methods(
         name: Method(name, label, method(name, factor, original_length, beta_fast=beta_fast))
         for name, label in LABELS.items()
     }
+    texts = remappings(original_length, math.ceil(factor * original_length))
+    known |= {name: Method(name, label, Default(), texts[name]) for name, label in REMAPPED.items()}
     known["own"] = Method("own", "as configured", own)
     known["drope"] = Method("drope", "DroPE", None)
     if names is None:
@@ -72,3 +95,24 @@ def methods(
     if "none" not in names:
         names = ("none", *names)
     return tuple(known[name] for name in names)
+
+
+def remappings(trained: int, length: int) -> dict[str, str]:
+    """Every remapping as text, with settings by which a text of ``length`` uses no distance beyond trained ones.
+    STRING serves less than two trained lengths, and is set to what it serves where that is too little.
+
+    Windows are a quarter or, where far keys stand close to them, half of the trained length; DCA's chunks as its
+    authors have them, and STRING's window too.
+    """
+    quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
+    group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)
+    steps = max(1, math.ceil((length - 1 - half) / max(1, trained - 1 - half)))
+    window = min(128, few)
+    shift = min(trained, max(trained // 3, window, length - trained + window))
+    return {
+        "self-extend": f"self-extend(rotary, group={group}, window={quarter})",
+        "dca": f"dca(rotary, chunk={5 * few}, local={few})",
+        "rerope": f"rerope(rotary, window={half})",
+        "leaky-rerope": f"leaky-rerope(rotary, window={half}, slope={1 / steps!r})",
+        "string": f"string(rotary, shift={shift}, window={window})",
+    }

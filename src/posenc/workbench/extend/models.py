@@ -176,6 +176,6 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str, called: s
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
     """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
-    if isinstance(model, StudyModel) or method.scaling is None:
+    if isinstance(model, StudyModel) or method.scaling is None or method.remap:
         return None
     return model.patch(method.scaling, length)

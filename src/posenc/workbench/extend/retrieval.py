@@ -147,7 +147,7 @@ def retrieve(
         )
         hidden = sheet.haystack(model, tokens, length)
         rows = partial(margins, method=method, haystack=hidden, length=length, questions=questions)
-        return ScoringJob(plan, Source(), folder, model, method.scaling, rows)
+        return ScoringJob(plan, Source(), folder, model, method, rows)
 
     jobs = [[[job(m, n, sheet) for sheet in sheets] for n in lengths] for m in methods]
     runs = score_texts([each for of_m in jobs for of_n in of_m for each in of_n], ledger, launcher, read)

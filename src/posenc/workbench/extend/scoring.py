@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.errors import StudyError
-from posenc.scaling import LengthScaling, Scaling, planned, to_dict
+from posenc.scaling import planned, to_dict
+from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
@@ -95,7 +96,7 @@ class ScoringJob:
     source: Source
     folder: Path
     model: LanguageModel
-    scaling: Scaling | LengthScaling | None
+    method: Method
     rows: Callable[[LanguageModel, Callable[[float], None], Callable[[int], Path]], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
     modules: tuple[Path, ...] = ()
@@ -108,9 +109,9 @@ class ScoringJob:
     @property
     def numbers(self) -> str:
         """The same for jobs whose frequencies, and so whose numbers, are the same for this length."""
-        if self.practice is not None or self.scaling is None:
+        if self.practice is not None or self.method.scaling is None or self.method.remap:
             return self.plan.id
-        frequencies = json.dumps(to_dict(planned(self.scaling, self.plan.length)), sort_keys=True)
+        frequencies = json.dumps(to_dict(planned(self.method.scaling, self.plan.length)), sort_keys=True)
         return replace(self.plan, method="", scaling=frequencies).id
 
     def run(self, report: Report = unheard) -> Run[Scoring]:
@@ -154,7 +155,7 @@ class ScoringJob:
 
         model.model.train()
         recipe = Recipe(plan.id, plan.steps, model.learning_rate, CONSTANT, state, work=rows * span)
-        with model.placed(model.with_scaling(self.scaling, plan.length)):
+        with model.placed(self.method.positions(model, plan.length)):
             training = train(model.model, portion, 0, recipe, report)
         if training.verdict:
             state.unlink(missing_ok=True)
