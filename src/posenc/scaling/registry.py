@@ -15,6 +15,7 @@ from posenc.scaling.ntk import NTK
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.pruned import Pruned
 from posenc.scaling.scaling import LengthScaling, Scaling
+from posenc.scaling.tiered import Tiered
 from posenc.scaling.yarn import YaRN
 
 SCALINGS: dict[str, type[Scaling] | type[LengthScaling]] = {
@@ -28,6 +29,7 @@ SCALINGS: dict[str, type[Scaling] | type[LengthScaling]] = {
     "llama3": Llama3,
     "proportional": Proportional,
     "pruned": Pruned,
+    "tiered": Tiered,
 }
 
 

@@ -50,6 +50,10 @@ class LengthScaling(ABC):
     def plan(self, total_length: int) -> Scaling:
         """The fixed scaling for a request of ``total_length`` tokens."""
 
+    def stale(self, planned_length: int, total_length: int) -> bool:
+        """Whether keys that were cached under the plan for one length are stale under that for another."""
+        return self.plan(planned_length) != self.plan(total_length)
+
 
 def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
     """The scaling itself, or its plan for a request of ``total_length`` tokens where it depends on that."""
@@ -67,7 +71,7 @@ def fixed(scaling: object) -> Scaling:
     """The scaling itself; an error where it is none, or depends on a length that nobody has said."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
-            f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
+            f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK, LongRoPE or Tiered is fixed for one "
             "request first: scaling.plan(total_length)"
         )
     return scaling
