@@ -167,6 +167,6 @@ def margins(
 ) -> list[list[float]]:
     """By depth, the nats by which the right answer is likelier than the best wrong one."""
     assert not isinstance(model, StudyModel)
-    encoding = model.with_scaling(method.scaling, length)
+    encoding = method.positions(model, length)
     rows = model.answers(haystack, [question.tokens for question in questions], encoding, tick, state(0))
     return [[question.margin(logits.double()) for question, logits in zip(questions, rows, strict=True)]]
