@@ -13,6 +13,7 @@ from posenc.commands.inspect import inspect
 from posenc.commands.lab import lab
 from posenc.commands.runs import runs
 from posenc.commands.show import show
+from posenc.commands.study import study
 from posenc.commands.vectors import vectors
 from posenc.commands.verify import verify
 from posenc.commands.versions import versions
@@ -42,6 +43,7 @@ def posenc(
 
 for verb in (compare, diff, extend, inspect, lab, runs, show, vectors, verify):
     app.command()(verb)
+app.add_typer(study, name="study")
 
 
 def main() -> None:

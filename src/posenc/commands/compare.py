@@ -12,10 +12,9 @@ from posenc.commands.options import with_settings
 from posenc.commands.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
-    from posenc.workbench.run.job import Failure, Launcher, Progress
+    from posenc.workbench.run.job import Failure, Launcher
     from posenc.workbench.run.plan import Plan, Run
     from posenc.workbench.study.comparison import Outcome
-    from posenc.workbench.study.storage import StudyFolder
     from posenc.workbench.study.study import Study
 
 
@@ -31,9 +30,9 @@ def compare(
     ] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
-    output: Annotated[
-        str, typer.Option(help="Folder of the study, or an address such as s3://…: ledger, weights, figures, page.")
-    ] = "study",
+    output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
+        "study"
+    ),
     **settings: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.
@@ -45,7 +44,6 @@ def compare(
     from posenc.workbench.launch.torchrun import Torchrun
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
-    from posenc.workbench.study.storage import study_folder
     from posenc.workbench.study.study import check_device
     from posenc.workbench.study.toml import read_study
 
@@ -59,18 +57,15 @@ def compare(
     if isinstance(launch, Torchrun) and not launch.first:
         launch.follow()
         return
-    folder = study_folder(output)
-    folder.fetch()
-    outcome = _run(console, study, launch, folder)
-    write(outcome, folder.path, _typed(), study)
-    _print(console, outcome, folder.name)
-    folder.push()
+    outcome = _run(console, study, launch, output)
+    write(outcome, output, _typed(), study)
+    _print(console, outcome, output)
     if outcome.failures:
         console.print(f"{len(outcome.failures)} of the runs failed; the same command tries again", style="bold")
         raise typer.Exit(1)
 
 
-def _run(console: Console, study: "Study", launch: "Launcher", folder: "StudyFolder") -> "Outcome":
+def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends."""
     from posenc.workbench.launch.local import Local
     from posenc.workbench.report import terminal
@@ -79,18 +74,14 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: "StudyFol
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Comparison
 
-    with Ledger(folder.path, write=True) as ledger:
+    with Ledger(folder, write=True) as ledger:
         comparison = Comparison(study, study.read_text(), ledger)
         comparison.check(launch.devices if isinstance(launch, Local) else ())
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
-        console.print(f"{runs}, {total - len(missing)} already done; writing to {folder.name}/", soft_wrap=True)
-        live = Live(comparison.outcome, folder.path, _typed(), study)
+        console.print(f"{runs}, {total - len(missing)} already done; writing to {folder}/", soft_wrap=True)
+        live = Live(comparison.outcome, folder, _typed(), study)
         with terminal.bar(console, "training", sum(plan.steps for plan in missing)) as bar:
-
-            def advance(progress: "Progress") -> None:
-                bar.advance(progress.work)
-                folder.push_when_due(bar.say)
 
             def finished(result: "Run[Plan] | Failure") -> None:
                 if isinstance(result, Run):
@@ -100,14 +91,14 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: "StudyFol
                 bar.say(f"{result.plan.name}  {ending}")
                 live.look(bar.say)
 
-            return comparison.run(launch, report=advance, finished=finished)
+            return comparison.run(launch, report=lambda progress: bar.advance(progress.work), finished=finished)
 
 
 def _typed() -> str:
     return shlex.join(["posenc", *sys.argv[1:]])
 
 
-def _print(console: Console, outcome: "Outcome", folder: str) -> None:
+def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.words import answer, mixed, sentence

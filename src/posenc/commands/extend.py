@@ -21,15 +21,11 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.extend.models import LanguageModel, OpenedModel
     from posenc.workbench.extend.retrieval import Retrieval
     from posenc.workbench.run.job import Launcher
-    from posenc.workbench.study.storage import StudyFolder
 
 
 def extend(
     path: Annotated[
-        str,
-        typer.Argument(
-            help="A study of posenc compare, its address such as s3://…, a Hugging Face folder, or a .gguf file."
-        ),
+        Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
     ],
     to: Annotated[
         str,
@@ -68,9 +64,7 @@ def extend(
     launcher: Annotated[
         str, typer.Option(help="in-process, local (a process a core, each with the model), or ray.")
     ] = "in-process",
-    output: Annotated[
-        str | None, typer.Option(help="Folder for scores, figures and page, or an address such as s3://….")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
 ) -> None:
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     from posenc.workbench.extend.extend import Request
@@ -78,15 +72,13 @@ def extend(
     from posenc.workbench.extend.models import open_model
     from posenc.workbench.extend.retrieval import reader
     from posenc.workbench.launch.choose import choose
-    from posenc.workbench.study.storage import downloaded, is_address, study_folder
     from posenc.workbench.study.study import check_device
 
     console = screen(soft_wrap=True)
     _check(dtype, documents, finetune)
     check_device(device)
     launch = choose(launcher)
-    local = downloaded(path)
-    opened = open_model(local, text, device, dtype, path)
+    opened = open_model(path, text, device, dtype)
     model = opened.model
     asked = chosen(tasks) if tasks is not None else ()
     if asked:
@@ -94,14 +86,10 @@ def extend(
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
     if not replace_scaling:
         _check_stated(model, request.length)
-    inside = is_address(path) or local.is_dir()
-    default = f"{path.rstrip('/')}/extension" if inside else "extension"
-    folder = study_folder(default if output is None else output)
-    folder.fetch()
+    folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     _announce(console, model, request, folder, bool(asked))
     extension, answers, seconds = _run(console, opened, asked, request, folder, launch)
     _write(console, model, extension, answers, folder, seconds)
-    folder.push()
 
 
 def _check(dtype: str, documents: int, finetune: int | None) -> None:
@@ -147,22 +135,18 @@ def _request(
     return replace(base, length=length, methods=chosen, finetune=steps)
 
 
-def _announce(
-    console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", asked: bool
-) -> None:
+def _announce(console: Console, model: "LanguageModel", request: "Request", folder: Path, asked: bool) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     from posenc.workbench.extend.models import StudyModel
     from posenc.workbench.run.footprint import check_disk
 
-    console.print(
-        f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder.name}/"
-    )
+    console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
     if isinstance(model, StudyModel):
         return
     gib = model.memory(request.length, cached=asked) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
     if request.finetune:  # weights under each method, and a folder of the best
-        check_disk((len(request.methods) + 1) * model.weights, folder.path, f"{len(request.methods)} fine-tunes")
+        check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
 
 
 def _run(
@@ -170,7 +154,7 @@ def _run(
     opened: "OpenedModel",
     asked: "Sequence[str]",
     request: "Request",
-    folder: "StudyFolder",
+    folder: Path,
     launch: "Launcher",
 ) -> tuple["Extension", "list[Retrieval]", float]:
     """Score and ask the questions of tasks, with a bar; also returns the seconds of the ledger's runs."""
@@ -184,13 +168,12 @@ def _run(
     questions = len(asked) * retrieval.work(model.original_length, request)
     total = work(model, request, request.documents) + questions
     with (
-        Ledger(folder.path, write=True) as ledger,
+        Ledger(folder, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as bar,
     ):
 
         def advance(tokens: float) -> None:
             bar.advance(tokens)
-            folder.push_when_due(bar.say)
 
         extension = score_methods(model, data, read, request, ledger, launch, advance)
         reached = replace(request, length=extension.length)
@@ -204,7 +187,7 @@ def _write(
     model: "LanguageModel",
     extension: "Extension",
     answers: "Sequence[Retrieval]",
-    folder: "StudyFolder",
+    folder: Path,
     seconds: float,
 ) -> None:
     """Print the answers; write page, config and tuned weights into the folder."""
@@ -214,19 +197,19 @@ def _write(
     from posenc.workbench.run.checkpoint import load_weights
 
     patch = config_patch(model, judge(extension).chosen.curve.method, extension.length)
-    write(extension, folder.path, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, answers)
+    write(extension, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, answers)
     _print(console, extension, answers)
     if patch:
-        (folder.path / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
-        console.print(f"config  {folder.name}/config-patch.json")
+        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
+        console.print(f"config  {folder}/config-patch.json")
     if extension.finetune and not isinstance(model, StudyModel):
         best = judge(extension, tuned=True).chosen.curve
         scaling = None if best.method.remap else best.method.scaling  # no config says that positions are remapped
         if best.plan is not None and scaling is not None:  # nor that no layer rotates
-            weights = load_weights(folder.path, best.plan)
-            model.save(folder.path / "tuned", weights, scaling, extension.length)
-            console.print(f"tuned   {folder.name}/tuned/, under {best.method.label}, for transformers to open")
-    console.print(f"page    {folder.name}/report.html")
+            weights = load_weights(folder, best.plan)
+            model.save(folder / "tuned", weights, scaling, extension.length)
+            console.print(f"tuned   {folder}/tuned/, under {best.method.label}, for transformers to open")
+    console.print(f"page    {folder}/report.html")
 
 
 def _print(console: Console, result: "Extension", answers: "Sequence[Retrieval]") -> None:

@@ -19,7 +19,7 @@ WHAT = ("numbers", "runs", "steps")
 
 
 def runs(
-    study: Annotated[str, typer.Argument(help="Folder of the study, or its address such as s3://….")] = "study",
+    study: Annotated[Path, typer.Argument(help="Folder of the study.")] = Path("study"),
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only runs of which this holds, such as task=needle or width=512; may be repeated."),
@@ -42,11 +42,10 @@ def runs(
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
     from posenc.workbench.report.words import mixed
     from posenc.workbench.run.ledger import Ledger
-    from posenc.workbench.study.storage import with_ledger
     from posenc.workbench.study.table import of_run
 
     console = screen()
-    with Ledger(with_ledger(study)) as ledger:
+    with Ledger(study) as ledger:
         finished = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_filtered([of_run(run, ledger) for run in finished.values()], where or ()), sort)
         if csv is not None:

@@ -10,7 +10,6 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.study import table
 from posenc.workbench.study.results import TaskResult, newest
-from posenc.workbench.study.storage import with_ledger
 from posenc.workbench.tasks import Source
 
 if TYPE_CHECKING:
@@ -23,12 +22,12 @@ class Opened:
     """A study's folder, read once; open it again to see what has been added.
 
     Args:
-        study: its folder, or its address.
+        study: its folder.
         source: where its text came from, for verdicts on language; CPython's topics by default.
     """
 
     def __init__(self, study: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
-        self.name, self.folder, self.source = str(study), with_ledger(study), source
+        self.name, self.folder, self.source = str(study), Path(study), source
         with Ledger(self.folder) as ledger:
             self._runs: list[Run[Plan]] = ledger.runs()
             self._rows = [table.of_run(run, ledger) for run in self._runs]

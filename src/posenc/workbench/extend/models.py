@@ -149,22 +149,21 @@ class OpenedModel(NamedTuple):
     text: Text
 
 
-def open_model(path: Path, text: Path | None, device: str, dtype: str, called: str = "") -> OpenedModel:
+def open_model(path: Path, text: Path | None, device: str, dtype: str) -> OpenedModel:
     """The model at ``path``; documents are cut from a study's own held-out text, or from the file.
 
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file; a study that was fetched from
-    an address is ``called`` that.
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
     """
     read = load(text)
     if (path / "ledger.sqlite").exists():
         return OpenedModel(
-            study_model(path, read, device, called or str(path)),
+            study_model(path, read, device, str(path)),
             bytes(read.validation.to(torch.uint8).numpy()),
             read,
         )
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
-            f"no model at {called or str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
+            f"no model at {str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
             "config.json, or a .gguf file"
         )
     from posenc.integrations.huggingface.load import Pretrained

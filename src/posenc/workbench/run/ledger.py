@@ -62,6 +62,10 @@ class Ledger:
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
+        if folder.parts and folder.parts[0].endswith(":"):  # what a path makes of s3://bucket/study
+            raise StudyError(
+                f"{str(folder)!r} is an address; posenc study pull brings what lies there into a folder"
+            )
         self.folder = folder
         self.path = folder / "ledger.sqlite"
         if not write and not self.path.exists():
@@ -108,16 +112,14 @@ class Ledger:
             self._steps(progress.run, progress.first, LossCurve(progress.losses, progress.tokens, progress.seconds))
 
     def merge(self, folder: Path) -> None:
-        """Copy the runs of this folder's ledger that this one lacks, and the losses of runs without any here.
-
-        SQLite keeps that ledger open until this one is closed.
-        """
+        """Copy the runs of this folder's ledger that this one lacks, and the losses of runs without any here."""
         Ledger(folder).close()  # refuses what is no ledger of this version
         with self._explained():
             self._db.execute("ATTACH DATABASE ? AS other", (str(folder / self.path.name),))
             with self._transaction():
                 for statement in MERGE.split(";"):
                     self._db.execute(statement)
+            self._db.execute("DETACH DATABASE other")
 
     def curve(self, run: str) -> LossCurve:
         """The losses of a run by its plan's id, ended or not; empty before its first report."""

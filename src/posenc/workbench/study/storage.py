@@ -1,165 +1,122 @@
-"""Where a study lies: a folder here, or an address that fsspec knows, such as ``s3://bucket/study``.
+"""A study at an address that fsspec serves, such as ``s3://bucket/study``: pushed and pulled by content.
 
-A remote study has all the files of a folder. Commands work on a folder in the user's cache and push its changes now
-and then: weights and states first, then the ledger, then ``REVISION``, a word that is new every time.
+Below the address lie
+
+    objects/<sha256>            the bytes of a file
+    pushes/<time>-<sha256>.json a push: the objects of all its files, and the runs of its ledger
+
+Both are only ever added to, so that machines can push at once, and no command takes away what another has sent.
 """
 
+import hashlib
+import io
 import json
+import shutil
 import tempfile
-import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.files import PARTIAL, Changes, cache, stamp, write_atomically
+import fsspec
+
+from posenc.errors import StudyError
+from posenc.workbench.files import PARTIAL, write_atomically
 from posenc.workbench.run.ledger import Ledger
 
-EVERY = 60.0
-"""Seconds between two pushes to an address, while runs go on."""
-REVISION = "revision"
 LEDGER = "ledger.sqlite"
 
 
-class StudyFolder:
-    """The folder ``path`` that a command works on; ``name`` is where the study lies, as it was typed."""
-
-    def __init__(self, path: Path) -> None:
-        self.name, self.path = str(path), path
-
-    def fetch(self) -> None:
-        """Fetch a remote study, before a command works on it."""
-
-    def push(self) -> None:
-        """Push all changes of a remote study."""
-
-    def push_when_due(self, say: Callable[[str], None]) -> None:
-        """Push once a minute; ``say`` gets an error, and the next push tries again."""
-
-
-class RemoteStudy(StudyFolder):
-    """A study at an address; its folder lies in the user's cache.
+class RemoteStudy:
+    """The study at ``address``.
 
     Raises:
-        StudyError: fsspec does not know the address, the package that serves it is not installed, the service
-            cannot be reached, or another command has pushed to it meanwhile.
+        StudyError: fsspec does not know the address, the package that serves it is not installed, or the service
+            cannot be reached.
     """
 
     def __init__(self, address: str) -> None:
-        import fsspec
-
-        root = cache("studies") / sha256(address.encode()).hexdigest()[:16]
-        self.name, self.path, self._state = address, root / "study", root / "known.json"
+        self.name = address
         try:
             self._files, self._root = fsspec.url_to_fs(address)
         except (ValueError, ImportError) as error:
             raise StudyError(
-                f"{address!r} cannot be used ({error}); name a folder, or an address that fsspec serves here"
+                f"address={address!r} cannot be used ({error}); name one that fsspec serves here, such as "
+                "s3://bucket/study with s3fs installed"
             ) from error
-        self._next = time.monotonic() + EVERY
 
-    def fetch(self) -> None:
-        """Fetch all files, between those of the folder; files not yet pushed stay, and are pushed later."""
+    def push(self, folder: Path) -> int:
+        """Send what the address lacks of the study in ``folder``, also while runs go on; returns the files sent.
+
+        The ledger is copied first: by then the weights of its runs lie on the disk.
+        """
+        with self._explained(), Ledger(folder) as ledger, tempfile.TemporaryDirectory() as temporary:
+            runs = sorted(ledger.ids())
+            ledger.copy(copy := Path(temporary) / LEDGER)
+            present, sent, files = self._listed("objects"), 0, dict[str, str]()
+            for name, path in [*_files(folder), (LEDGER, copy)]:
+                try:
+                    file = path.open("rb")  # the bytes of now, whatever takes the name meanwhile
+                except FileNotFoundError:  # a run has removed it
+                    continue
+                with file:
+                    files[name] = digest = hashlib.file_digest(file, "sha256").hexdigest()
+                    if present.get(digest) != file.tell():
+                        file.seek(0)
+                        self._send(f"objects/{digest}", file)
+                        sent += 1
+            text = json.dumps({"runs": runs, "files": files}).encode()
+            digest = hashlib.sha256(text).hexdigest()
+            self._send(f"pushes/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{digest[:16]}.json", io.BytesIO(text))
+        return sent
+
+    def pull(self, folder: Path) -> int:
+        """Bring runs and files that ``folder`` lacks, of the newest push first; returns how many runs are new.
+
+        Nothing in the folder is replaced or removed.
+        """
         with self._explained():
-            revision, state = self._revision(), self._known()
-            if revision != state["revision"]:  # of an address that was emptied nothing counts as pushed
-                self._remember(revision, self._merge(state["stamps"]) if revision else {})
+            names = sorted(self._listed("pushes"), reverse=True)
+            if not names:
+                raise StudyError(f"no study at {self.name!r}; posenc study push {self.name} sends one there")
+            pushes = [json.loads(self._files.cat_file(f"{self._root}/pushes/{name}")) for name in names]
+            with Ledger(folder, write=True) as ledger:
+                before = ledger.ids()
+                for push in pushes:
+                    if not ledger.ids().issuperset(push["runs"]):
+                        with tempfile.TemporaryDirectory() as temporary:
+                            self._fetch(push["files"][LEDGER], Path(temporary) / LEDGER)
+                            ledger.merge(Path(temporary))
+                files = {name: digest for push in reversed(pushes) for name, digest in push["files"].items()}
+                for name, digest in files.items():
+                    ended = Path(name).name[:16] in ledger.ids() and not name.endswith(".safetensors")
+                    if name != LEDGER and not ended and not (folder / name).exists():
+                        self._fetch(digest, folder / name)
+                return len(ledger.ids() - before)
 
-    def _merge(self, stamps: dict[str, list[int]]) -> dict[str, list[int]]:
-        """Merge the remote files in, as if one machine had written both; returns the stamps of those fetched."""
-        with (
-            Ledger(self.path, write=True) as ledger,
-            tempfile.TemporaryDirectory(dir=self.path.parent) as folder,
-        ):
-            self._files.get(f"{self._root}/", f"{folder}/study/", recursive=True)
-            local, remote = _listed(self.path), _listed(Path(folder) / "study")
-            pushed = {name for name, file in local.items() if stamps.get(name) == stamp(file)}
-            for name in pushed - remote.keys():  # another command removed it
-                local[name].unlink()
-            ledger.merge(Path(folder) / "study")
-            fetched = [name for name in remote if name in pushed or name not in local]
-            for name in fetched:
-                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-                remote[name].replace(self.path / name)
-        return {name: stamp(self.path / name) for name in fetched}
-
-    def fetch_ledger(self) -> Path:
-        """Fetch the ledger alone, into a folder for readers, and return that folder."""
-        target = self.path.with_name("read")
-        with self._explained():
-            self._check_exists()
-            with write_atomically(target / LEDGER) as partial:
-                self._files.get_file(f"{self._root}/{LEDGER}", str(partial))
-        return target
-
-    def fetch_existing(self) -> Path:
-        """Fetch all files of a study that must exist, and return the folder."""
-        with self._explained():
-            self._check_exists()
-        self.fetch()
-        return self.path
-
-    def push(self) -> None:
-        state = self._known()
-        with self._explained():
-            if self._revision() != state["revision"]:
-                raise StudyError(
-                    f"what lies at {self.name!r} is no longer what this command left there: let the other one end "
-                    "that writes to it and type this one again, or choose another --output"
-                )
-            for name, file in Changes(lambda: _listed(self.path), state["stamps"]).since():
-                self._send(name, file)
-            with tempfile.TemporaryDirectory() as folder, Ledger(self.path) as ledger:
-                ledger.copy(copied := Path(folder) / LEDGER)
-                self._send(LEDGER, copied)
-            revision = uuid.uuid4().hex
-            self._files.pipe_file(f"{self._root}/{REVISION}", revision.encode())
-        self._remember(revision, state["stamps"])
-
-    def push_when_due(self, say: Callable[[str], None]) -> None:
-        if time.monotonic() < self._next:
-            return
-        try:
-            self.push()
-        except StudyError as error:
-            say(str(error))
-        self._next = time.monotonic() + EVERY
-
-    def _send(self, name: str, file: Path | None) -> None:
-        target = f"{self._root}/{name}"
-        try:
-            self._files.put_file(str(file), target) if file else self._files.rm_file(target)
-        except FileNotFoundError:
-            if file and file.exists():  # else a run has removed it just now
-                self._files.makedirs(target.rpartition("/")[0], exist_ok=True)  # object stores have no folders
-                self._files.put_file(str(file), target)
-
-    def _check_exists(self) -> None:
-        if not self._revision():
-            raise StudyError(f"no study at {self.name!r}; posenc compare --output {self.name} starts one")
-
-    def _revision(self) -> str:
-        """The revision that lies at the address; empty where no study does."""
+    def _listed(self, kind: str) -> dict[str, int]:
+        """The names of one kind, with their sizes."""
         self._files.invalidate_cache()
         try:
-            revision: bytes = self._files.cat_file(f"{self._root}/{REVISION}")
+            rows = self._files.ls(f"{self._root}/{kind}", detail=True)
         except FileNotFoundError:
-            return ""
-        return revision.decode()
+            return {}
+        return {row["name"].rpartition("/")[2]: row["size"] for row in rows}
 
-    def _known(self) -> dict[str, Any]:
-        """The revision at this machine's last fetch or push, and the stamps of all files that were equal then."""
-        if not self._state.exists():
-            return {"revision": "", "stamps": {}}
-        state: dict[str, Any] = json.loads(self._state.read_text(encoding="utf-8"))
-        return state
+    def _send(self, name: str, file: IO[bytes]) -> None:
+        target = f"{self._root}/{name}"
+        self._files.makedirs(target.rpartition("/")[0], exist_ok=True)
+        with self._files.open(target, "wb") as out:
+            shutil.copyfileobj(file, out, 2**20)
 
-    def _remember(self, revision: str, stamps: dict[str, list[int]]) -> None:
-        with write_atomically(self._state) as partial:
-            partial.write_text(json.dumps({"revision": revision, "stamps": stamps}), encoding="utf-8")
+    def _fetch(self, digest: str, target: Path) -> None:
+        with write_atomically(target) as partial:
+            self._files.get_file(f"{self._root}/objects/{digest}", str(partial))
+            with partial.open("rb") as file:
+                arrived = hashlib.file_digest(file, "sha256").hexdigest()
+            if arrived != digest:  # its push was killed
+                raise StudyError(f"{target.name!r} at {self.name!r} is cut short; push it again from where it lies")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -171,35 +128,13 @@ class RemoteStudy(StudyFolder):
             message = f"{type(error).__name__}: {error}".removesuffix(": ")
             raise StudyError(
                 f"{self.name!r} cannot be read or written ({message}); see that it is there and yours, and type "
-                f"the same command: what has been done lies in {str(self.path)!r}"
+                "the same command: what has been sent or brought stays"
             ) from error
 
 
-def _listed(folder: Path) -> dict[str, Path]:
+def _files(folder: Path) -> list[tuple[str, Path]]:
     """All files of a study but its ledger; the ``.metadata`` that completes a sharded state comes last."""
     files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != PARTIAL]
-    files = [file for file in files if ".sqlite" not in file.name and file.name != REVISION]
+    files = [file for file in files if ".sqlite" not in file.name]
     files.sort(key=lambda file: (file.name == ".metadata", file))
-    return {file.relative_to(folder).as_posix(): file for file in files}
-
-
-def study_folder(name: str) -> StudyFolder:
-    """The study of this name: a remote one where the name has a scheme, else a folder."""
-    if not name:
-        raise InvalidArgument("output='' must be a folder, or an address such as s3://bucket/study")
-    return RemoteStudy(name) if is_address(name) else StudyFolder(Path(name))
-
-
-def is_address(name: str) -> bool:
-    """Whether a study's name has a scheme."""
-    return "://" in name
-
-
-def with_ledger(name: str | Path) -> Path:
-    """A local folder with the ledger of the study of this name."""
-    return RemoteStudy(str(name)).fetch_ledger() if is_address(str(name)) else Path(name)
-
-
-def downloaded(name: str) -> Path:
-    """A local folder with all files of the study of this name."""
-    return RemoteStudy(name).fetch_existing() if is_address(name) else Path(name)
+    return [(file.relative_to(folder).as_posix(), file) for file in files]
