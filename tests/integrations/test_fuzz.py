@@ -43,6 +43,17 @@ def test_a_slice_that_rotates_and_its_share_of_a_head_must_agree() -> None:
     wrong = fuzzing.as_object({**seed, "head_dim": 1}, seed)
     with pytest.raises(InvalidArgument, match=r"of head_dim=1 contradicts qk_rope_head_dim=64; correct one"):
         fuzzing.read(wrong)
+    for junk in (float("nan"), "half", [1]):
+        stated = {**seed["rope_parameters"], "partial_rotary_factor": junk}
+        with pytest.raises(InvalidArgument, match="partial_rotary_factor="):
+            fuzzing.read(fuzzing.as_object({**seed, "rope_parameters": stated}, seed))
+
+
+def test_stacks_that_rotate_must_have_equal_heads() -> None:
+    """Moonshine has one rotary module a stack, whose channels are those of its heads."""
+    seed = fuzzing.seeds("moonshine")[-1]
+    with pytest.raises(InvalidArgument, match=r"decoder_num_attention_heads=4 .* whose encoder has 8"):
+        fuzzing.read({**seed, "decoder_num_attention_heads": 4})
 
 
 def test_the_fuzz_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,12 +210,19 @@ class Reader:
             raise InvalidArgument(
                 f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
             )
-        whole = self.config.get("head_dim")  # of which a share that is not read here is the slice that rotates
-        sliced = share and whole and "partial_rotary_factor" in self.family.ignored_rope_keys
-        if sliced and int(KEYS["head_dim"].check("head_dim", whole) * share) != head_dim:
+        of_head = self.config.get("head_dim")  # of which a share that is not read here is the slice that rotates
+        sliced = share is not None and of_head and "partial_rotary_factor" in self.family.ignored_rope_keys
+        if (
+            sliced
+            and int(
+                KEYS["head_dim"].check("head_dim", of_head)
+                * ROPE["partial_rotary_factor"].check("partial_rotary_factor", share)
+            )
+            != head_dim
+        ):
             raise InvalidArgument(
-                f"partial_rotary_factor={share} of head_dim={whole} contradicts {self.family.head_dim}={head_dim}; "
-                "correct one of them"
+                f"partial_rotary_factor={share} of head_dim={of_head} contradicts "
+                f"{self.family.head_dim}={head_dim}; correct one of them"
             )
         rotary_dim = head_dim
         if not isinstance(scaling, Proportional):
@@ -248,6 +255,11 @@ class Reader:
         if "head_dim" in self.family.defaults:
             return int(self.need("head_dim"))
         width, heads = self.need(self.family.width), self.need(self.family.heads)
+        if self.get(others := "decoder_num_attention_heads" if self.family.decoder else None) not in (None, heads):
+            raise InvalidArgument(
+                f"{others}={self.get(others)} in model_type {self.model_type!r}, whose encoder has {heads}; only "
+                "stacks of equal heads are read"
+            )
         if width % heads:
             raise InvalidArgument(f"{self.family.width}={width} is no multiple of {self.family.heads}={heads}")
         return width // heads
