@@ -89,7 +89,7 @@ def parameters() -> Evidence:
 
 @claim(
     statement="Positions are added to the token embeddings, not concatenated.",
-    precise="Width stays. A (128, 512) code, a (2, 128, 128) learned batch and a (1, 8, 64) rotation "
+    precise="Width stays. A (128, 512) code, a (2, 128, 128) learned batch and a (1, 1, 8, 64) rotation "
     "keep their shapes.",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
@@ -103,6 +103,6 @@ def shapes_stay() -> Evidence:
         "sinusoidal (128, 512)": posenc.Sinusoidal(512).table(at).shape == (128, 512),
         "sinusoidal (512, 128)": posenc.Sinusoidal(128).table(torch.arange(512)).shape == (512, 128),
         "learned (2, 128, 128)": posenc.Learned(512, 128).at(at).embed(x).shape == x.shape,
-        "rotary (1, 8, 64)": rotated[0].shape == (1, 8, 64),
+        "rotary (1, 1, 8, 64)": rotated.shape == q.shape,
     }
     return tuple(same(f"{name} keeps its shape", ok, True) for name, ok in checks.items())
