@@ -1,5 +1,8 @@
 """Position tensors: what they hold, what they cost, and what is refused."""
 
+import math
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +12,7 @@ import posenc
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.laws.effects import effects
 from posenc.laws.law import same
-from posenc.positions import LIMIT, arange, check, left_padded, packed
+from posenc.positions import LIMIT, arange, check, left_padded, packed, pose, randomised
 from support.cases import CASES, Case
 
 
@@ -109,3 +112,64 @@ def test_cached_keys_move_from_and_to_int32_positions() -> None:
     k = torch.randn(1, 2, 9, 8, generator=torch.Generator().manual_seed(0))
     moved = posenc.rerotate(k, at.int(), rotary, rotary, (at + 31).int())
     assert torch.equal(moved, posenc.rerotate(k, at, rotary, rotary, at + 31))
+
+
+@given(st.integers(1, 40), st.integers(0, 500), st.integers(1, 5), st.integers(0, 99))
+def test_drawn_positions_ascend_within_their_range(T: int, more: int, chunks: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for at in (randomised(T, T + more, generator), pose(T, T + more, min(chunks, T), generator)):
+        assert (at.dtype, at.shape) == (torch.int64, (T,))
+        assert (at.diff() > 0).all()
+        assert at[0] >= 0
+        assert at[-1] < T + more
+    assert at[0] == 0
+    assert (at.diff() > 1).sum() < min(chunks, T)
+
+
+def near_counts(numbers: list[int], expected: list[float]) -> bool:
+    """Whether counts are within five standard deviations of a binomial's means."""
+    total = sum(numbers)
+    return all(
+        abs(n - e * total) <= 5 * (total * e * (1 - e)) ** 0.5 for n, e in zip(numbers, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("up_to", [8, 20])
+def test_every_set_of_positions_is_as_likely(up_to: int) -> None:
+    """Position p is the i-th of T with probability C(p, i)·C(N−1−p, T−1−i)/C(N, T), by either way of drawing."""
+    T, draws, generator = 3, 4000, torch.Generator().manual_seed(0)
+    drawn = torch.stack([randomised(T, up_to, generator) for _ in range(draws)])
+    for i in range(T):
+        counts = torch.bincount(drawn[:, i], minlength=up_to).tolist()
+        ways = [math.comb(p, i) * math.comb(up_to - 1 - p, T - 1 - i) for p in range(up_to)]
+        assert near_counts(counts, [way / math.comb(up_to, T) for way in ways])
+
+
+def test_pose_cuts_anywhere_and_skips_uniformly() -> None:
+    """Two chunks: the cut is uniform in 1 … T−1, the skip in 0 … N−T; of three, the last given the second."""
+    T, up_to, generator = 6, 14, torch.Generator().manual_seed(0)
+    drawn = torch.stack([pose(T, up_to, 2, generator) for _ in range(2000)]) - torch.arange(T)
+    skips = drawn[:, -1]
+    assert near_counts(torch.bincount(skips, minlength=9).tolist(), [1 / 9] * 9)
+    cuts = (drawn == 0).sum(1)[skips > 0]
+    assert near_counts(torch.bincount(cuts, minlength=T)[1:].tolist(), [1 / 5] * 5)
+    three = torch.stack([pose(T, up_to, 3, generator) for _ in range(3000)]) - torch.arange(T)
+    first = torch.stack([x[x > 0][0] if (x > 0).any() else x[0] for x in three])
+    last = three[:, -1][(first == 4) & (three[:, -1] > 4)]
+    assert near_counts(torch.bincount(last, minlength=9)[5:].tolist(), [1 / 4] * 4)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: randomised(5, 4), "up_to=4 must lie between T=5"),
+        (lambda: randomised(5, LIMIT + 1), "must lie between"),
+        (lambda: randomised(0, 4), "at least 1"),
+        (lambda: pose(5, 4), "up_to=4 must lie between T=5"),
+        (lambda: pose(5, 9, 6), "chunks=6 is more than T=5"),
+        (lambda: pose(5, 9, 0), "chunks=0 must be at least 1"),
+    ],
+)
+def test_ranges_that_cannot_be_drawn_from_are_refused(make: Callable[[], torch.Tensor], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()
