@@ -65,13 +65,22 @@ class Sheet:
         first, later = task["sentence"], task.get("next", task["sentence"])
         return [(later if cell >= 3 else first).format(**self._fields(cell)) for cell in range(SENTENCES)]
 
+    @property
+    def asked(self) -> list[tuple[str, list[str], str]]:
+        """Of each question: its text with ``{answer}`` in it, the options, and which is right."""
+        text, cells = TASKS[self.task]["question"], range(SENTENCES - len(self.depths), SENTENCES)
+        return [
+            (text.format(answer="{answer}", **self._fields(cell)), self._options(cell), self._answer(cell))
+            for cell in cells
+        ]
+
     def questions(self, model: "Pretrained") -> list[Question]:
         """As the model's tokenizer cuts them.
 
         Raises:
             StudyError: it does not tell the options apart.
         """
-        return [self._question(model, cell) for cell in range(SENTENCES - len(self.depths), SENTENCES)]
+        return [_question(model, *each) for each in self.asked]
 
     def length(self, model: "Pretrained") -> int:
         """Tokens of the sentences and of the longest question, with what the tokenizer begins a text with."""
@@ -92,16 +101,6 @@ class Sheet:
 
     def _encoded(self, model: "Pretrained") -> list[Int[Tensor, " n"]]:
         return [model.encode(sentence.encode()) for sentence in self.sentences]
-
-    def _question(self, model: "Pretrained", cell: int) -> Question:
-        options, fields = self._options(cell), self._fields(cell)
-        texts = [TASKS[self.task]["question"].format(answer=option, **fields) for option in options]
-        sentences = [model.encode(text.encode()).tolist() for text in texts]
-        columns = list(zip(*sentences, strict=False))
-        start = next((i for i, column in enumerate(columns) if len(set(column)) > 1), None)
-        if start is None or len(set(columns[start])) < len(options):
-            raise StudyError(f"the tokenizer of {model.name} does not tell answers apart; leave --tasks out")
-        return Question(torch.tensor(sentences[0][:start]), columns[start], options.index(self._answer(cell)))
 
     def _group(self, cell: int) -> int:
         return (cell + self.number) % 3
@@ -150,6 +149,15 @@ class Sheet:
             "others": ", ".join(self._number(other) for other in self._alike[group] if other != cell),
             "list": ", ".join(named[(4 * i + cell + self.number) % len(named)] for i in range(len(named))),
         }
+
+
+def _question(model: "Pretrained", text: str, options: list[str], right: str) -> Question:
+    sentences = [model.encode(text.format(answer=option).encode()).tolist() for option in options]
+    columns = list(zip(*sentences, strict=False))
+    start = next((i for i, column in enumerate(columns) if len(set(column)) > 1), None)
+    if start is None or len(set(columns[start])) < len(options):
+        raise StudyError(f"the tokenizer of {model.name} does not tell answers apart; leave --tasks out")
+    return Question(torch.tensor(sentences[0][:start]), columns[start], options.index(right))
 
 
 def chosen(names: str) -> tuple[str, ...]:

@@ -1,0 +1,62 @@
+"""lm-evaluation-harness with a model under any scaling: ``lm_eval --model posenc --model_args
+pretrained=PATH,scaling=yarn(4)``.
+
+The entry point ``posenc`` of the group ``lm_eval.models`` names this class; the harness finds it from the release
+after 0.4.13 on. With an older one import this module before its command line is called.
+"""
+
+import re
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from lm_eval.api.registry import register_model
+from lm_eval.models.huggingface import HFLM
+from transformers import AutoTokenizer
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.patch import patched
+from posenc.scaling import method
+
+
+@register_model("posenc")
+class PosencLM(HFLM):
+    """A causal model of transformers whose stretched layers get a scaling; every other argument is ``hf``'s.
+
+    Args:
+        scaling: a method of ``posenc extend`` with its factor, ``yarn(4)``: over the length that the model was
+            trained for before any scaling of its config, which it takes the place of. Empty leaves the model as it
+            is.
+        settings: of lm_eval's ``hf``. ``max_length``, past which the harness cuts a request's beginning off, is the
+            factor times the trained length where it is not given.
+
+    Raises:
+        InvalidArgument: a text that names no scaling, or a model without rotary positions.
+    """
+
+    def __init__(self, scaling: str = "", **settings: Any) -> None:
+        super().__init__(**settings)
+        if not scaling:
+            return
+        match = re.fullmatch(r"([\w-]+)\(([\d.]+)\)", scaling)
+        if match is None:
+            raise InvalidArgument(f"scaling={scaling!r} must be a method with a factor, such as yarn(4)")
+        positions, factor = read(self.model.config), float(match[2])
+        length = round(factor * positions.original_length)
+        self._max_length = settings.get("max_length") or length
+        stretched = positions.with_scaling(method(match[1], factor, positions.original_length))
+        self._patch = ExitStack()  # undone where nobody holds it
+        self._patch.enter_context(patched(self.model, stretched.as_layers(length, "float32")))
+
+
+class Tokens:
+    """The tokenizer of a model, as sheets ask for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.tokenizer = name, AutoTokenizer.from_pretrained(name)
+        self.beginning = torch.zeros(0, dtype=torch.int64)  # the harness puts it before a request, where it should
+
+    def encode(self, data: bytes) -> torch.Tensor:
+        ids = self.tokenizer(data.decode("utf-8", "replace"), add_special_tokens=False, verbose=False)["input_ids"]
+        return torch.tensor(ids, dtype=torch.int64)
