@@ -4,13 +4,14 @@ import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
 
 from posenc.pictures.numbers import readout
 from posenc.teaching.lab.rooms import ROOMS, find, stages
+from support.photographs import settle
 
 pytestmark = pytest.mark.browser
 
@@ -25,10 +26,11 @@ pytestmark = pytest.mark.browser
 def test_painted_readouts_are_the_librarys(visitor: Any, room: Any) -> None:
     page = visitor.open(f"/{room.name}")
     for stage in room.stages:
-        answer = find(stage.question).answer({})
+        answer = find(stage.question).answer(stage.guess.after if stage.guess else {})
         visitor.turn(stage.question)
-        if stage.guesses:
+        if stage.guess:
             page.locator(f"#{stage.question} .guess button").first.click()
+            visitor.answered(stage.question, urlencode(stage.guess.after))
         assert visitor.readouts(stage.question) == {k: readout(v) for k, v in answer.readouts.items()}
         assert page.locator(f"#{stage.question} .answer").inner_text() == answer.title
         assert page.locator(f"#{stage.question} .panel").count() == len(answer.panels)
@@ -38,6 +40,7 @@ def test_painted_readouts_are_the_librarys(visitor: Any, room: Any) -> None:
 def test_moving_both_keeps_the_score(visitor: Any) -> None:
     page = visitor.open("/rotation")
     page.locator("#shift-both .guess button").first.click()
+    page.locator("#shift-both .reset").click()
     on, back = (page.get_by_role("button", name=f"move both: m: {way} by one") for way in ("on", "back"))
     seen = []
     for button, query in ((on, "m=2"), (on, "m=3"), (back, "m=2"), (back, ""), (back, "m=0"), (back, "m=0")):
@@ -206,11 +209,31 @@ def test_only_a_heatmap_waits_for_its_colours(visitor: Any) -> None:
 
 
 def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
-    page = visitor.open("/clock", "falloff")
-    assert page.locator("#falloff .picture").is_hidden()
-    page.get_by_role("button", name="It falls with every step").click()
-    assert page.locator("#falloff .picture").is_visible()
-    assert page.locator("#falloff .probe").inner_text() == "You said: It falls with every step."
+    page = visitor.open("/rotation", "shift-both")
+    place = page.locator("#shift-both")
+    assert place.locator("[data-part=hands] .arrow").count() == len(find("shift-both").answer({}).panels[0].arrows)
+    for hidden in (".answer", ".readouts", ".controls", ".tries"):
+        assert place.locator(hidden).is_hidden(), hidden
+    page.get_by_role("button", name="It changes").click()
+    visitor.answered("shift-both", "m=3")
+    assert place.locator(".verdict").inner_text().startswith("No. q and k turn by the same angle")
+    for there in (".answer", ".readouts", ".controls", ".tries"):
+        assert place.locator(there).is_visible(), there
+    page.reload()
+    settle(page)
+    page.goto(f"{visitor.address}/rotation")
+    settle(page)
+    assert place.locator(".guess").count() == 0
+    assert place.locator(".answer").inner_text() == find("shift-both").answer({}).title
+
+
+def test_what_is_guessed_of_is_not_the_answer(visitor: Any) -> None:
+    """While it is asked, the picture is that of the state before; a right guess moves it to the answer."""
+    visitor.open("/table", "lookup")
+    visitor.answered("lookup", "position=7")
+    visitor.page.get_by_role("button", name="It refuses").click()
+    visitor.answered("lookup", "")
+    assert visitor.page.locator("#lookup .verdict").inner_text().startswith("Right. There is no row 8")
 
 
 def test_a_click_while_the_scripts_are_still_coming_is_not_lost(visitor: Any) -> None:
@@ -220,7 +243,7 @@ def test_a_click_while_the_scripts_are_still_coming_is_not_lost(visitor: Any) ->
 
     visitor.page.route("**/static/lab.js", late)
     visitor.page.goto(f"{visitor.address}/rotation", wait_until="commit")
-    visitor.page.get_by_role("button", name="The score stays").click()
+    visitor.page.get_by_role("button", name="It stays").click()
     visitor.page.locator("#shift-both .guess").wait_for(state="detached")
 
 

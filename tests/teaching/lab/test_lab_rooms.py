@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import posenc.teaching.lab as lab
-from posenc.teaching.lab import page, rooms
+from posenc.teaching.lab import page, rooms, wire
 from posenc.teaching.lab.controls import Control, Number
-from posenc.teaching.lab.rooms import Room
+from posenc.teaching.lab.rooms import Guess, Room
 from posenc.teaching.views.catalogue import VIEWS
 
 LAB = Path(lab.__file__).parent
@@ -58,7 +58,22 @@ def test_nothing_is_expected_without_a_place_to_say_it() -> None:
     for room, stage in STAGES:
         said = f"{room.words} {stage.words}".lower()
         for asking in ("say what you expect", "predict", "say which", "commit"):
-            assert asking not in said or stage.guesses, stage.question
+            assert asking not in said or stage.guess, stage.question
+
+
+GUESSES = [(stage, stage.guess) for _, stage in STAGES if stage.guess]
+
+
+@pytest.mark.parametrize(("stage", "guess"), GUESSES, ids=[stage.question for stage, _ in GUESSES])
+def test_a_guess_is_asked_of_a_state_that_the_answer_changes(stage: rooms.Stage, guess: Guess) -> None:
+    assert 0 <= guess.right < len(guess.answers) > 1
+    assert all(why.endswith(".") for _, why in guess.answers)
+    assert guess.asks.endswith("?")
+    texts = [
+        {c.name: state.get(c.name, c.default) for c in stage.controls} for state in (guess.before, guess.after)
+    ]
+    assert texts[0] != texts[1]
+    assert wire.view(stage.answer(guess.before))["panels"] != wire.view(stage.answer(guess.after))["panels"]
 
 
 PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.scaling"}

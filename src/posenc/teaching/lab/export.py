@@ -118,7 +118,8 @@ def states(
     """The states that a page holds: all, where they are few, else each control moved from a state worth seeing."""
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
-    asked = list(tried)
+    guessed = [stage.guess.before, stage.guess.after] if stage.guess else []
+    asked = [*tried, *map(dict, guessed)]
     if math.prod(map(len, moving.values())) <= WHOLE:
         asked += [dict(zip(moving, texts, strict=True)) for texts in itertools.product(*moving.values())]
     for centre in [dict(texts), {}, *(tried if tries else ())]:

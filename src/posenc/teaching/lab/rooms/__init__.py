@@ -26,6 +26,25 @@ class Try:
 
 
 @dataclass(frozen=True)
+class Guess:
+    """A question that comes before the answer.
+
+    Args:
+        asks: the question, about the picture in the state ``before``.
+        answers: what a reader may say, and why that is right or not.
+        right: which of them is.
+        before: the state in which the picture does not tell yet.
+        after: the state that shows the answer, to which the picture moves.
+    """
+
+    asks: str
+    answers: tuple[tuple[str, str], ...]
+    right: int
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Stage:
     """One picture and its controls.
 
@@ -33,7 +52,7 @@ class Stage:
         question: its address, and what is asked of the library.
         view: the function that answers, ``module:function`` below ``posenc.teaching``.
         words: at most two lines.
-        guesses: answers to choose from before the picture is shown.
+        guess: what is asked before the controls are there.
         picks: controls that a column (or row) of the picture sets when it is touched, one after the other.
         fresh: whether the same words may have a new answer, as a ledger that grows has.
     """
@@ -42,7 +61,7 @@ class Stage:
     view: str
     heading: str
     words: str = ""
-    guesses: tuple[str, ...] = ()
+    guess: Guess | None = None
     picks: tuple[str, ...] = ()
     fresh: bool = False
     tries: tuple[Try, ...] = ()
@@ -76,8 +95,10 @@ class Room:
 def _stage(entry: dict[str, Any]) -> Stage:
     controls = tuple(KINDS[given.pop("kind")](**given) for given in entry.pop("controls", ()))
     tries = tuple(Try(*given) for given in entry.pop("tries", ()))
+    guess = entry.pop("guess", None)
+    asked = guess and Guess(**guess | {"answers": tuple(map(tuple, guess["answers"]))})
     lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    return Stage(**{**entry, **lists}, tries=tries, controls=controls)
+    return Stage(**{**entry, **lists}, tries=tries, controls=controls, guess=asked)
 
 
 def _room(text: str) -> Room:

@@ -57,7 +57,6 @@ if (room) {
     if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     const stage = stages.find((each) => each.section.contains(link));
-    stage.reveal("");
     state.replace(stage.parameters, new URL(link.href).searchParams, true);
   });
 }

@@ -1,5 +1,6 @@
 // One stage: asks its question for the state, paints the panels, and keeps readouts, table, Python and links true.
 import { getJson, newest, packed } from "./ask.js";
+import { keep, recall } from "./keep.js";
 import { html } from "./paint/elements.js";
 import { painter } from "./paint/painter.js";
 import { toned } from "./paint/tones.js";
@@ -15,21 +16,26 @@ export class Stage {
     this.askPicture = newest((view, wish) => this.paint(view, wish), (error, wish) => this.settle(wish, error.message));
     this.askValue = newest(({ text }) => this.tell(text), () => {});
     this.wireLinks();
-    if (state.query(this.parameters)) this.reveal("");
-    this.find(".guess")?.addEventListener("click", ({ target }) => target.matches("button") && this.reveal(`You said: ${target.textContent}.`));
+    this.wireGuess();
     new ResizeObserver(() => this.repaint()).observe(this.find(".panels"));
   }
 
-  // Where the server has a part of this stage in the present state.
+  // The state that is shown: the room's, or while a guess is asked the one that does not tell yet.
+  shown() {
+    if (!this.before) return this.state.pairs(this.parameters);
+    return this.parameters.filter((name) => this.before.has(name)).map((name) => [name, this.before.get(name)]);
+  }
+
+  // Where the server has a part of this stage in the state that is shown.
   address(kind = "api", part = "", extra = "") {
-    const query = [this.state.query(this.parameters), extra].filter(Boolean).join("&");
+    const query = [new URLSearchParams(this.shown()).toString(), extra].filter(Boolean).join("&");
     return `/${kind}/${this.question}${part}${query && `?${query}`}`;
   }
 
   // A wish for the answer to the present state: of the server, or of what the page holds.
   wish() {
     const name = this.address();
-    const key = this.state.pairs(this.parameters).map(([each, text]) => `${each}=${text}`).join("&");
+    const key = this.shown().map(([each, text]) => `${each}=${text}`).join("&");
     const answer = async () => (this.file ? fromPacked(await packed(this.file, this.question), key) : getJson(name));
     const get = async () => {
       const view = await answer();
@@ -155,12 +161,29 @@ export class Stage {
     setTimeout(() => { done.textContent = ""; }, 8000);
   }
 
-  reveal(words) {
-    if (!this.find(".guess")) return;
-    this.find(".bench").classList.remove("guessing");
-    this.find(".guess").remove();
-    this.tell(words);
-    this.repaint();
+  // A guess is asked once: not of a reader who has answered it, nor where a link names a state.
+  wireGuess() {
+    const asked = this.find(".guess");
+    if (!asked) return;
+    if (this.state.query(this.parameters) || this.question in recall("guesses", {})) return this.answered();
+    this.before = new URLSearchParams(asked.dataset.before);
+    asked.addEventListener("click", ({ target }) => target.matches("button") && this.judge(asked, target));
+  }
+
+  // What was guessed is judged in words, and by the picture, which moves to where the answer shows.
+  judge({ dataset, children }, chosen) {
+    const said = [...children].indexOf(chosen) - 1;
+    keep("guesses", { ...recall("guesses", {}), [this.question]: said });
+    this.find(".verdict").replaceChildren(html("strong", {}, said === Number(dataset.right) ? "Right." : "No."), ` ${chosen.dataset.why}`);
+    this.answered();
+    this.refresh();
+    this.state.replace(this.parameters, new URLSearchParams(dataset.after), true);
+  }
+
+  answered() {
+    this.before = null;
+    this.section.classList.remove("guessing");
+    this.find(".guess")?.remove();
   }
 
   async fillTable() {
