@@ -92,10 +92,13 @@ def windows(folder: Path) -> list[Path]:
     return made
 
 
-def reveal(page: Any) -> None:
-    """Answer the stage's question where it asks one."""
-    if page.locator(".stage.current .guessing .guess button").count():
-        page.locator(".stage.current .guess button").first.click()
+def reveal(page: Any) -> bool:
+    """Answer the stage's question where it asks one; whether it did."""
+    asked = page.locator(".stage.current.guessing .guess button")
+    if asks := bool(asked.count()):
+        asked.first.click()
+        settle(page)
+    return asks
 
 
 def photograph(folder: Path, only: str = "") -> list[Path]:

@@ -174,12 +174,12 @@ def _disc(panel: Plane) -> Disc:
         Vector(
             arrow,
             arrow.role or f"series-{i % len(SERIES)}",
-            first if len(first := arrow.name.split()[0]) <= 2 else "",
+            arrow.word or (first if len(first := arrow.name.split()[0]) <= 2 else ""),
             f"({fixed(arrow.x)}, {fixed(arrow.y)})",
         )
         for i, arrow in enumerate(panel.arrows)
     )
-    return Disc(panel.name, vectors, panel.limit, with_texts((-panel.limit, 0.0, panel.limit)))
+    return Disc(panel.name, vectors, panel.limit, with_texts((-panel.limit, 0.0, panel.limit)), panel.arc)
 
 
 def round_steps(low: float, high: float, most: int = 6) -> list[float]:

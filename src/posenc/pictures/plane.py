@@ -1,9 +1,9 @@
 """Paints vectors in a plane, each on the circle that a rotation would take it along."""
 
 from itertools import combinations
-from math import hypot
+from math import atan2, degrees, hypot
 
-from matplotlib.patches import Circle, FancyArrowPatch
+from matplotlib.patches import Arc, Circle, FancyArrowPatch
 
 from posenc.pictures.colours import line, text
 from posenc.pictures.mpl import SMALL, Axes, label_ends
@@ -26,6 +26,11 @@ def plane(panel: Disc, ax: Axes, paper: Paper, *, names: bool = True) -> Axes:
     ax.axvline(0, color=paper.hairline, linewidth=0.6, zorder=0)
     for vector in panel.vectors:
         _arrow(ax, vector, paper)
+    if panel.arc:
+        first, last = (degrees(atan2(a.y, a.x)) for a in (panel.vectors[i].arrow for i in panel.arc))
+        start, end = (first, last) if (last - first) % 360 <= 180 else (last, first)
+        size = 0.6 * panel.limit
+        ax.add_patch(Arc((0, 0), size, size, theta1=start, theta2=end, color=paper.ink, linewidth=1.2))
     drawn = [vector for vector in panel.vectors if not vector.arrow.ghost]
     if not names:
         return ax

@@ -127,12 +127,13 @@ class Vector:
 
 @dataclass(frozen=True)
 class Disc:
-    """Vectors in a plane, both axes from −limit to limit."""
+    """Vectors in a plane, both axes from −limit to limit; ``arc`` are the two whose angle is marked."""
 
     name: str
     vectors: tuple[Vector, ...]
     limit: float
     ticks: tuple[Tick, ...]
+    arc: tuple[int, int] | None
 
 
 @dataclass(frozen=True)

@@ -101,15 +101,20 @@ class Arrow:
     role: Literal["", "query", "key", "reference"] = ""
     """What it stands for; painters give each role its own colour and dash."""
     grip: Grip | None = None
+    word: str = ""
+    """What stands at its tip; by default the first word of its name, where that is short."""
+    along: tuple[str, ...] = ()
+    """Settings of other grips that rotate it as far as the arrow that has them."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Vectors in a plane, both axes from −limit to limit."""
+    """Vectors in a plane, both axes from −limit to limit; the angle between two of them may be marked."""
 
     name: str
     arrows: tuple[Arrow, ...]
     limit: float
+    arc: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

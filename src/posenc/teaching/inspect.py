@@ -138,10 +138,17 @@ def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
     if not positions.rotary_recipes or positions.layout:
         descriptions = dict.fromkeys(encoding.describe() for encoding in encodings.values())
         return f"{positions.model_type}: {'; '.join(descriptions)}."
-    scaling, _, base = _frequencies(positions.rotary)
+    layers: dict[str, int] = {}
+    for name, recipe in positions.rotary_recipes.items():
+        scaling, _, base = _frequencies(recipe)
+        words = f"base {count(base)}, {describe(scaling)}"
+        layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
     without_positions = not all(encoding.acts_on for encoding in encodings.values())
     mixed = " in some of its layers, no positions in the others" if without_positions else ""
-    return f"{positions.model_type}: rotary positions{mixed}, base {count(base)}, {describe(scaling)}."
+    if len(layers) == 1:
+        return f"{positions.model_type}: rotary positions{mixed}, {next(iter(layers))}."
+    each = "; ".join(f"{many} layers with {words}" for words, many in layers.items())
+    return f"{positions.model_type}: rotary positions{mixed}: {each}."
 
 
 def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:

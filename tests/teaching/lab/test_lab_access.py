@@ -6,6 +6,7 @@ import pytest
 
 from posenc.teaching.lab.rooms import ROOMS
 from support.aloud import WINDOWS, hindrances, violations
+from support.photographs import reveal
 
 pytestmark = pytest.mark.browser
 
@@ -172,8 +173,7 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
     page = visitor.open(f"/{room}")
     for stage in next(each for each in ROOMS if each.name == room).stages:
         visitor.turn(stage.question)
-        if page.locator(".current .guessing button").count():
-            page.locator(".current .guess button").first.click()
+        reveal(page)
         page.wait_for_timeout(320)
         assert page.evaluate(BEYOND) == [], stage.question
         assert page.evaluate(HIDDEN) == [], stage.question

@@ -1,6 +1,7 @@
 """The page in a real browser: every room paints the library's numbers, by pointer and by key."""
 
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,31 @@ def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
     settle(page)
     assert place.locator(".guess").count() == 0
     assert place.locator(".answer").inner_text() == find("shift-both").answer({}).title
+
+
+def test_a_held_arrow_follows_the_pointer_and_goes_to_a_position_when_released(visitor: Any) -> None:
+    """Between two positions both arrows lean alike: the arc between them keeps its span and the number stays."""
+    page = visitor.open("/")
+    grip = page.locator("[data-part=hands] .movable .grip").first.bounding_box()
+    box = page.locator("[data-part=field]").bounding_box()
+    angles = "() => [...document.querySelectorAll('[data-part=hands] .movable')].map((g) => g.style.transform)"
+    middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+    start = [grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2]
+    x, y = start[0] - middle[0], start[1] - middle[1]
+    rest, span = page.evaluate(angles), page.locator("[data-part=arc]").get_attribute("d")
+    page.mouse.move(*start)
+    page.mouse.down()
+    turn = math.radians(-20)  # less than half of a step: it goes back to where it was
+    page.mouse.move(
+        middle[0] + x * math.cos(turn) - y * math.sin(turn), middle[1] + x * math.sin(turn) + y * math.cos(turn)
+    )
+    held = page.evaluate(angles)
+    moved = [float(h[7:-4]) - float(r[7:-4]) for h, r in zip(held, rest, strict=True)]
+    assert moved == pytest.approx([-20, -20], abs=0.5)
+    assert page.locator("[data-part=arc]").get_attribute("d") == span
+    assert visitor.readouts("shift-both")["rotated q·k"] == "−1.100"
+    page.mouse.up()
+    assert page.evaluate(angles) == rest
 
 
 def test_what_is_guessed_of_is_not_the_answer(visitor: Any) -> None:

@@ -76,6 +76,13 @@ def test_a_guess_is_asked_of_a_state_that_the_answer_changes(stage: rooms.Stage,
     assert wire.view(stage.answer(guess.before))["panels"] != wire.view(stage.answer(guess.after))["panels"]
 
 
+def test_the_number_that_matters_is_a_readout() -> None:
+    numbered = {name: stage for name, (_, stage) in rooms.stages().items() if stage.number}
+    assert {"shift-both", "falloff", "floor", "scaling"} <= set(numbered)
+    for name, stage in numbered.items():
+        assert stage.number in stage.answer({}).readouts, name
+
+
 PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.scaling"}
 
 

@@ -34,12 +34,15 @@ def layers(config: str) -> "View":
         )
     inspection = inspect(given)
     positions = inspection.positions
-    waves = {name: longest(recipe, positions) for name, recipe in positions.rotary_recipes.items()}
+    # A line a kind: layers of two kinds have nothing between them that a line could join.
     values = {
-        "longest wavelength": [waves.get(kind, math.nan) for kind in positions.layer_types],
-        "window": [float(window or math.nan) for window in positions.windows],
-        "trained length": [float(positions.original_length)] * len(positions.layer_types),
+        "longest wavelength" + (f", {name}" if len(positions.rotary_recipes) > 1 else ""): [
+            longest(recipe, positions) if kind == name else math.nan for kind in positions.layer_types
+        ]
+        for name, recipe in positions.rotary_recipes.items()
     }
+    values["window"] = [float(window or math.nan) for window in positions.windows]
+    values["trained length"] = [float(positions.original_length)] * len(positions.layer_types)
     lines = tuple(
         Line(name, torch.tensor(row, dtype=torch.float64))
         for name, row in values.items()

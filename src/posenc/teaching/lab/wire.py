@@ -90,7 +90,8 @@ def _lines(panel: Chart) -> dict[str, Any]:
 
 
 def _plane(panel: Disc) -> dict[str, Any]:
-    return {"limit": panel.ticks[-1][1], "arrows": [_arrow(vector, panel.limit) for vector in panel.vectors]}
+    arrows = [_arrow(vector, panel.limit) for vector in panel.vectors]
+    return {"limit": panel.ticks[-1][1], "arrows": arrows, **({"arc": panel.arc} if panel.arc else {})}
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
@@ -111,4 +112,5 @@ def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
     if arrow.grip is None:
         return sent
     stops = [[value, round(x / limit, 5), round(y / limit, 5)] for value, x, y in arrow.grip.tips]
-    return sent | {"moves": arrow.grip.setting, "at": arrow.grip.at, "stops": stops}
+    grip = {"moves": arrow.grip.setting, "at": arrow.grip.at, "stops": stops}
+    return sent | grip | ({"along": arrow.along} if arrow.along else {})

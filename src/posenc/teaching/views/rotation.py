@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -64,17 +64,17 @@ def shift_both(
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
     q_m, k_n = rotate_pair(q, m, turn), rotate_pair(k, n, turn)
-    k_reference = rotate_pair(k, offset, turn)
+    k_reference, k_tips = rotate_pair(k, offset, turn), tips(k, range(17), m, turn)
     arrows = (
         arrow("q", q, "query", ghost=True),
         arrow("k", k, "key", ghost=True),
         arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
-        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn))),
-        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, tips(k, range(17), m, turn))),
+        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word="dog"),
+        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word="ran", along=("m",)),
     )
     return View(
         title=f"Only the offset n − m = {offset} matters",
-        panels=(Plane("one pair of channels", arrows, 2.0),),
+        panels=(Plane("one pair of channels", arrows, 2.0, arc=(3, 4)),),
         readouts={
             "unrotated q·k": float(q @ k),
             "rotated q·k": float(q_m @ k_n),
@@ -89,9 +89,9 @@ def shift_both(
 Role = Literal["", "query", "key", "reference"]
 
 
-def arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False, grip: Grip | None = None) -> Arrow:
-    """An arrow to the tip of a vector."""
-    return Arrow(name, float(tip[0]), float(tip[1]), ghost, role, grip)
+def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
+    """An arrow to the tip of a vector; what else is given is as in Arrow."""
+    return Arrow(name, float(tip[0]), float(tip[1]), role=role, **given)
 
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:

@@ -53,6 +53,7 @@ class Stage:
         view: the function that answers, ``module:function`` below ``posenc.teaching``.
         words: at most two lines.
         guess: what is asked before the controls are there.
+        number: the readout that matters most, shown first and largest.
         picks: controls that a column (or row) of the picture sets when it is touched, one after the other.
         fresh: whether the same words may have a new answer, as a ledger that grows has.
     """
@@ -62,6 +63,7 @@ class Stage:
     heading: str
     words: str = ""
     guess: Guess | None = None
+    number: str = ""
     picks: tuple[str, ...] = ()
     fresh: bool = False
     tries: tuple[Try, ...] = ()

@@ -52,7 +52,9 @@ function number(element, state, name) {
   const set = (value) => state.set(name, String(within(value)));
   const step = (by) => set(stops[clamp(nearest(stops, Number(state.get(name))) + by, 0, stops.length - 1)]);
   typed.addEventListener("change", () => {
-    if (typed.value !== "" && Number.isFinite(Number(typed.value))) set(Number(typed.value));
+    // A page that holds the slider's stops alone goes to the nearest.
+    const given = "nearest" in typed.dataset ? stops[nearest(stops, Number(typed.value))] : Number(typed.value);
+    if (typed.value !== "" && Number.isFinite(given)) set(given);
     typed.value = state.get(name);
   });
   slider.addEventListener("input", () => set(stops[slider.value]));

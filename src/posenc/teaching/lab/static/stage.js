@@ -8,9 +8,9 @@ import { savePicture } from "./picture.js";
 
 export class Stage {
   constructor(section, state) {
-    const { question, parameters, picks = "", answers: file } = section.dataset;
+    const { question, number, parameters, picks = "", answers: file } = section.dataset;
     const [names, picked] = [parameters, picks].map((list) => list.split(" ").filter(Boolean));
-    Object.assign(this, { section, state, question, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
+    Object.assign(this, { section, state, question, number, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
     this.find = (selector) => section.querySelector(selector);
     this.saved = document.documentElement.hasAttribute("data-saved");
     this.askPicture = newest((view, wish) => this.paint(view, wish), (error, wish) => this.settle(wish, error.message));
@@ -78,7 +78,7 @@ export class Stage {
     this.find(".answer").textContent = view.title;
     this.find(".python code").textContent = view.python;
     this.find(".readouts").replaceChildren(...view.readouts.map(({ name, text }) => (
-      html("div", {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
+      html("div", name === this.number ? { class: "number" } : {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
     this.repaint();
   }
 
@@ -115,7 +115,7 @@ export class Stage {
 
   // A touched column (or row) sets a control: the one that is dragged, or each in its turn.
   choose(panel, row, column, dragged) {
-    if (!this.picks.length) return null;
+    if (!this.picks.length || this.before) return null;
     const { picked } = this.view.panels[panel];
     if (picked === "both") {
       this.state.setAll(new Map([[this.picks[0], String(row)], [this.picks[1], String(column)]]));
@@ -126,7 +126,7 @@ export class Stage {
     return pick;
   }
 
-  move(argument, value) { this.state.set(this.find(`[data-argument="${argument}"]`).dataset.name, String(value)); }
+  move(argument, value) { if (!this.before) this.state.set(this.find(`[data-argument="${argument}"]`).dataset.name, String(value)); }
 
   wireLinks() {
     const { find, state } = this;
@@ -176,8 +176,9 @@ export class Stage {
     keep("guesses", { ...recall("guesses", {}), [this.question]: said });
     this.find(".verdict").replaceChildren(html("strong", {}, said === Number(dataset.right) ? "Right." : "No."), ` ${chosen.dataset.why}`);
     this.answered();
-    this.refresh();
+    delete this.section.dataset.answered;
     this.state.replace(this.parameters, new URLSearchParams(dataset.after), true);
+    this.refresh();
   }
 
   answered() {

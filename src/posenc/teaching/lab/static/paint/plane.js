@@ -8,6 +8,7 @@ export class Plane extends Panel {
   static kind = "plane";
   arrows = [];
   held = null;
+  pointed = 0; // where the pointer is that holds an arrow, in degrees
 
   paint(panel, fresh, count) {
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
@@ -18,16 +19,32 @@ export class Plane extends Panel {
     while (this.arrows.length > panel.arrows.length) this.arrows.pop().group.remove();
     this.tips.replaceChildren();
     panel.arrows.forEach((arrow, i) => this.turn(arrow, i));
+    this.span(panel.arc);
     const named = count > 2 ? [] : panel.arrows;
     this.key.replaceChildren(...named.map((arrow) => keyEntry(`arrow ${look({ ...arrow, moves: "" })}`, arrow.name, "", arrow.text)));
   }
 
+  // How far an arrow leans beyond its position: the one that is held follows the pointer, and so does what moves along.
+  lean(arrow) {
+    const held = this.panel.arrows[this.held];
+    const leans = held && (arrow === held || arrow.along?.includes(held.moves));
+    return leans ? shorter(this.pointed - held.degrees) : 0;
+  }
+
+  // The arc between two arrows lies along +x and is turned as they are.
+  span(pair) {
+    if (!pair) return this.arc.removeAttribute("d");
+    this.arc.style.transition = this.arc.hasAttribute("d") ? "" : "none"; // at first it is where it belongs
+    const [first, last] = pair.map((i) => this.arrows[i].degrees);
+    const between = shorter(last - first);
+    const [x, y] = [Math.cos, Math.sin].map((part) => 0.3 * REACH * part(between * RADIANS));
+    this.arc.setAttribute("d", `M${0.3 * REACH} 0A${0.3 * REACH} ${0.3 * REACH} 0 0 ${between > 0 ? 0 : 1} ${x} ${-y}`);
+    this.arc.style.transform = `rotate(${-first}deg)`;
+  }
+
   turn(arrow, i) {
     const { group, degrees: before } = this.arrows[i] ?? { group: svg("g"), degrees: arrow.degrees };
-    // The shorter way round: 350° to 10° is 20°, not 340° back.
-    let { degrees } = arrow;
-    while (degrees - before > 180) degrees -= 360;
-    while (before - degrees > 180) degrees += 360;
+    const degrees = before + shorter(arrow.degrees + this.lean(arrow) - before);
     const tip = arrow.length * REACH;
     const head = Math.min(arrow.role === "reference" ? 24 : 12, tip);
     const parts = [
@@ -49,7 +66,9 @@ export class Plane extends Panel {
     this.arrows[i] = { group, degrees };
     if (arrow.tip && !arrow.ghost && arrow.role !== "reference") {
       const beyond = REACH + 22 / Math.max(arrow.length, 0.2);
-      this.tips.append(svg("text", { x: arrow.x * beyond, y: -arrow.y * beyond, class: "tip middle" }, arrow.tip));
+      const [x, y] = [Math.cos, Math.sin].map((part) => arrow.length * beyond * part(degrees * RADIANS));
+      const side = x > 60 ? "" : x < -60 ? " end" : " middle"; // a word goes on away from its arrow
+      this.tips.append(svg("text", { x, y: -y, class: `tip${side}` }, arrow.tip));
     }
   }
 
@@ -74,7 +93,8 @@ export class Plane extends Panel {
     const best = far.indexOf(Math.min(...far));
     if (far[best] >= 0.09) return;
     event.preventDefault();
-    this.held = best;
+    this.hold(best);
+    this.pointed = this.panel.arrows[best].degrees;
     this.field.setPointerCapture(event.pointerId);
     this.arrows[best].group.focus({ preventScroll: true });
   }
@@ -85,11 +105,29 @@ export class Plane extends Panel {
     const [x, y] = this.at(event);
     const { stops, at, moves } = this.panel.arrows[this.held];
     const far = ([value, left, up]) => between(left - x, up - y) + Math.abs(value - at) * 1e-3;
+    this.pointed = Math.atan2(y, x) / RADIANS;
     this.move(moves, stops.reduce((best, stop) => (far(stop) < far(best) ? stop : best))[0]);
+    this.repaint();
   }
 
-  lostpointercapture() { this.held = null; }
+  // Released, an arrow goes to the position that it points at most nearly.
+  lostpointercapture() {
+    this.hold(null);
+    this.repaint();
+  }
+
+  hold(index) {
+    this.held = index;
+    this.field.classList.toggle("held", index !== null);
+  }
+
+  repaint() { this.paint(this.panel, false, this.element.parentElement.childElementCount); }
 }
+
+const RADIANS = Math.PI / 180;
+
+// The shorter way round: 350° to 10° is 20°, not 340° back.
+const shorter = (degrees) => degrees - 360 * Math.round(degrees / 360);
 
 // The square of a distance.
 const between = (x, y) => x * x + y * y;
