@@ -148,7 +148,7 @@ def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
     if len(layers) == 1:
         return f"{positions.model_type}: rotary positions{mixed}, {next(iter(layers))}."
     each = "; ".join(f"{many} layers with {words}" for words, many in layers.items())
-    return f"{positions.model_type}: rotary positions{mixed}: {each}."
+    return f"{positions.model_type}: rotary positions{mixed}, {each}."
 
 
 def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:

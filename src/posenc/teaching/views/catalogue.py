@@ -20,6 +20,7 @@ from posenc.teaching.views import (
     four,
     order_blind,
     patches,
+    remapped,
     rotation,
     rotation_steps,
     scores,
@@ -65,6 +66,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "patches": patches.patches,
     "scaling": scaling.scaled,
     "extension": extension.methods,
+    "remapped": remapped.distances,
 }
 
 

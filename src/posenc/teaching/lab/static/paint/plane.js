@@ -8,7 +8,7 @@ export class Plane extends Panel {
   static kind = "plane";
   arrows = [];
   held = null;
-  pointed = 0; // where the pointer is that holds an arrow, in degrees
+  pointed = [1, 0]; // where the pointer is that holds an arrow
 
   paint(panel, fresh, count) {
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
@@ -28,23 +28,24 @@ export class Plane extends Panel {
   lean(arrow) {
     const held = this.panel.arrows[this.held];
     const leans = held && (arrow === held || arrow.along?.includes(held.moves));
-    return leans ? shorter(this.pointed - held.degrees) : 0;
+    return leans ? towards(...this.pointed).multiply(towards(held.x, held.y).inverse()) : null;
   }
 
-  // The arc between two arrows lies along +x and is turned as they are.
+  // The arc between two arrows lies along +x and is turned as they are; where both lean, it leans.
   span(pair) {
-    if (!pair) return this.arc.removeAttribute("d");
-    this.arc.style.transition = this.arc.hasAttribute("d") ? "" : "none"; // at first it is where it belongs
+    if (!pair) return this.arc.removeAttribute("stroke-dasharray");
+    this.arc.style.transition = this.arc.hasAttribute("stroke-dasharray") ? "" : "none"; // at first it is where it belongs
     const [first, last] = pair.map((i) => this.arrows[i].degrees);
     const between = shorter(last - first);
-    const [x, y] = [Math.cos, Math.sin].map((part) => 0.3 * REACH * part(between * RADIANS));
-    this.arc.setAttribute("d", `M${0.3 * REACH} 0A${0.3 * REACH} ${0.3 * REACH} 0 0 ${between > 0 ? 0 : 1} ${x} ${-y}`);
-    this.arc.style.transform = `rotate(${-first}deg)`;
+    this.arc.setAttribute("stroke-dasharray", `${Math.abs(between)} 360`);
+    const [one, other] = pair.map((i) => this.lean(this.panel.arrows[i]));
+    this.arc.style.transform = turned(one && other, between > 0 ? last : first);
   }
 
   turn(arrow, i) {
     const { group, degrees: before } = this.arrows[i] ?? { group: svg("g"), degrees: arrow.degrees };
-    const degrees = before + shorter(arrow.degrees + this.lean(arrow) - before);
+    const degrees = before + shorter(arrow.degrees - before);
+    const lean = this.lean(arrow);
     const tip = arrow.length * REACH;
     const head = Math.min(arrow.role === "reference" ? 24 : 12, tip);
     const parts = [
@@ -61,14 +62,14 @@ export class Plane extends Panel {
       group.setAttribute("role", "slider");
       group.setAttribute("tabindex", 0);
     }
-    group.style.transform = `rotate(${-degrees}deg)`;
+    group.style.transform = turned(lean, degrees);
     if (!this.arrows[i]) this.hands.append(group);
     this.arrows[i] = { group, degrees };
     if (arrow.tip && !arrow.ghost && arrow.role !== "reference") {
-      const beyond = REACH + 22 / Math.max(arrow.length, 0.2);
-      const [x, y] = [Math.cos, Math.sin].map((part) => arrow.length * beyond * part(degrees * RADIANS));
-      const side = x > 60 ? "" : x < -60 ? " end" : " middle"; // a word goes on away from its arrow
-      this.tips.append(svg("text", { x, y: -y, class: `tip${side}` }, arrow.tip));
+      const beyond = REACH + (arrow.tip.length > 2 ? 16 : 22) / Math.max(arrow.length, 0.2);
+      const { x, y } = (lean ?? new DOMMatrix()).transformPoint({ x: arrow.x * beyond, y: -arrow.y * beyond });
+      const side = arrow.tip.length < 3 || Math.abs(x) < 60 ? " middle" : x > 0 ? "" : " end"; // a word goes on outwards
+      this.tips.append(svg("text", { x, y, class: `tip${side}` }, arrow.tip));
     }
   }
 
@@ -94,7 +95,7 @@ export class Plane extends Panel {
     if (far[best] >= 0.09) return;
     event.preventDefault();
     this.hold(best);
-    this.pointed = this.panel.arrows[best].degrees;
+    this.pointed = [this.panel.arrows[best].x, this.panel.arrows[best].y];
     this.field.setPointerCapture(event.pointerId);
     this.arrows[best].group.focus({ preventScroll: true });
   }
@@ -105,7 +106,7 @@ export class Plane extends Panel {
     const [x, y] = this.at(event);
     const { stops, at, moves } = this.panel.arrows[this.held];
     const far = ([value, left, up]) => between(left - x, up - y) + Math.abs(value - at) * 1e-3;
-    this.pointed = Math.atan2(y, x) / RADIANS;
+    this.pointed = [x, y];
     this.move(moves, stops.reduce((best, stop) => (far(stop) < far(best) ? stop : best))[0]);
     this.repaint();
   }
@@ -124,10 +125,12 @@ export class Plane extends Panel {
   repaint() { this.paint(this.panel, false, this.element.parentElement.childElementCount); }
 }
 
-const RADIANS = Math.PI / 180;
-
 // The shorter way round: 350° to 10° is 20°, not 340° back.
 const shorter = (degrees) => degrees - 360 * Math.round(degrees / 360);
+
+// The turn from +x to a direction, and a turn after so many degrees.
+const towards = (x, y) => new DOMMatrix().rotateFromVectorSelf(x, -y);
+const turned = (lean, degrees) => `${lean ?? ""} rotate(${-degrees}deg)`;
 
 // The square of a distance.
 const between = (x, y) => x * x + y * y;

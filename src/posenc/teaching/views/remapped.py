@@ -1,0 +1,90 @@
+"""At which distance does a key stand, for each query? RoPE's own distances beside those of a remapping."""
+
+import math
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.arguments import one_of
+from posenc.encodings.encoding import Encoding
+from posenc.pictures.view import Heatmap, View, counted
+from posenc.remap import DCA, STRING, LeakyReRoPE, Remap, ReRoPE, SelfExtend
+from posenc.teaching.views.bounds import Bounds, bounded
+
+LONGEST = 128
+ROPE = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear(LONGEST))
+"""One pair that turns by 1/128 a position: less than half a turn in any text shown."""
+
+METHODS: dict[str, Callable[[int, int], Remap]] = {
+    "self-extend": lambda trained, window: SelfExtend(ROPE, 4, window),
+    "dca": lambda trained, window: DCA(ROPE, trained - window, window),
+    "rerope": lambda trained, window: ReRoPE(ROPE, window),
+    "leaky-rerope": lambda trained, window: LeakyReRoPE(ROPE, window, 1 / 8),
+    "string": lambda trained, window: STRING(ROPE, trained - window, max(1, window // 4)),
+}
+NAMES = dict(zip(METHODS, ("Self-Extend", "DCA", "ReRoPE", "Leaky ReRoPE", "STRING"), strict=True))
+
+PYTHON = """\
+import torch, posenc
+from posenc.remap import {method}
+
+rope = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear({longest}))
+placed = {method}(rope, {settings}).at(torch.arange({length}), dtype=torch.float64)
+q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, {length}, 2))
+cosines = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]
+print(cosines.clamp(max=1).acos() * {longest})    # the pair turns by 1/{longest} rad a position"""
+
+
+@bounded
+def distances(
+    method: str = "self-extend",
+    length: Annotated[int, Bounds(8, LONGEST)] = 64,
+    trained: Annotated[int, Bounds(8, LONGEST)] = 32,
+    window: Annotated[int, Bounds(2, 64, below="trained")] = 16,
+) -> View:
+    """The distance at which attention meets each key, measured in its scores; blank where training had none.
+
+    The score of two equal vectors of one slow pair is the cosine of its angle, which is the distance times its
+    frequency. Self-Extend groups four keys, Leaky ReRoPE slows far distances eight times; DCA takes chunks of
+    ``trained`` − ``window``, and STRING shifts by as much, down to a quarter of the window.
+    """
+    one_of("method", method, METHODS)
+    remap = METHODS[method](trained, window)
+    plain, used = measured(ROPE, length), measured(remap, length)
+    axes = counted("query position", length), counted("key position", length)
+    untrained = [int((each >= trained).sum()) for each in (plain, used)]
+    holds = remap.longest(trained)
+    title = f"{NAMES[method]} meets no distance from {trained} on" + (
+        "" if holds == math.inf else f", in texts of up to {holds:.0f} tokens"
+    )
+    if untrained[1]:
+        title = f"{NAMES[method]} meets untrained distances: {untrained[1]} pairs of tokens are left blank"
+    arguments = {name: f"{name}={value!r}" for name, value in remap.settings.items() if name != "rotary"}
+    return View(
+        title,
+        tuple(
+            Heatmap(name, each.where(each < trained, math.nan), *axes, "magnitude", "distance", limit=trained - 1.0)
+            for name, each in (("RoPE", plain), (NAMES[method], used))
+        ),
+        {
+            "furthest distance used": f"{used.nan_to_num().max():.4g}",
+            "pairs at untrained distances": str(untrained[1]),
+            "of RoPE": str(untrained[0]),
+        },
+        PYTHON.format(
+            method=type(remap).__name__, settings=", ".join(arguments.values()), length=length, longest=LONGEST
+        ),
+    )
+
+
+def measured(encoding: Encoding, length: int) -> Float[Tensor, "T T"]:
+    """The distances that scores of equal vectors tell; NaN for keys that a query does not see."""
+    placed = encoding.at(torch.arange(length), dtype=torch.float64)
+    q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, length, 2))
+    scores = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]
+    angles = scores.clamp(max=1).acos()
+    return (angles * LONGEST).where(scores.isfinite(), math.nan).round(decimals=4)
