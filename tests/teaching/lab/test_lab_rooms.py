@@ -83,7 +83,7 @@ def test_the_number_that_matters_is_a_readout() -> None:
         assert stage.number in stage.answer({}).readouts, name
 
 
-PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.scaling"}
+PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.remap", "posenc.scaling"}
 
 
 def imported(python: str) -> set[str]:

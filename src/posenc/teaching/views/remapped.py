@@ -36,7 +36,7 @@ rope = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear({lo
 placed = {method}(rope, {settings}).at(torch.arange({length}), dtype=torch.float64)
 q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, {length}, 2))
 cosines = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]
-print(cosines.clamp(max=1).acos() * {longest})    # the pair turns by 1/{longest} rad a position"""
+print((cosines[-1].clamp(max=1).acos() * {longest}).round(decimals=4))    # distances that the last query meets"""
 
 
 @bounded
