@@ -1,4 +1,4 @@
-"""What does a real model do in each of its layers? Read from a pasted config.json."""
+"""What does a real model do in each of its layers, and what if a program reads its config otherwise?"""
 
 import json
 import math
@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from posenc.encodings.text import Recipe
     from posenc.pictures.view import View
+    from posenc.teaching.inspect import Inspection
 
 PYTHON = """\
 import json
@@ -22,17 +26,9 @@ def layers(config: str) -> "View":
     import torch
 
     from posenc.pictures.view import Line, Lines, View, counted
-    from posenc.teaching.inspect import inspect, longest
+    from posenc.teaching.inspect import longest
 
-    try:
-        given = json.loads(config)
-    except (ValueError, RecursionError) as error:  # no JSON, too long a number, too deep
-        raise InvalidArgument(f"config is no JSON ({error}); paste a model's whole config.json") from error
-    if not isinstance(given, dict):
-        raise InvalidArgument(
-            f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
-        )
-    inspection = inspect(given)
+    given, inspection = _inspected(config)
     positions = inspection.positions
     # A line a kind: layers of two kinds have nothing between them that a line could join.
     values = {
@@ -59,3 +55,92 @@ def layers(config: str) -> "View":
         readouts,
         PYTHON.format(config=json.dumps(given)),
     )
+
+
+MISREAD_PYTHON = """\
+import torch, posenc
+
+right, *wrong = (
+    {texts}
+)
+at, k = torch.tensor([{distance}]), torch.randn({shape}, generator=torch.Generator().manual_seed(0))
+for text in wrong:
+    both = (posenc.encoding(each, total_length={length}).rotate_keys(k, at) for each in (right, text))
+    print(torch.cosine_similarity(*both, -1).mean())"""
+DRAWS = 64
+"""Random keys whose cosines are averaged; their mean is off by about 1/√(64·head_dim)."""
+
+
+def misread(config: str, distance: int = 1000) -> "View":
+    """How far a program's rotation is from the model's, by distance, if it reads one thing otherwise.
+
+    The cosine between keys rotated as the config says and as that program does, a mean over random keys: 1 where
+    both agree, 0 where they have nothing in common.
+    """
+    import torch
+
+    import posenc
+    from posenc.pictures.view import Axis, Line, Lines, View
+
+    positions = _inspected(config)[1].positions
+    if not positions.rotary_recipes:
+        raise InvalidArgument(
+            f"{positions.model_type} has no rotary layers; paste the config.json of a model with RoPE"
+        )
+    length, right = positions.max_length, positions.rotary
+    at = torch.unique(torch.logspace(0, math.log10(length - 1), 60).long().clamp(max=length - 1))
+    shape = (DRAWS, 1, 1, right.get("head_dim"))
+    k = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def cosines(at: "Tensor", wrong: "Recipe") -> "Tensor":
+        ropes = (posenc.encoding(str(recipe), total_length=length) for recipe in (right, wrong))
+        both = (rope.rotate_keys(k.expand(-1, -1, len(at), -1), at) for rope in ropes)
+        return torch.cosine_similarity(*both, -1).mean((0, 1)).double()
+
+    misreadings = _misreadings(right)
+    here = torch.tensor([min(distance, length - 1)])
+    values = {name: float(cosines(here, wrong)) for name, wrong in misreadings.items()}
+    worst = min(values, key=lambda name: values[name])
+    texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
+    return View(
+        f"At distance {int(here)}, {worst}: the cosine to the right rotation is {values[worst]:.2f}",
+        (
+            Lines(
+                "cosine to the right rotation",
+                tuple(Line(name, cosines(at, wrong)) for name, wrong in misreadings.items()),
+                Axis("distance", tuple(map(float, at.tolist())), "tokens", log=True),
+                "cosine",
+                marks=((float(here), "here"),),
+            ),
+        ),
+        {"lowest cosine here": values[worst], **values},
+        MISREAD_PYTHON.format(texts=",\n    ".join(texts), distance=int(here), shape=shape, length=length),
+    )
+
+
+def _misreadings(recipe: "Recipe") -> "dict[str, Recipe]":
+    """What programs are known to get wrong; only what changes this recipe."""
+    from posenc.scaling import Default
+
+    other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
+    wrong = {"the other pairing": recipe.with_(pairing=other)}
+    if recipe.get("base") != 10_000:
+        wrong["base 10 000, the default"] = recipe.with_(base=10_000)
+    if recipe.get("scaling") != Default():
+        wrong["scaling ignored"] = recipe.with_(scaling=Default())
+    return wrong
+
+
+def _inspected(config: str) -> "tuple[dict[str, object], Inspection]":
+    """The pasted config, and what is read of it."""
+    from posenc.teaching.inspect import inspect
+
+    try:
+        given = json.loads(config)
+    except (ValueError, RecursionError) as error:  # no JSON, too long a number, too deep
+        raise InvalidArgument(f"config is no JSON ({error}); paste a model's whole config.json") from error
+    if not isinstance(given, dict):
+        raise InvalidArgument(
+            f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
+        )
+    return given, inspect(given)

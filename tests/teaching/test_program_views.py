@@ -1,0 +1,42 @@
+"""Rooms about programs and remappings show what the formulas say, derived here apart from the library."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.teaching.lab.rooms import find
+from posenc.teaching.views.remapped import distances
+
+LLAMA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}
+LLAMA |= {"max_position_embeddings": 4096, "rope_theta": 500_000.0}
+
+
+@pytest.mark.parametrize("distance", [1, 30, 900])
+def test_a_wrong_base_is_as_far_off_as_its_angles(distance: int) -> None:
+    """Of random keys the cosine is the mean over pairs of cos(d·(θ − θ')), ± 4 deviations of 64 draws."""
+    values = find("misread").answer({"config": json.dumps(LLAMA), "distance": str(distance)}).readouts
+    thetas = [[base ** (-2 * i / 64) for i in range(32)] for base in (5e5, 1e4)]
+    want = sum(math.cos(distance * (right - wrong)) for right, wrong in zip(*thetas, strict=True)) / 32
+    assert values["base 10 000, the default"] == pytest.approx(want, abs=4 / math.sqrt(64 * 32))
+    assert "scaling ignored" not in values
+
+
+def test_what_has_no_rotation_is_refused() -> None:
+    gpt = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 1, "n_positions": 64}
+    with pytest.raises(InvalidArgument, match="gpt2 has no rotary layers; paste"):
+        find("misread").answer({"config": json.dumps(gpt)})
+
+
+def test_distances_are_those_of_the_papers() -> None:
+    q, k = torch.arange(64)[:, None], torch.arange(64)[None]
+    near = (q - k).double()
+    grouped = (q // 4 - k // 4 + 16 - 16 // 4).double()
+    rerope, extended = (distances(method).panels[1].values for method in ("rerope", "self-extend"))
+    seen = near >= 0
+    torch.testing.assert_close(rerope[seen], near.clamp(max=16)[seen], rtol=0, atol=1e-4)
+    torch.testing.assert_close(extended[seen], near.where(near < 16, grouped)[seen], rtol=0, atol=1e-4)
+    assert rerope[~seen].isnan().all()
+    assert distances().readouts["of RoPE"] == str(32 * 33 // 2)
