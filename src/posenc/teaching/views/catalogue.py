@@ -14,6 +14,7 @@ from posenc.teaching.views import (
     counter,
     exactness,
     extension,
+    failures,
     filling,
     fingerprint,
     forgetting,
@@ -67,6 +68,11 @@ VIEWS: dict[str, Callable[..., View]] = {
     "scaling": scaling.scaled,
     "extension": extension.methods,
     "remapped": remapped.distances,
+    "integers": failures.integers,
+    "shares": failures.shares,
+    "digits": failures.bits,
+    "steps": failures.steps,
+    "turned": failures.scores,
 }
 
 

@@ -14,7 +14,7 @@ from posenc.teaching.lab.controls import KINDS, Control, read
 if TYPE_CHECKING:
     from posenc.pictures.view import View
 
-ORDER = ("order", "clock", "table", "rotation", "bias", "longer", "pictures", "models", "results")
+ORDER = ("order", "count", "clock", "table", "rotation", "bias", "longer", "pictures", "models", "results")
 
 
 @dataclass(frozen=True)

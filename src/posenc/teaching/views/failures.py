@@ -1,0 +1,121 @@
+"""Why not simply count? Four ways to number words, each with what breaks it, and the two that hold."""
+
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.pictures.numbers import fixed
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
+from posenc.teaching.views.bounds import Bounds, bounded
+
+WIDTH = 16
+MADE = f"""\
+import torch, posenc
+
+cat, dog = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+"""
+
+
+def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
+    """Two words as random vectors, the same every time."""
+    cat, dog = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return cat, dog
+
+
+@bounded
+def integers(length: Annotated[int, Bounds(2, 1000)] = 100) -> View:
+    """The position itself added to every channel: far out it is all that is left of a word."""
+    at = torch.arange(length, dtype=torch.float64)
+    angles = torch.cosine_similarity(*(word + at[:, None] for word in words()), -1).acos().rad2deg()
+    return View(
+        f"At position {length - 1} “cat” and “dog” are {angles[-1]:.2g}° apart",
+        (Lines("cat and dog", (Line("angle", angles),), counted("position", length), "degrees"),),
+        {"degrees at the last position": float(angles[-1]), "at position 0": float(angles[0])},
+        f"{MADE}p = torch.arange({length})[:, None]\n"
+        "print(torch.cosine_similarity(cat + p, dog + p, -1).acos().rad2deg())",
+    )
+
+
+@bounded
+def shares(length: Annotated[int, Bounds(3, 1000)] = 50) -> View:
+    """The position as a share of the text, 0 to 1: one step is another number in every text."""
+    texts, points = (11, length), max(11, length)
+    codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
+    lines = (
+        Line(f"{len(code)} words", torch.cat([code, code.new_full((points - len(code),), torch.nan)]))
+        for code in codes
+    )
+    return View(
+        f"One step is {codes[1][1]:.3g} in {length} words and 0.1 in 11",
+        (Lines("share of the text", tuple(lines), counted("position", points), "code"),),
+        {"one step here": float(codes[1][1]), "in 11 words": 0.1},
+        f"import torch\n\nprint(torch.linspace(0, 1, {length}, dtype=torch.float64)[1])",
+    )
+
+
+@bounded
+def bits(position: Annotated[int, Bounds(0, 30)] = 7) -> View:
+    """The position in binary: bounded, the same in every text, and it jumps."""
+    at = torch.arange(32)
+    digits = (at >> torch.arange(5)[:, None] & 1).double()
+    flips = int((digits[:, position + 1] - digits[:, position]).abs().sum())
+    columns = counted("position", 32)
+    marked = (position, position + 1)
+    return View(
+        f"From {position} to {position + 1}, {flips} of 5 bits flip",
+        (Heatmap("bits", digits, counted("bit", 5), columns, "magnitude", limit=1.0, marked_columns=marked),),
+        {"bits that flip": flips},
+        f"import torch\n\nbits = torch.arange(32) >> torch.arange(5)[:, None] & 1\n"
+        f"print((bits[:, {position} + 1] - bits[:, {position}]).abs().sum())",
+    )
+
+
+@bounded
+def steps(positions: Annotated[int, Bounds(4, 256)] = 32) -> View:
+    """How far a step takes the code: bits jump now more, now less; sines go equally far at every step."""
+    at = torch.arange(positions + 1)
+    digits = (at >> torch.arange(8)[:, None] & 1).double().T
+    sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)
+    lines = tuple(Line(n, code.diff(dim=0).norm(dim=-1)) for n, code in (("bits", digits), ("sines", sines)))
+    return View(
+        f"A step of sines is {lines[1].values[0]:.3f} long at every position",
+        (Lines("step to the next position", lines, counted("position", positions), "length of the step"),),
+        {
+            "a step of sines": float(lines[1].values[0]),
+            "longest of bits": float(lines[0].values.max()),
+            "shortest of bits": float(lines[0].values.min()),
+        },
+        f"import torch, posenc\n\nat, sines = torch.arange({positions} + 1), posenc.Sinusoidal({WIDTH})\n"
+        "code = sines.table(at, dtype=torch.float64)\nprint(code.diff(dim=0).norm(dim=-1))",
+    )
+
+
+@bounded
+def scores(offset: Annotated[int, Bounds(0, 16)] = 2) -> View:
+    """The score of two words ``offset`` apart, wherever they stand: with codes added, or with vectors rotated."""
+    cat, dog = words()
+    at = torch.arange(64)
+    table = posenc.Sinusoidal(WIDTH)
+    q, k = (w + table.table(p, dtype=torch.float64) for w, p in ((cat, at), (dog, at + offset)))
+    rope = posenc.Rotary(WIDTH, pairing="half")
+    turned = rope.at(at, at + offset, dtype=torch.float64).rotate(
+        *(word.expand(1, 1, len(at), WIDTH) for word in (cat, dog))
+    )
+    added, rotated = (q * k).sum(-1), (turned[0] * turned[1]).sum(-1)[0, 0]
+    lines = (Line("sines added", added), Line("RoPE", rotated, "rotary"))
+    return View(
+        f"Rotated, the score of words {offset} apart is {fixed(float(rotated[0]))} wherever they stand",
+        (Lines("score", lines, Axis("position of “cat”", tuple(map(float, range(64)))), "q·k"),),
+        {
+            "spread with sines added": float(added.max() - added.min()),
+            "spread with RoPE": round(float(rotated.max() - rotated.min()), 9),
+            "score with RoPE": float(rotated[0]),
+        },
+        f"{MADE}at, rope = torch.arange(64), posenc.Rotary({WIDTH}, pairing='half')\n"
+        f"vectors = (word.expand(1, 1, 64, {WIDTH}) for word in (cat, dog))\n"
+        f"q, k = rope.at(at, at + {offset}, dtype=torch.float64).rotate(*vectors)\n"
+        "print((q * k).sum(-1))",
+    )
