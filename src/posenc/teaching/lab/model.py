@@ -65,8 +65,8 @@ right, *wrong = (
 )
 at, k = torch.tensor([{distance}]), torch.randn({shape}, generator=torch.Generator().manual_seed(0))
 for text in wrong:
-    both = (posenc.encoding(each, total_length={length}).rotate_keys(k, at) for each in (right, text))
-    print(torch.cosine_similarity(*both, -1).mean())"""
+    one, other = (posenc.encoding(each, total_length={length}).rotate_keys(k, at) for each in (right, text))
+    print(torch.cosine_similarity(one, other, -1).mean())"""
 DRAWS = 64
 """Random keys whose cosines are averaged; their mean is off by about 1/√(64·head_dim)."""
 
@@ -94,8 +94,8 @@ def misread(config: str, distance: int = 1000) -> "View":
 
     def cosines(at: "Tensor", wrong: "Recipe") -> "Tensor":
         ropes = (posenc.encoding(str(recipe), total_length=length) for recipe in (right, wrong))
-        both = (rope.rotate_keys(k.expand(-1, -1, len(at), -1), at) for rope in ropes)
-        return torch.cosine_similarity(*both, -1).mean((0, 1)).double()
+        one, other = (rope.rotate_keys(k.expand(-1, -1, len(at), -1), at) for rope in ropes)
+        return torch.cosine_similarity(one, other, -1).mean((0, 1)).double()
 
     misreadings = _misreadings(right)
     here = torch.tensor([min(distance, length - 1)])

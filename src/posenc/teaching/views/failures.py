@@ -29,7 +29,8 @@ def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
 def integers(length: Annotated[int, Bounds(2, 1000)] = 100) -> View:
     """The position itself added to every channel: far out it is all that is left of a word."""
     at = torch.arange(length, dtype=torch.float64)
-    angles = torch.cosine_similarity(*(word + at[:, None] for word in words()), -1).acos().rad2deg()
+    cat, dog = (word + at[:, None] for word in words())
+    angles = torch.cosine_similarity(cat, dog, -1).acos().rad2deg()
     return View(
         f"At position {length - 1} “cat” and “dog” are {angles[-1]:.2g}° apart",
         (Lines("cat and dog", (Line("angle", angles),), counted("position", length), "degrees"),),
