@@ -102,6 +102,9 @@ def by_hand(T: int, S: int, say: dict[str, Any]) -> Tensor:
         if chunk is not None and sees:
             start = starts[documents[0]]
             sees = max(0, i - start) // chunk == max(0, j - start) // chunk  # padding is of the first
+        if say["range"] is not None:
+            at, first, last = say["range"]
+            sees = sees and (first is None or at[j] >= first[t]) and (last is None or at[j] < last[t])
         seen[t, j] = sees and (dense is None or bool(dense[t, j]))
     return seen
 
@@ -112,6 +115,8 @@ def said(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
     T = draw(st.integers(1, S))
     maybe = lambda values: draw(st.none() | values)  # noqa: E731
     row = lambda values: st.lists(values, min_size=S, max_size=S).map(torch.tensor)  # noqa: E731
+    bounds = st.none() | st.lists(st.integers(-4, 12), min_size=T, max_size=T).map(torch.tensor)
+    positions = maybe(st.tuples(row(st.integers(-4, 12)), bounds, bounds).filter(lambda x: x[1:] != (None, None)))
     dense = maybe(st.lists(row(st.booleans()), min_size=T, max_size=T).map(torch.stack))
     return (
         T,
@@ -124,12 +129,14 @@ def said(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
             "key_mask": maybe(row(st.booleans())),
             "groups": maybe(row(st.integers(-1, 2))),
             "dense": dense,
+            "range": positions,
         },
     )
 
 
 def made(T: int, say: dict[str, Any]) -> Mask:
     segments, padding, dense = say["segments"], say["key_mask"], say["dense"]
+    at, first, last = say["range"] or (None, None, None)
     return Mask(
         say["causal"],
         window=say["window"],
@@ -139,6 +146,9 @@ def made(T: int, say: dict[str, Any]) -> Mask:
         key_mask=None if padding is None else padding[None],
         bidirectional_groups=say["groups"],
         dense=None if dense is None else dense[None, None],
+        k_positions=at,
+        q_from=first,
+        q_until=last,
     )
 
 
@@ -153,6 +163,7 @@ def test_everything_composes(drawn: tuple[int, int, dict[str, Any]]) -> None:
     assert torch.equal(got[0, 0], want)
     first, keys = T // 2, mask.keys_before(T, T, S)
     assert not want[:, keys:].any()
+    assert not want[first:, : mask.keys_from(first, T, S)].any()
     block = mask.visible(first, T, keys, T, S, CPU, min(1, keys))
     if block is not None:
         assert torch.equal(block[0, 0].expand(T - first, -1), want[first:, min(1, keys) : keys])
