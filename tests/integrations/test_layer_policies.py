@@ -295,8 +295,11 @@ def test_every_layer_has_a_table_of_its_own() -> None:
 def test_no_positions_at_all() -> None:
     jamba = {"model_type": "jamba", "num_hidden_layers": 4, "max_position_embeddings": 262_144}
     assert read(jamba).as_layers().name == "nope"
-    granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"]))
-    assert granite.assumed == ("no layer has positions: position_embedding_type is missing",)
+    granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
+    assert granite.assumed == (
+        "no layer has positions: position_embedding_type is missing",
+        "scores of layers without positions are scaled by 0.5: pass scale=",
+    )
     assert granite.as_layers().acts_on == ()
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.class_defaults import class_object, class_version
 from posenc.integrations.huggingface.families import ALIASES
-from posenc.integrations.huggingface.family import Products
 from posenc.integrations.huggingface.keys import check_keys, check_outer
 from posenc.integrations.huggingface.language_model import path_of_text
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
@@ -137,10 +136,8 @@ def _positions(reader: Reader) -> ModelPositions:
     if family.layer_types_from and not stated_types(reader):
         reader.config = {**reader.config, "layer_types": list(derived_types(reader))}
     recipes, types = _recipes(reader)
-    if NOPE in recipes.values() and family.products != Products():
-        reader.assume(
-            "the scores of layers without positions are multiplied as those of the others are: pass scale="
-        )
+    if NOPE in recipes.values() and reader.scale_of_scores:
+        reader.assume(f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale=")
     scalings = [recipe.get("scaling") for recipe in recipes.values()]
     originals = [getattr(scaling, "original_length", None) for scaling in scalings]
     return ModelPositions(

@@ -152,14 +152,18 @@ class Reader:
             )
         return height // rows, width // columns
 
+    @property
+    def scale_of_scores(self) -> float | None:
+        """What products of queries and keys are multiplied by, where the family has its own."""
+        products = self.family.products
+        return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
+
     def softmax_factor(self, head_dim: int) -> float:
         """What 1/√D is multiplied by: the family's own scale, or DeepSeek's second number,
         (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling.
         """
-        products = self.family.products
-        scale = products.fixed if products.key is None else self.need(products.key) ** products.power
-        if scale is not None:
-            return float(scale * head_dim**0.5)
+        if self.scale_of_scores:
+            return float(self.scale_of_scores * head_dim**0.5)
         parameters = self.rope_parameters() if self.family.mscale_scores else {}
         amount, factor = (
             parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in ("mscale_all_dim", "factor")
