@@ -1,20 +1,26 @@
 """Makes the example study that comes with posenc: ``tools/example.py [STUDY]``, some minutes of two cores.
 
-Its text, Python's own documentation, need not be there where it is shown. Of the weights only learned tables are
-kept, which the lab shows beside their beginnings.
+Of the weights those of the five language models are kept, and of other tasks learned tables, which the lab shows
+beside their beginnings; in 16 bits, with their hashes.
 """
 
+import json
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from contextlib import closing
+from datetime import date
+from hashlib import sha256
 from pathlib import Path
 
+from safetensors.torch import save_file
+
 from posenc.teaching.lessons.example import EXAMPLE
-from posenc.workbench.run.checkpoint import FOLDER
+from posenc.workbench.run.checkpoint import FOLDER, load_weights
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.machine import hardware
 
 TASKS = ("language", "ordering", "needle")
 
@@ -24,9 +30,23 @@ def keep(study: Path) -> None:
     shutil.rmtree(EXAMPLE, ignore_errors=True)
     (EXAMPLE / FOLDER).mkdir(parents=True)
     with Ledger(study) as ledger:
-        tables = [run.plan.id for run in ledger.runs() if run.plan.encoding.startswith("learned")]
-    for plan in tables:
-        shutil.copy2(study / FOLDER / f"{plan}.safetensors", EXAMPLE / FOLDER)
+        plans = [run.plan for run in ledger.runs()]
+    hashes = {}
+    for plan in plans:
+        if plan.task == "language" or plan.encoding.startswith("learned"):
+            path = EXAMPLE / FOLDER / f"{plan.id}.safetensors"
+            weights = load_weights(study, plan)
+            save_file({k: v.half() if v.is_floating_point() else v for k, v in weights.items()}, path)
+            path.chmod(0o644)  # safetensors makes its files private
+            hashes[path.name] = {"run": plan.name, "sha256": sha256(path.read_bytes()).hexdigest()}
+    record = {
+        "command": "python tools/example.py",
+        "date": date.today().isoformat(),
+        "hardware": hardware(),
+        "dtype": "float16",
+        "files": hashes,
+    }
+    (EXAMPLE / "weights.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     ledger_path = EXAMPLE / "ledger.sqlite"
     with closing(sqlite3.connect(study / "ledger.sqlite")) as db:
         db.execute("VACUUM INTO ?", (str(ledger_path),))

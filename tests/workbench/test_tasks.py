@@ -154,6 +154,10 @@ def test_languages_gate_lies_below_its_chance(text: Text) -> None:
     assert not made.passes(made.gate + 0.01)
 
 
+def test_the_default_text_is_the_same_bytes_in_every_version(text: Text) -> None:
+    assert text.sha256 == "c72cd6fa195014c1be6628b7892604ae83248709af34bf6ad5e2483aff28b034"
+
+
 def test_no_topic_is_in_both_halves_and_a_tenth_is_held_out(text: Text) -> None:
     whole = len(text.train) + len(text.validation)
     assert 0.08 < len(text.validation) / whole < 0.2

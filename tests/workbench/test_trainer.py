@@ -14,13 +14,16 @@ from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.settings import Training
-from posenc.workbench.run.trainer import factor
+from posenc.workbench.run.trainer import Recipe, factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
+
+
+MAPS = ("attention.qkv", "attention.out", "feedforward.inner", "feedforward.outer")
 
 
 class KilledError(Exception):
@@ -111,6 +114,32 @@ def test_bfloat16_by_autocast_keeps_its_parameters_in_float32() -> None:
     weights, done = trained(replace(PLAN, autocast="bfloat16"))
     assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.float32}
     assert done.losses != trained(PLAN)[1].losses
+
+
+def test_only_weights_of_maps_decay() -> None:
+    """Counted in names: no bias, no gain of a norm, no embedding, tied or not, and nothing of an encoding."""
+    for tied in (False, True):
+        plan = replace(PLAN, encoding="layers(t5 + learned)", biases=True, tied=tied, task="language")
+        model = build(plan, task_of(plan, python_text()))
+        names = {p: name for name, p in model.named_parameters()}
+        decayed, others = ({names[p] for p in group} for group in trainer._groups(model))
+        maps = {f"blocks.{i}.{part}.weight" for i in (0, 1) for part in MAPS}
+        assert decayed == (maps if tied else maps | {"head.weight"})
+        assert decayed | others == set(names.values())
+        assert sum("encoding" in name for name in others) == 2
+
+
+def test_a_parameter_without_gradients_stays_unless_it_decays() -> None:
+    how = replace(PLAN, weight_decay=1.0, learning_rate=0.1)
+    for optimiser in ("sgd", "adam", "adamw"):
+        layer = torch.nn.Linear(2, 2)
+        before = layer.weight.detach().clone(), layer.bias.detach().clone()
+        made = trainer._optimiser(layer, Recipe("", 2, 0.1, replace(how, optimiser=optimiser)))
+        for p in layer.parameters():
+            p.grad = torch.zeros_like(p)
+        made.step()
+        assert (layer.bias == before[1]).all()
+        assert not (layer.weight == before[0]).any()
 
 
 def test_bfloat16_has_losses_and_masters_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def extend(
             help="Write over the scaling that the model's config states; without it such a model is refused.",
         ),
     ] = False,
-    text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
+    text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
     documents: Annotated[
         int,

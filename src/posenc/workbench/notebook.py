@@ -23,7 +23,7 @@ class Opened:
 
     Args:
         study: its folder.
-        source: where its text came from, for verdicts on language; CPython's topics by default.
+        source: where its text came from, for verdicts on language; the default text unless given.
     """
 
     def __init__(self, study: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value

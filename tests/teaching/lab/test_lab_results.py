@@ -1,9 +1,12 @@
 """The results room reads the study it was given, and says what is missing where nothing is there."""
 
 import ast
+import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import torch
 
 from posenc.errors import StudyError
 from posenc.pictures.view import Lines
@@ -11,6 +14,7 @@ from posenc.teaching.lab import results
 from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.lessons.example import EXAMPLE
+from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
 from support.blocks import strays
@@ -88,8 +92,16 @@ def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it() -
         runs = ledger.runs()
     assert {run.plan.task for run in runs} == {"language", "ordering", "needle"}
     assert {run.plan.encoding for run in runs} >= {"nope", "sinusoidal", "learned-clamped", "rotary", "alibi"}
-    tables = {f"checkpoints/{run.plan.id}.safetensors" for run in runs if run.plan.encoding == "learned-clamped"}
-    assert files == {"ledger.sqlite", *tables}
+    models = [run.plan for run in runs if run.plan.task == "language" or run.plan.encoding == "learned-clamped"]
+    weights = {f"{plan.id}.safetensors": plan for plan in models}
+    assert files == {"ledger.sqlite", "weights.json", *(f"checkpoints/{name}" for name in weights)}
+    record = json.loads((EXAMPLE / "weights.json").read_text())
+    assert record["command"] == "python tools/example.py"
+    assert {name: file["run"] for name, file in record["files"].items()} == {n: p.name for n, p in weights.items()}
+    for name, plan in weights.items():
+        assert sha256((EXAMPLE / "checkpoints" / name).read_bytes()).hexdigest() == record["files"][name]["sha256"]
+        types = {value.dtype for value in load_weights(EXAMPLE, plan).values() if value.is_floating_point()}
+        assert types == {torch.float16}
     assert sum((EXAMPLE / name).stat().st_size for name in files) < 2_000_000
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 EXAMPLE = Path(__file__).with_name("example_study")
-"""Its folder: a ledger, and the weights of learned tables. ``tools/example.py`` makes it."""
+"""Its folder: a ledger, and weights in 16 bits with their hashes. ``tools/example.py`` makes it."""
 LABEL = "the example that comes with posenc; “posenc compare” makes your own"
 
 

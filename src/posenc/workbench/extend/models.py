@@ -126,10 +126,7 @@ def study_model(study: Path, text: Text, device: str, called: str) -> StudyModel
         if model.encoding.scaling is None:
             continue
         if plan.text_sha256 != text.sha256:
-            raise StudyError(
-                f"the run in {called!r} was trained on another text; pass the same --text, or use the Python that "
-                "trained it where it read Python's topics, which are others in other versions"
-            )
+            raise StudyError(f"the run in {called!r} was trained on another text; pass the same --text")
         model.load_state_dict(load_weights(study, plan))
         rate = plan.learning_rate / TUNING
         return StudyModel(model.eval(), plan.id, plan.train_length, f"the small model of {called}", rate)

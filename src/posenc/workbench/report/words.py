@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from posenc.pictures.numbers import fixed, short, signed
 from posenc.pictures.palette import style
 from posenc.workbench.run.plan import Run
-from posenc.workbench.study.results import Row, TaskResult, holds
+from posenc.workbench.study.results import Row, TaskResult, holds, undecided
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
@@ -71,7 +71,16 @@ def answer(results: Sequence[TaskResult]) -> str:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
     verdicts = "; ".join(f"{_verdict(result)} on {result.task.name}" for result in results)
-    return f"At {short(furthest)}× the trained length {verdicts}."
+    inside = "".join(f" Within it {label(row)} reads best." for result in results if (row := _best_inside(result)))
+    seeds = len({run.plan.seed for result in results for run in result.runs})
+    how_many = f"{seeds} seeds" if seeds > 1 else "One seed"
+    return f"At {short(furthest)}× the trained length {verdicts}.{inside} {how_many}."
+
+
+def _best_inside(result: TaskResult) -> Row | None:
+    """The ranked row that reads text best at the trained length."""
+    ranked = [row for row in result.rows if row.ranked and result.task.measure == "loss"]
+    return min(ranked, key=lambda row: row.values[result.lengths[0]].mean, default=None)
 
 
 def _verdict(result: TaskResult) -> str:
@@ -82,6 +91,7 @@ def _verdict(result: TaskResult) -> str:
     good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
+    parts += [f"{label(row)} is undecided" for row in ranked if undecided(result, row)]
     parts += [f"{label(row)} stays flat but reads worse ({_at_trained(result, row)})" for row in flat]
     return ", ".join(parts) if parts else "none holds"
 
@@ -133,8 +143,10 @@ def _change(result: TaskResult, row: Row) -> str:
         return f"has no value past {max(row.values)}"
     end = row.values[result.longest].mean
     if result.task.measure == "loss":
-        return f"goes from perplexity {perplexity(start)} to {perplexity(end)}"
-    return f"falls from {start:.2f} to {end:.2f}"
+        change = f"goes from perplexity {perplexity(start)} to {perplexity(end)}"
+    else:
+        change = f"falls from {start:.2f} to {end:.2f}"
+    return f"{change}, undecided" if undecided(result, row) else change
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:

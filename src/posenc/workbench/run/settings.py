@@ -161,7 +161,7 @@ class TextSettings:
 
     text: Path | None = setting(
         None,
-        "file, folder, or .parquet table with a column text; the topics that ship with CPython by default",
+        "file, folder, or .parquet table with a column text; posenc's documentation of 2026-11-23 by default",
         kind=Path,
     )
     tokenizer: str = setting("bytes", "bytes, bpe (trained on the training part), or the path of a tokenizer.json")
@@ -205,7 +205,9 @@ class Training:
     optimiser: str = setting("adamw", "optimiser", choices=("adamw", "adam", "sgd"))
     beta1: float = setting(0.9, "decay of the mean gradient (momentum for sgd)", low=0, high=0.9999)
     beta2: float = setting(0.98, "decay of the mean squared gradient", low=0, high=0.99999)
-    weight_decay: float = setting(0.01, "weight decay per step and learning rate", low=0, high=10)
+    weight_decay: float = setting(
+        0.01, "decay of the weights of linear maps, per step and learning rate", low=0, high=10
+    )
     schedule: str = setting(
         "cosine", "schedule of the learning rate", choices=("cosine", "linear", "constant", "trapezoid")
     )

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from posenc.encodings.encoding import Encoding
 from posenc.workbench.run.checkpoint import Trained
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ranks import ALONE, Alone
@@ -124,13 +126,28 @@ def _round(masters: nn.Module, model: nn.Module) -> None:
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    how, parameters = recipe.how, model.parameters()
+    how = recipe.how
+    decayed, others = _groups(model)
+    parameters: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     rate, betas = recipe.learning_rate, (how.beta1, how.beta2)
     if how.optimiser == "sgd":
         fused = how.devices == 1 or how.parallel != "fsdp"  # torch has no fused form for parts of a parameter
         return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=fused)
     make = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     return make(parameters, rate, betas, weight_decay=how.weight_decay, fused=True)
+
+
+def _groups(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The parameters that decay, and those that do not.
+
+    Weights of maps decay. Biases, gains of norms, embeddings and all that belongs to a positional encoding do not:
+    a decay of an encoding's tables and slopes would favour encodings that have none.
+    """
+    spared = (nn.Embedding, Encoding)
+    exempt = {p for module in model.modules() if isinstance(module, spared) for p in module.parameters()}
+    decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
+    others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
+    return decayed, others
 
 
 def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

@@ -10,6 +10,7 @@ from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.study.statistics import (
     Interval,
+    between_shares,
     finite,
     over_answers,
     over_blocks,
@@ -35,6 +36,8 @@ class Row:
         refusal: why the encoding has no value past some length, or empty.
         not_finite: the lengths at which the loss of a run is NaN or infinite, and which have no value.
         to_best: the paired difference to the best row at the longest length, or None.
+        change: the measure at the longest length less that at the trained one: over seeds, or within one run paired
+            over blocks of text, or between shares; None where one of them is lacking.
     """
 
     encoding: str
@@ -45,6 +48,7 @@ class Row:
     to_best: Interval | None = None
     diverged: int = 0
     not_finite: tuple[int, ...] = ()
+    change: Interval | None = None
 
     @property
     def ranked(self) -> bool:
@@ -88,17 +92,31 @@ class TaskResult:
         if holds(self, row):
             return "best, holds" if row is self.rows[0] else "holds"
         start, end = row.values[self.lengths[0]].mean, row.values[self.longest].mean
-        if self.task.measure == "loss":
-            return f"perplexity ×{fixed(perplexity(end - start), 2)}"
-        return f"falls to {end:.2f}"
+        loss = f"perplexity ×{fixed(perplexity(end - start), 2)}"
+        change = loss if self.task.measure == "loss" else f"falls to {end:.2f}"
+        return f"{change}, undecided" if undecided(self, row) else change
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Whether the measure of the trained length remains at the longest one, but for ``LOST``."""
-    if not row.ranked or row.not_finite or result.longest not in row.values:
+    """Whether the measure of the trained length surely remains at the longest one, but for ``LOST``.
+
+    The whole interval of the change has to say so: a mean over few blocks or seeds can stay where it was by chance.
+    """
+    return _remains(result, row, "low", "high")
+
+
+def undecided(result: TaskResult, row: Row) -> bool:
+    """Whether the mean remains, and its interval does not show it."""
+    return _remains(result, row, "mean", "mean") and not holds(result, row)
+
+
+def _remains(result: TaskResult, row: Row, low: str, high: str) -> bool:
+    """Whether the change lies within the limit, a share at its ``low`` end and a loss at its ``high`` end."""
+    if not row.ranked or row.not_finite or row.change is None:
         return False
-    start, end = row.values[result.lengths[0]].mean, row.values[result.longest].mean
-    return end <= start + math.log1p(LOST) if result.task.measure == "loss" else end >= start * (1 - LOST)
+    if result.task.measure == "loss":
+        return bool(getattr(row.change, high) <= math.log1p(LOST))
+    return bool(getattr(row.change, low) >= -LOST * row.values[result.lengths[0]].mean)
 
 
 def summarise(criteria: Criteria, runs: Sequence[Run]) -> TaskResult:
@@ -166,7 +184,22 @@ def _row(criteria: Criteria, encoding: str, runs: list[Run], lengths: tuple[int,
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
     lost = sum(bool(run.verdict) for run in runs)
     broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
-    return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", None, lost, broken)
+    change = (
+        _change(criteria, runs, lengths[0], lengths[-1]) if {lengths[0], lengths[-1]} <= values.keys() else None
+    )
+    note = notes[0] if notes else ""
+    return Row(encoding, values, windows, (passed, len(runs)), note, None, lost, broken, change)
+
+
+def _change(criteria: Criteria, runs: list[Run], trained: int, longest: int) -> Interval:
+    cells = [(run.cell(trained, criteria.measure), run.cell(longest, criteria.measure)) for run in runs]
+    pairs = [(start, end) for start, end in cells if start and end]
+    if len(pairs) > 1:
+        return over_seeds([end.value - start.value for start, end in pairs])
+    start, end = pairs[0]
+    if criteria.measure == "loss":
+        return paired(end.detail, start.detail)
+    return between_shares(start.detail, end.detail)
 
 
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:

@@ -66,6 +66,14 @@ def over_answers(shares: Sequence[float]) -> Interval:
     return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
 
 
+def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """after − before of two shares of other sequences, by Newcombe's interval (1998, method 10) of Wilson's."""
+    start, end = over_answers(before), over_answers(after)
+    gap = end.mean - start.mean
+    low = gap - math.hypot(end.mean - end.low, start.high - start.mean)
+    return Interval(gap, low, gap + math.hypot(end.high - end.mean, start.mean - start.low), "answers")
+
+
 def over_seeds(means: Sequence[float]) -> Interval:
     """A mean over runs that differ in their seed alone."""
     return _over(means, "seeds")

@@ -1,6 +1,7 @@
 """Real text: tokens, split into training and validation by document, with a hash of both."""
 
 import hashlib
+import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,6 +17,10 @@ from posenc.workbench.tasks.tokens import Bytes, Pieces, Tokens, of_file, traine
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
 """The separator of documents."""
+DEFAULT = Path(__file__).with_name("default_text.xz")
+"""The text of a study that names none: posenc's documentation of one day, which ``tools/default_text.py`` froze."""
+DOCUMENT = b"\f"
+"""The separator of its documents."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,8 @@ class Source:
     """A text's files and its tokenizer.
 
     Args:
-        path: a file, a folder of files, or a .parquet file with a column ``text``; by default the language topics
-            that ship with CPython.
+        path: a file, a folder of files, or a .parquet file with a column ``text``; by default posenc's own
+            documentation of 2026-11-23, the same bytes in every version.
         tokenizer: ``bytes``, ``bpe`` for byte pairs trained on the training part, or the path of a tokenizer.json.
         vocabulary: size of the ``bpe`` tokenizer.
     """
@@ -97,9 +102,8 @@ def _parts(source: Source) -> tuple[str, bytes, bytes]:
     """The text's name, and the bytes of its training and its validation part."""
     path = source.path
     if path is None:
-        from pydoc_data.topics import topics
-
-        return "Python language topics", *_split({name: body.encode() for name, body in topics.items()})
+        bodies = lzma.decompress(DEFAULT.read_bytes()).split(DOCUMENT)
+        return "posenc's documentation", *_split({str(number): body for number, body in enumerate(bodies)})
     try:
         if path.is_dir():
             documents = {k: v for file in source.files() for k, v in _documents(file, path)}
