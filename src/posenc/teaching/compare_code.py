@@ -126,7 +126,7 @@ def tables(length: int, width: int) -> Forms:
         return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
     right = posenc.Sinusoidal(width).table(at[:, 0])
-    own = at * 10_000.0 ** (-channels / width)
+    single = at * 10_000.0 ** (-channels / width)
     return {
         "sines and cosines interleaved, as in the paper": (right, True),
         "sines first, then cosines, as in tensor2tensor": (
@@ -140,7 +140,7 @@ def tables(length: int, width: int) -> Forms:
             False,
         ),
         "every channel has a frequency of its own, where two share one": (
-            torch.where(channels % 2 == 0, own.sin(), own.cos()),
+            torch.where(channels % 2 == 0, single.sin(), single.cos()),
             False,
         ),
         "its angles have 16 bits": (coded(angles_of(length, width).bfloat16().float()), False),

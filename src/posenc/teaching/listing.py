@@ -53,8 +53,8 @@ def rotation(function: Callable[..., Any], names: dict[str, Any]) -> dict[str, A
         length, head_dim = shape[-2:]
         rest: tuple[Any, ...] = ()
         if len(required) > 1 and prepare is not None:
-            made = prepare(*ordered(prepare, LENGTH, head_dim, length))
-            rest = made if isinstance(made, tuple) and len(required) > 2 else (made,)
+            tables = prepare(*ordered(prepare, LENGTH, head_dim, length))
+            rest = tables if isinstance(tables, tuple) and len(required) > 2 else (tables,)
         elif len(required) > 1:
             rest = (torch.arange(length),)
         try:
