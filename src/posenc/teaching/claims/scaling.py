@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import torch
 
+import posenc
+from posenc.remap import DCA, STRING, LeakyReRoPE, ReRoPE, SelfExtend
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, Llama3, Proportional, Scaling, YaRN
 from posenc.teaching.claims.claim import Evidence, Verdict, below, claim, near, same
 
@@ -163,4 +165,34 @@ def partial_is_not_proportional() -> Evidence:
         same("pairs that turn, proportional", sum(f > 0 for f in proportional), 16),
         near("slowest of them, partial", min(partial), 1e4 ** (-15 / 16), 1e-12),
         near("slowest of them, proportional", min(f for f in proportional if f > 0), 1e4 ** (-15 / 64), 1e-12),
+    )
+
+
+@claim(
+    statement="Remapped positions let a model read any length at distances that it was trained on.",
+    precise="ReRoPE and DCA do. Self-Extend and Leaky ReRoPE do up to a length that their settings give, and "
+    "STRING to less than twice the trained one.",
+    verdict=Verdict.WHEN,
+    source="arXiv 2401.01325, 2402.17463 and 2410.18745; Su 2023, kexue.fm 9708",
+)
+def remapped_distances() -> Evidence:
+    rope, trained, length = posenc.Rotary(2, pairing="half", scaling=Linear(1024.0)), 128, 1024
+    at = torch.arange(length)
+    q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
+
+    def furthest(remap: posenc.Encoding) -> float:
+        """The longest distance used: one slow pair turns by 1/1024 rad for each, and scores are its cosine."""
+        placed = remap.at(at[-1:], at, dtype=torch.float64)
+        turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
+        cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)
+        return float(cosines.clamp(-1, 1).acos().max() * 1024)
+
+    return (
+        near("RoPE at 8 times the length", furthest(rope), 1023, 1e-4),
+        near("ReRoPE, window 64", furthest(ReRoPE(rope, 64)), 64, 1e-4),
+        near("DCA, chunks of 96 and local 32", furthest(DCA(rope, 96, 32)), 127, 1e-4),
+        near("Self-Extend, groups of 16 after 64", furthest(SelfExtend(rope, 16, 64)), 63 + 64 - 4, 1e-4),
+        near("the same, groups of 4", furthest(SelfExtend(rope, 4, 64)), 255 + 64 - 16, 1e-4),
+        near("Leaky ReRoPE, 1/16 after 64", furthest(LeakyReRoPE(rope, 64, 1 / 16)), 64 + (1023 - 64) / 16, 1e-4),
+        same("longest text of STRING, shift 96, window 16", STRING(rope, 96, 16).longest(trained), 208),
     )
