@@ -46,7 +46,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         port = free.getsockname()[1]
     for name, value in (("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "us-east-1")):
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("FSSPEC_S3_ENDPOINT_URL", f"http://localhost:{port}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://localhost:{port}")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # they remember the last server
     process = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
