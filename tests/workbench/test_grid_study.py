@@ -64,7 +64,7 @@ def test_a_grid_is_not_shared_out_along_its_sequence() -> None:
     with pytest.raises(
         InvalidArgument, match=r"parallel='context' shares out .* stand on a grid; choose ddp or fsdp"
     ):
-        Ranks("context", "cpu").outputs(torch.nn.Identity(), batch, "cpu")
+        Ranks("context", "cpu").loss(torch.nn.Identity(), batch, "cpu")
 
 
 def test_the_zoo_of_grids_has_every_encoding_with_several_axes() -> None:
