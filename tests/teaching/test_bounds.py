@@ -28,7 +28,7 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> Non
 def test_the_labs_controls_stay_within_them(name: str) -> None:
     for parameter in find(name).controls:
         if isinstance(parameter, Number | Numbers):
-            limit = BOUNDS[name][parameter.argument or parameter.name]
+            limit = bounds(find(name).function)[parameter.argument or parameter.name]
             assert limit.low <= parameter.low < parameter.high <= limit.high, parameter.name
 
 

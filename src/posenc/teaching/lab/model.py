@@ -2,15 +2,16 @@
 
 import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from posenc.errors import InvalidArgument
+from posenc.pictures.view import View
+from posenc.teaching.views.bounds import Bounds, bounded
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from posenc.encodings.text import Recipe
-    from posenc.pictures.view import View
     from posenc.teaching.inspect import Inspection
 
 PYTHON = """\
@@ -21,11 +22,11 @@ positions = huggingface.read(json.loads({config!r}))
 print(positions.recipes, positions.layer_types, positions.windows)"""
 
 
-def layers(config: str) -> "View":
+def layers(config: str) -> View:
     """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
     import torch
 
-    from posenc.pictures.view import Line, Lines, View, counted
+    from posenc.pictures.view import Line, Lines, counted
     from posenc.teaching.inspect import longest
 
     given, inspection = _inspected(config)
@@ -71,7 +72,8 @@ DRAWS = 64
 """Random keys whose cosines are averaged; their mean is off by about 1/√(64·head_dim)."""
 
 
-def misread(config: str, distance: int = 1000) -> "View":
+@bounded
+def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) -> View:
     """How far a program's rotation is from the model's, by distance, if it reads one thing otherwise.
 
     The cosine between keys rotated as the config says and as that program does, a mean over random keys: 1 where
@@ -80,7 +82,7 @@ def misread(config: str, distance: int = 1000) -> "View":
     import torch
 
     import posenc
-    from posenc.pictures.view import Axis, Line, Lines, View
+    from posenc.pictures.view import Axis, Line, Lines
 
     positions = _inspected(config)[1].positions
     if not positions.rotary_recipes:
