@@ -58,7 +58,10 @@ class TableCase:
         size = float(np.abs(rows).max(initial=0))
         wide = eps(torch.promote_types(dtype, at_dtype))
         taps = 8 if o.get("resize") else 1
-        allowed = taps * exact * size + (np.abs(want) + size) * wide + np.abs(want) * 1.01 * eps(dtype) + 1e-30
+        rounded = np.maximum(
+            np.abs(want), torch.finfo(dtype).smallest_normal
+        )  # below, numbers are equally far apart
+        allowed = taps * exact * size + (np.abs(want) + size) * wide + rounded * 1.01 * eps(dtype)
         agree("embeddings", y, want, allowed)
         q = normal(r, 1, 2, self.length, 4)
         if not all(torch.equal(a, q) for a in placed.rotate(q, q)):
