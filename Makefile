@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help compare test slow lab docs pages bench real programs lint constraints resolve smoke clean
+.PHONY: help compare test slow lab docs sheet pages bench real programs lint constraints resolve smoke clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -32,6 +32,9 @@ lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 
 docs: .venv/.docs ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict && $(BIN)/posenc lab --export site/lab && echo site/index.html
+
+sheet: .venv/.dev ## Take a contact sheet of the lab into build/sheet: every stage, two themes, three sizes
+	@$(BIN)/python -m tools.contact_sheet build/sheet
 
 pages: .venv/.dev ## Write what docs and the lab keep of the library: claims, lessons, questions, tables, first answers
 	@$(BIN)/python -m tools.pages

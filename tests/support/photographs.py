@@ -1,7 +1,5 @@
-"""A lab and a browser to look at it with, and photographs of every stage.
-
-``python tests/support/photographs.py DIR`` takes them; ``… photographs.py --docs docs/assets`` makes those
-of the documentation. Results come from ``./study``.
+"""A lab and a browser to look at it with; ``python tests/support/photographs.py --docs docs/assets`` makes the
+pictures of the documentation. ``tools/contact_sheet.py`` takes every stage.
 """
 
 import shutil
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import MissingExtra, StudyError
-from posenc.teaching.lab.rooms import ROOMS
 
 SHOWN = ("order", "clock", "rotation")
 CHROMIUM = (
@@ -71,11 +68,6 @@ def settle(page: Any) -> None:
     page.evaluate("() => document.fonts.ready")
 
 
-def stages() -> list[tuple[str, str]]:
-    """Every page with the stage that it shows."""
-    return [("", ""), ("check", ""), *((room.name, stage.question) for room in ROOMS for stage in room.stages)]
-
-
 def windows(folder: Path) -> list[Path]:
     """What a visitor first sees of the rooms that the documentation shows."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,44 +93,7 @@ def reveal(page: Any) -> bool:
     return asks
 
 
-def photograph(folder: Path, only: str = "") -> list[Path]:
-    """A picture of every stage in light and dark, wide and as a phone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    made = []
-    with serving() as address, chromium() as browser:
-        for theme, size in SEEN:
-            page = browser.new_page(color_scheme=theme, viewport=size)
-            for room, stage in stages():
-                if only and only not in (room, stage):
-                    continue
-                page.goto(f"{address}/{room}#{stage}")
-                if not stage or page.url.endswith(f"#{stage}"):
-                    page.reload()
-                settle(page)
-                reveal(page)
-                page.wait_for_timeout(350)  # what turns or slides has arrived
-                path = folder / f"{room or 'home'}-{stage or 'page'}-{theme}-{size['width']}.png"
-                page.screenshot(path=str(path))
-                made.append(path)
-            page.close()
-    return made
-
-
-SEEN: tuple[tuple[str, dict[str, int]], ...] = (
-    ("light", {"width": 1280, "height": 800}),
-    ("dark", {"width": 1024, "height": 768}),
-    ("light", {"width": 360, "height": 740}),
-)
-
-
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["--docs", where]:
-            pictures = windows(Path(where))
-        case [where]:
-            pictures = photograph(Path(where))
-        case [where, room]:
-            pictures = photograph(Path(where), room)
-        case _:
-            sys.exit("usage: photographs.py [--docs] FOLDER [ROOM or STAGE]")
-    print(*pictures, sep="\n")
+    if len(sys.argv) != 3 or sys.argv[1] != "--docs":
+        sys.exit("usage: photographs.py --docs FOLDER")
+    print(*windows(Path(sys.argv[2])), sep="\n")

@@ -1,0 +1,104 @@
+"""A contact sheet of the lab: ``python -m tools.contact_sheet FOLDER [ROOM or STAGE]``.
+
+It takes every stage in two themes and three sizes, writes ``index.html`` and one ``sheet-THEME-SIZE.png`` for
+each, and prints the faults that a program can see. Results come from ``./study``.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from tests.support.photographs import chromium, reveal, serving, settle
+
+from posenc.teaching.lab.rooms import ROOMS
+
+THEMES = ("light", "dark")
+SIZES = {"desktop": (1280, 800), "large": (1920, 1080), "phone": (390, 844)}
+THUMB = 240
+"""Pixels of a picture's height on the sheet."""
+
+FAULTS = """() => {
+  const found = [], root = document.scrollingElement;
+  if (root.scrollWidth > innerWidth) found.push(`page is ${root.scrollWidth - innerWidth} px too wide`);
+  const shown = (e) => e.checkVisibility() && e.getBoundingClientRect().width > 1;
+  for (const e of document.querySelectorAll("h1, h2, button, nav a, label, dt, dd, .answer"))
+    if (shown(e) && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden")
+      found.push(`cut off: ${e.innerText.slice(0, 40)}`);
+  const panels = [...document.querySelectorAll(".stage.current .panel")].filter(shown);
+  const stage = document.querySelector(".stage.current");
+  if (stage && !panels.length) found.push("no picture");
+  if (panels.length && panels[0].getBoundingClientRect().top > innerHeight * 0.6)
+    found.push("the picture begins below the first screen");
+  if (stage?.querySelector(".error")?.checkVisibility()) found.push(stage.querySelector(".error").innerText);
+  return found;
+}"""
+"""What is wrong with the stage on show, as words: too wide, cut off, without a picture, or an error."""
+
+
+def stages(only: str = "") -> list[tuple[str, str]]:
+    """The first page, the cards, and every room with each of its stages; those of one name where it is given."""
+    every = [("", ""), ("check", ""), *((room.name, stage.question) for room in ROOMS for stage in room.stages)]
+    return [pair for pair in every if not only or only in pair]
+
+
+def visits(page: Any, address: str, only: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Each stage's name once it is painted and its guess answered, with its faults."""
+    for room, stage in stages(only):
+        page.goto("about:blank")  # else only the fragment changes, and nothing is loaded
+        page.goto(f"{address}/{room}#{stage}")
+        settle(page)
+        faults = page.evaluate(FAULTS)
+        if reveal(page):
+            page.wait_for_timeout(350)  # what turns or slides has arrived
+            faults += page.evaluate(FAULTS)
+        yield f"{room or 'home'}-{stage or 'page'}", list(dict.fromkeys(faults))
+
+
+def sheet(names: list[str], theme: str, size: str) -> str:
+    """One theme and size as a page of small pictures, each with its name and a link to the large one."""
+    ground, ink = ("#fff", "#222") if theme == "light" else ("#111", "#ddd")
+    figures = "".join(
+        f'<a href="{name}-{theme}-{size}.png"><img height="{THUMB}" src="{name}-{theme}-{size}.png">'
+        f"<br>{escape(name)}</a>"
+        for name in names
+    )
+    style = f"body{{background:{ground};font:12px sans-serif}}a{{display:inline-block;margin:6px;color:{ink}}}"
+    return f"<!doctype html><meta charset=utf-8><title>{theme}, {size}</title><style>{style}</style>{figures}"
+
+
+def make(folder: Path, only: str = "") -> list[str]:
+    """Take the pictures and lay the sheets out; the faults, one a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, links = [], []
+    with serving() as address, chromium() as browser:
+        for size, (width, height) in SIZES.items():
+            for theme in THEMES:
+                page = browser.new_page(color_scheme=theme, viewport={"width": width, "height": height})
+                names = []
+                for name, faults in visits(page, address, only):
+                    page.screenshot(path=str(folder / f"{name}-{theme}-{size}.png"))
+                    names.append(name)
+                    lines += [f"{name}, {theme}, {size}: {fault}" for fault in faults]
+                path = folder / f"sheet-{theme}-{size}.html"
+                path.write_text(sheet(names, theme, size), encoding="utf-8")
+                page.set_viewport_size({"width": 1600, "height": 1000})
+                page.goto(path.resolve().as_uri())
+                page.screenshot(path=str(path.with_suffix(".png")), full_page=True)
+                links.append(f'<li><a href="{path.name}">{theme}, {size}: {width} × {height}</a>')
+                page.close()
+    index = f"<!doctype html><meta charset=utf-8><title>Contact sheets</title><ul>{''.join(links)}</ul>"
+    (folder / "index.html").write_text(index, encoding="utf-8")
+    return lines
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("only", nargs="?", default="", help="a room or a stage")
+    given = parser.parse_args()
+    faults = make(given.folder, given.only)
+    print(*faults, f"{given.folder / 'index.html'}: {len(faults)} faults", sep="\n")
+    sys.exit(bool(faults))
