@@ -1,0 +1,104 @@
+"""Which keys of a cache hold stale angles, once tokens are evicted, shifted or put elsewhere? And re-rotated."""
+
+import math
+from typing import Annotated
+
+import torch
+
+import posenc
+from posenc.arguments import one_of
+from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.teaching.views.bounds import Bounds, bounded
+
+ROPE = posenc.Rotary(16, pairing="interleaved")
+SINKS = 4
+EVENTS = {
+    "push": "Each key is rotated once, where its token stands",
+    "evict": "The oldest keys leave, and the others keep their positions",
+    "shift": "The oldest keys leave, and the others are counted from 0",
+    "sinks": f"The first {SINKS} keys stay, and the newest are counted on after them",
+    "passage": "Keys of a passage that was read alone are put behind a text",
+}
+
+PYTHON = """\
+import torch, posenc
+
+rope = posenc.Rotary(16, pairing="interleaved")
+was, now = torch.tensor({was}), torch.tensor({now})    # where each key was rotated, and where it stands
+raw = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(1, 1, len(was), 8)
+fresh, keys = rope.rotate_keys(raw, now), rope.rotate_keys(raw, was)
+{heal}cosines = (keys * fresh)[0, 0].unflatten(-1, (8, 2)).sum(-1)
+print(cosines.clamp(max=1).acos().T.round(decimals=4))    # by how far each pair (row) of each key is off
+print(((keys - fresh) @ fresh[0, 0, -1]).abs().max().div(4).round(decimals=4))    # of the newest query's scores"""
+HEAL = "keys = posenc.rerotate(keys, was, rope, rope, now)\n"
+
+
+@bounded
+def angles(
+    event: str = "shift",
+    tokens: Annotated[int, Bounds(1, 96)] = 24,
+    capacity: Annotated[int, Bounds(8, 48)] = 16,
+    rerotate: bool = False,
+) -> View:
+    """By how far the angle of each cached key, pair by pair, differs from that of its position.
+
+    A key holds the angle of the position where it was rotated. Numbered anew, its position differs and its angle
+    does not, until ``posenc.rerotate`` moves it. All keys are equal before rotation, and so is the newest query.
+
+    Args:
+        event: ``push``, ``evict``, ``shift``, ``sinks`` or ``passage``.
+        tokens: of the text so far; for ``passage``, in front of it.
+        capacity: most keys that stay after ``evict``, ``shift`` and ``sinks``; for ``passage``, its tokens.
+        rerotate: whether keys are rotated to their new positions.
+    """
+    one_of("event", event, EVENTS)
+    was, now = _positions(event, tokens, capacity)
+    raw = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(1, 1, len(was), ROPE.head_dim // 2)
+    fresh, keys = ROPE.rotate_keys(raw, now), ROPE.rotate_keys(raw, was)
+    if rerotate:
+        keys = posenc.rerotate(keys, was, ROPE, ROPE, now)
+    cosines = (keys * fresh)[0, 0].unflatten(-1, (-1, 2)).sum(-1)
+    off = cosines.clamp(-1, 1).acos().T.round(decimals=4)
+    stale = int((off > 0).any(0).sum())
+    error = ((keys - fresh) @ fresh[0, 0, -1]).abs().max() / math.sqrt(ROPE.head_dim)
+    columns = Axis("position", tuple(map(float, now)))
+    told = f"{stale} of {len(was)} keys are stale" if stale else "no key is stale"
+    told = f"re-rotated, {told}" if rerotate else told
+    return View(
+        f"{EVENTS[event]}: {told}",
+        (
+            Heatmap(
+                "position",
+                torch.stack((was, now)).double(),
+                _named("rotated at", "stands at"),
+                columns,
+                "magnitude",
+            ),
+            Heatmap(
+                "error of the angle", off, counted("pair", len(off)), columns, "magnitude", "rad", limit=math.pi
+            ),
+        ),
+        {
+            "stale keys": stale,
+            "largest error of a score": round(float(error), 4),
+            "largest angle off": float(off.max()),
+        },
+        PYTHON.format(was=was.tolist(), now=now.tolist(), heal=HEAL if rerotate else ""),
+    )
+
+
+def _positions(event: str, tokens: int, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where each key in the cache was rotated, and where it stands now."""
+    text = torch.arange(tokens)
+    if event == "push":
+        return text, text
+    if event == "passage":
+        passage = torch.arange(capacity)
+        return passage, passage + tokens
+    first = SINKS if event == "sinks" else 0
+    kept = torch.cat((text[:first], text[first:][-(capacity - first) :]))
+    return kept, kept if event == "evict" else torch.arange(len(kept))
+
+
+def _named(*names: str) -> Axis:
+    return Axis("", tuple(map(float, range(len(names)))), labels=names)
