@@ -29,7 +29,8 @@ class MovableCache(Cache):
             most the trained length.
         sinks: tokens of the beginning that are never dropped; those of the paper are 4.
         raw: keep keys as they were before rotation and rotate them when they are read. That costs a rotation of all
-            keys a forward, and keys are rounded once however often they move; rotated keys round at every move.
+            keys a forward, and keys are rounded once however often they move. Rotated keys (False) round at every
+            move, and in bfloat16 drift: pairs that turn by less than half a step of rounding never move.
         scaling: a ``LengthScaling`` whose plan the model follows as it grows (``rope_type="dynamic"``). Keys are
             rotated anew as soon as they are stale.
 
@@ -48,7 +49,7 @@ class MovableCache(Cache):
         *,
         capacity: int | None = None,
         sinks: int = 0,
-        raw: bool = False,
+        raw: bool = True,
         scaling: LengthScaling | None = None,
     ) -> None:
         super().__init__(layer_class_to_replicate=self._layer)
