@@ -274,6 +274,25 @@ def walk(page: Any, start: str) -> None:
     page.locator("#quiz .card").wait_for()
 
 
+def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "packed", lambda stage, texts: ("", {}))
+    paths = {path.name: path.read_text("utf-8") for path in export.write(tmp_path)}
+    _, front, words = paths["README.md"].split("---\n", 2)
+    keys = dict(line.split(": ", 1) for line in front.splitlines())
+    assert (keys["sdk"], keys["license"]) == ("static", "apache-2.0")
+    assert keys["app_file"] in paths
+    assert page.ABOUT in words
+    previews = {
+        name: re.findall(r'<meta property="og:(title|description)" content="([^"]+)">', text)
+        for name, text in paths.items()
+        if name.endswith(".html")
+    }
+    assert all([key for key, _ in each] == ["title", "description"] for each in previews.values())
+    assert len({each[0] for each in previews.values()}) == len(previews)
+
+
 @pytest.mark.slow
 def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> None:
     sizes = {path.relative_to(site).as_posix(): path.stat().st_size for path in site.rglob("*.*")}

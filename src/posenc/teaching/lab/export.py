@@ -38,10 +38,28 @@ PROBED, DRAWN = 130, 1_100
 """Points of a line whose values a page holds in words, and that it holds at all."""
 SHORT = 24
 """Characters of JSON that cost no more than a reference to them."""
+CARD = f"""\
+---
+title: posenc lab
+colorFrom: blue
+colorTo: yellow
+sdk: static
+app_file: index.html
+license: apache-2.0
+---
+
+# posenc lab
+
+{page.ABOUT}
+
+These pages are static. Put the folder on any static host, or push it to a Hugging Face Space as it is. They open
+from a disk too, and fetch nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0.
+"""
+"""``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
 
 
 def write(folder: Path) -> list[Path]:
-    """The whole lab as a site in ``folder``; the files written, pages first."""
+    """The whole lab as a site in ``folder``, with its card; the files written, pages first."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
@@ -56,7 +74,9 @@ def write(folder: Path) -> list[Path]:
     paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
     for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
         path.write_text(text, encoding="utf-8")
-    return paths
+    card = folder / "README.md"
+    card.write_text(CARD, encoding="utf-8")
+    return [*paths, card]
 
 
 def page_of(question: str, texts: Mapping[str, str]) -> str:

@@ -25,6 +25,8 @@ CARDS, HERO = "check", "shift-both"
 """The address of the cards, and the stage that the first page shows."""
 FIRST = "/static/first.js"
 """The first page's answers: a script, so that the picture moves before the library is imported."""
+ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
+"""What a preview of a link says below the title of a page that is no room."""
 STATIC = Path(__file__).parent / "static"
 
 
@@ -78,9 +80,8 @@ def _rendered(template: str, site: Site, **given: object) -> str:
     environment = templates("posenc.teaching.lab")
     environment.globals |= {"aliases": ALIASES, "formula": formula, "thumbnail": thumbnail, "find": find}
     environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
-    return environment.get_template(template).render(
-        site=site, answers_file=site.answers_file, stops=stops, **given
-    )
+    settings = {"about": ABOUT, "answers_file": site.answers_file, "stops": stops} | given
+    return environment.get_template(template).render(site=site, **settings)
 
 
 def home(site: Site = LIVE) -> str:
@@ -109,9 +110,8 @@ def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: S
     names = site.rooms
     after = names[[name for name, _ in names].index(room.name) + 1]
     shown = stages or room.stages
-    return _rendered(
-        "room.html", site, title=room.title, current=room.name, room=room, stages=shown, texts=texts, after=after
-    )
+    given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
+    return _rendered("room.html", site, stages=shown, texts=texts, after=after, **given)
 
 
 @lru_cache
