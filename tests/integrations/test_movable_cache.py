@@ -13,7 +13,7 @@ from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.cache import MovableCache
 from posenc.remap import ReRoPE
 from posenc.scaling import DynamicNTK
-from support.tiny_models import SIZES, rope
+from support.tiny_models import SIZES, rope, tiny
 
 IDS = torch.randint(3, 64, (2, 96), generator=torch.Generator().manual_seed(0))
 BOTH = pytest.mark.parametrize("raw", [False, True], ids=["moved", "raw"])
@@ -111,3 +111,14 @@ def test_stale_keys_follow_the_plan(raw: bool) -> None:
 def test_what_cannot_move_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="capacity=4 has no room behind sinks=4"):
         MovableCache(posenc.Rotary(16, pairing="half"), capacity=4, sinks=4)
+
+
+@pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "phi", "gpt-oss"])
+def test_families_read_chunks_from_raw_keys_as_whole(family: str) -> None:
+    """Kinds of layers, windows, attention factors, partial rotation and sinks of the model."""
+    model = tiny(family)
+    cache = MovableCache(read(model.config).as_layers())
+    with torch.no_grad():
+        whole = model(IDS).logits
+        chunks = [model(chunk, past_key_values=cache).logits for chunk in IDS.split(32, dim=1)]
+    torch.testing.assert_close(torch.cat(chunks, 1), whole, rtol=0, atol=1e-4 * whole.abs().max().item())
