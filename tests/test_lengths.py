@@ -23,6 +23,11 @@ def check(asked: Iterable[tuple[str, str]], layers: int = 2) -> None:
     assert not wrong, "\n".join(f"{case}: {what}" for case, what in wrong.items())
 
 
+def test_the_exported_graph_of_a_bias_has_no_longest_length() -> None:
+    """A choice by length, asked before whether anybody traces, bounded it at 1023."""
+    check([("exported", "alibi")], layers=1)
+
+
 @pytest.mark.slow
 def test_one_graph_serves_every_length() -> None:
     check(TELLING, layers=1)  # a graph grows with its layers, and so does the wait for it

@@ -27,6 +27,21 @@ def test_factors_at_their_steps(rule: Rule) -> None:
     assert got.tolist() == pytest.approx(list(STEPS[rule].values()), abs=1.2e-7)
 
 
+@pytest.mark.parametrize("rule", STEPS)
+def test_steep_factors_are_rounded_once(rule: Rule) -> None:
+    """exp would take a rounding of its argument 100 times over."""
+    at, amount = torch.tensor([5, 1000, 2**31 - 2]), 4.0
+    formulas = {
+        "llama4": lambda p: 1 + amount * math.log1p((p + 1) // 7),
+        "ministral3": lambda p: 1 + amount * math.log1p(p // 7),
+        "beam": lambda p: (1 + (p + 1) / 7) ** amount,
+        "inkling": lambda p: 1 + amount * math.log(max(1, (p + 1) / 7)),
+    }
+    want = torch.tensor([formulas[rule](p) for p in at.tolist()], dtype=torch.float64)
+    got = QueryScale(rule=rule, floor=7, amount=amount).factors(at)
+    assert ((got - want).abs() <= 1.001 * 2**-24 * want).all()
+
+
 def test_log_n_is_the_logarithm_of_the_place_past_the_trained_length() -> None:
     """max(1, ln(p+1) / ln L), of Qwen 1."""
     encoding = QueryScale(rule="inkling", floor=2048, amount=1 / math.log(2048))

@@ -53,8 +53,8 @@ def test_the_factors_of_beam() -> None:
     beam = pytest.importorskip("transformers.models.beam.modeling_beam")
     at = torch.cat((arange(5000), torch.tensor([131_071, 10**6])))
     want = beam.compute_attention_scaling(at[None]).flatten()
-    # The same operations; Python's division of the whole by 2048 is exact in both.
-    torch.testing.assert_close(QueryScale(rule="beam", floor=2048).factors(at), want, rtol=2**-24, atol=0)
+    # Theirs rounds a logarithm and a product, which exp takes .63 times over at most, and exp to a unit.
+    torch.testing.assert_close(QueryScale(rule="beam", floor=2048).factors(at), want, rtol=5 * 2**-24, atol=0)
 
 
 def test_the_factors_of_mistral_large_4_which_it_rounds_to_the_model() -> None:

@@ -163,10 +163,12 @@ class AttentionCall:
         eighth of eps beside the query's own. Gradients lose the same share. Rounded up to a power of two; half of
         all keys at most.
         """
-        if self.bias is None or self.queries < LONG or not (self.mask.only_causal and self.mask.causal):
+        if (
+            self.bias is None or not q.is_cpu or not may_be_looked_at(q, k)
+        ):  # which a compiler is asked before a length
             return []
         fall, S = self.bias.fall, self.all_keys
-        if fall is None or not q.is_cpu or not may_be_looked_at(q, k):
+        if fall is None or self.queries < LONG or not (self.mask.only_causal and self.mask.causal):
             return []
         q_size, k_size = (x.detach().norm(dim=-1, dtype=self.dtype).amax((0, 2)) for x in (q, k))
         spread = 2 * self.scale * q_size.view(len(k_size), -1) * k_size[:, None]

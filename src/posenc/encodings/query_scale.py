@@ -10,10 +10,11 @@
                                                       Qwen 1's log n: 1/ln L, L, its trained length, in every layer
 
 The first two differ by one: at 8191 one has 1.0693147 and the other 1. p is the position, so packing starts it
-anew and padding does not count; transformers takes the length of the cache for Llama 4. Computed in float32
-whatever the model's type, where transformers rounds Ministral 3's to it. Rotation, masks and biases are left alone
-(Inkling scales its bias too, which is that bias' business): stack it on what a layer has, ``stack(nope,
-query-scale)``. Factors that are learned are ``ssmax``.
+anew and padding does not count; transformers takes the length of the cache for Llama 4. Computed in float64
+(float32 on a device without it) and rounded once, where transformers rounds every operation to float32, and
+Ministral 3's factors to the model's type. Rotation, masks and biases are left alone (Inkling scales its bias too,
+which is that bias' business): stack it on what a layer has, ``stack(nope, query-scale)``. Factors that are learned
+are ``ssmax``.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from torch import Tensor
 from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
+from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 
 Rule = Literal["llama4", "ministral3", "beam", "inkling"]
@@ -85,9 +87,8 @@ class QueryScale(Encoding):
         self.amount, self.floor = amount, floor
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """The factor at these positions, computed in float32 or wider."""
-        wide = torch.promote_types(dtype, torch.float32)
-        return RULES[self.rule](positions, self.amount, self.floor, wide).to(dtype)
+        """The factor at these positions, rounded once."""
+        return RULES[self.rule](positions, self.amount, self.floor, widest(positions.device)).to(dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=row_scale(self.factors(q_positions, dtype)))
