@@ -9,7 +9,7 @@ import pytest
 
 from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.replies import reply
-from posenc.teaching.lab.rooms import Stage, stages
+from posenc.teaching.lab.rooms import Stage, find, stages
 
 STAGES = [stage for _, stage in stages().values()]
 FRESH = {stage.question for stage in STAGES if stage.fresh}
@@ -40,6 +40,15 @@ def answered(stage: Stage, state: dict[str, str]) -> None:
 def test_every_try_and_every_end_of_every_control_is_answered(study: Path, stage: Stage) -> None:
     for state in asked(stage):
         answered(stage, state)
+
+
+def test_every_encoding_that_a_stage_offers_is_drawn() -> None:
+    """Some encodings refuse a layer without a mask; a stage whose mask is a switch does not offer them."""
+    for name, control in (("shuffle", "encoding"), ("attention", "with")):
+        stage = find(name)
+        offered = next(c.settable for c in stage.controls if c.name == control)
+        for encoding in offered:
+            answered(stage, {control: encoding})
 
 
 @pytest.mark.slow
