@@ -38,7 +38,8 @@ def compare(
     """Train the same transformer with each encoding, test it far past its training length, and report.
 
     Every setting below is also a key of the TOML file and an argument of posenc.workbench.study.study.Study.
-    Settings that are left out are the preset's.
+    Settings that are left out are the preset's. Those of model and training may be lists, as in
+    --learning-rate 1e-3,3e-3: every encoding is trained with each value.
     """
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.launch.torchrun import Torchrun

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from posenc.workbench.extend.curves import Extension, MethodLosses
+from posenc.workbench.study.effective_length import FEW
 from posenc.workbench.study.statistics import Interval, over_blocks
 from posenc.workbench.study.statistics import paired as over_pairs
 
@@ -18,8 +19,6 @@ SAME = 0.005
 MARGIN = 0.05
 """Nats below which a loss far out is as good as the best. Where documents are too few for an interval, only a
 difference above it is worth a sentence."""
-FEW = 3
-"""Documents below which there is none: that of two reaches thirteen times as far as each lies from their mean."""
 ERROR = 0.05
 """The probability that a method's standing is wrong, over all looks."""
 FIRST = 4

@@ -24,7 +24,7 @@ def over_lengths(result: TaskResult) -> View:
     trained = ((float(result.lengths[0]), "trained to here"),)
     name = f"perplexity per {result.unit}" if loss else "share of right answers"
     lines = tuple(_line(result, row) for row in result.rows)
-    panel = Lines(result.task.name, lines, axis, name, y_log=loss, marks=trained, levels=_levels(result))
+    panel = Lines(result.name, lines, axis, name, y_log=loss, marks=trained, levels=_levels(result))
     return View(_title(result), (panel,))
 
 
@@ -50,21 +50,20 @@ def _line(result: TaskResult, row: Row) -> Line:
 def _title(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
-        return f"{result.task.name.capitalize()}: none passed the gate"
+        return f"{result.name.capitalize()}: none passed the gate"
     keep = [label(row) for row in ranked if holds(result, row)]
     lose = [label(row) for row in ranked if not holds(result, row)]
     span = f"{result.lengths[0]} to {result.longest} tokens"
     if keep and lose:
-        return f"{result.task.name.capitalize()}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
-    return f"{result.task.name.capitalize()}, {span}: {'all hold' if keep else 'none holds'}"
+        return f"{result.name.capitalize()}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
+    return f"{result.name.capitalize()}, {span}: {'all hold' if keep else 'none holds'}"
 
 
 def over_positions(result: TaskResult) -> View | None:
     """The loss at every position of the longest windows: where each encoding stops reading well."""
     lines = []
     for row in result.rows:
-        runs = [r for r in result.runs if r.plan.encoding == row.encoding]
-        cells = [c for r in runs if (c := r.cell(result.longest, "loss_by_position"))]
+        cells = [c for r in row.runs if (c := r.cell(result.longest, "loss_by_position"))]
         if cells:
             mean = torch.tensor([c.detail for c in cells]).mean(0)
             lines.append(Line(label(row), mean, row.encoding, hollow=not row.ranked))
@@ -95,7 +94,7 @@ def by_depth(result: TaskResult) -> View | None:
                 limit=1.0,
             )
         )
-    return View(f"{result.task.name.capitalize()}: where the answer can lie", tuple(panels)) if panels else None
+    return View(f"{result.name.capitalize()}: where the answer can lie", tuple(panels)) if panels else None
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:

@@ -16,9 +16,10 @@ from posenc.pictures.view import Axis, Lines, View
 from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
 from posenc.workbench.extend.retrieval import Retrieval
-from posenc.workbench.extend.verdict import FEW, MARGIN, SAME, MethodScore, Verdict, above, judge, looks
+from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge, looks
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import embedded, render
+from posenc.workbench.study.effective_length import FEW
 from posenc.workbench.study.statistics import Interval, student
 
 
@@ -68,7 +69,7 @@ def answer(extension: Extension, verdict: Verdict) -> str:
             f" Yet the last {start} {unit}s alone predict the end better, by {gap.mean:.2f}: cutting the context "
             "beats stretching it here."
         )
-    if above(Interval(-gap.mean, -gap.high, -gap.low, gap.of)):
+    if above(gap.negative):
         return advice + f" The longer context earns {-gap.mean:.2f} over the last {start} {unit}s alone."
     return advice + f" The end is predicted as well as from the last {start} {unit}s alone, not better."
 

@@ -79,9 +79,8 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
 
 def table(result: TaskResult) -> Table:
     """One task: encodings down, lengths across, and a verdict in words."""
-    task = result.task
     rows = Table(
-        title=f"{task.name}: {result.question}",
+        title=f"{result.name}: {result.question}",
         caption=f"{words.unit(result)}; trained to {result.lengths[0]}",
         title_justify="left",
         caption_justify="left",
@@ -99,5 +98,6 @@ def table(result: TaskResult) -> Table:
         numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
         style = "bold" if row is result.rows[0] and row.ranked else "" if row.ranked else "dim"
         verdict = Text(result.verdict(row), style="green" if holds(result, row) else "")
-        rows.add_row(words.label(row), *numbers, verdict, style=style)
+        name = f"{words.label(row)} ({words.at(row)})" if row.at else words.label(row)
+        rows.add_row(name, *numbers, verdict, style=style)
     return rows

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from posenc.pictures.numbers import fixed, short, signed
 from posenc.pictures.palette import style
 from posenc.workbench.run.plan import Run
-from posenc.workbench.study.results import Row, TaskResult, holds, undecided
+from posenc.workbench.study.results import Row, TaskResult, effective_length, holds, undecided
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
@@ -20,6 +20,24 @@ NEAR = 0.1
 def label(row: Row) -> str:
     """The name of an encoding in every table and figure of a study."""
     return style(row.encoding).label
+
+
+def at(row: Row) -> str:
+    """The values of the axes, ``learning_rate 0.003, width 64``; empty without axes."""
+    return ", ".join(f"{name} {shown(value)}" for name, value in row.at.items())
+
+
+def shown(value: object) -> str:
+    """The value of a setting."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def best_values(result: TaskResult) -> str:
+    """At which values of the axes each encoding is best; empty without axes."""
+    if not result.grid:
+        return ""
+    each = "; ".join(f"{label(row)} {at(row)}" for row in result.rows)
+    return f"Best values at {result.lengths[0]}, of {', '.join(result.rows[0].at)}: {each}."
 
 
 def measured(result: TaskResult, interval: Interval | None) -> str:
@@ -52,6 +70,12 @@ def difference(row: Row) -> tuple[str, str]:
     return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
 
 
+def effective(result: TaskResult, row: Row) -> tuple[str, str]:
+    """The effective length and its interval."""
+    length = effective_length(result, row)
+    return length.parts if length else (NOTHING, "")
+
+
 def seconds(value: float) -> str:
     """A duration for people."""
     minutes, rest = divmod(round(value), 60)
@@ -70,7 +94,7 @@ def answer(results: Sequence[TaskResult]) -> str:
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
-    verdicts = "; ".join(f"{_verdict(result)} on {result.task.name}" for result in results)
+    verdicts = "; ".join(f"{_verdict(result)} on {result.name}" for result in results)
     inside = "".join(f" Within it {label(row)} reads best." for result in results if (row := _best_inside(result)))
     seeds = len({run.plan.seed for result in results for run in result.runs})
     how_many = f"{seeds} seeds" if seeds > 1 else "One seed"

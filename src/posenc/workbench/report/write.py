@@ -105,14 +105,14 @@ class Live:
 def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
     """Every figure by its file's name."""
     for result in outcome.results:
-        name = result.task.name
+        name = result.name
         yield name, charts.over_lengths(result)
         if positions := charts.over_positions(result):
             yield f"{name}-positions", positions
         if depths := charts.by_depth(result):
             yield f"{name}-depth", depths
     for task, plans in _by_task(outcome).items():
-        if steps := charts.over_steps(task, plans, outcome.curves):
+        if steps := charts.over_steps(task, _best(plans, outcome), outcome.curves):
             yield f"{task}-steps", steps
 
 
@@ -123,6 +123,13 @@ def _by_task(outcome: Outcome) -> dict[str, list[Plan]]:
         if plan.id in outcome.curves:
             plans.setdefault(plan.task, []).append(plan)
     return plans
+
+
+def _best(plans: Sequence[Plan], outcome: Outcome) -> list[Plan]:
+    """The plans at the values of the axes that the results are at; of encodings without a result, all."""
+    known = {plan.id for result in outcome.results for row in result.grid for plan in (r.plan for r in row.runs)}
+    best = {plan.id for result in outcome.results for row in result.rows for plan in (r.plan for r in row.runs)}
+    return [plan for plan in plans if plan.id in best or plan.id not in known]
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> list[Learning]:

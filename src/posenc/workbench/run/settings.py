@@ -24,6 +24,7 @@ class Setting:
         optional: whether it may be None.
         many: whether it is a tuple, separated by commas on the command line.
         by_task: whether it may be one value for all tasks or a table by task; None is each task's own.
+        axis: whether a study may list several values of it, each of which is trained.
     """
 
     help: str
@@ -35,6 +36,7 @@ class Setting:
     optional: bool = False
     many: bool = False
     by_task: bool = False
+    axis: bool = True
 
     @property
     def range(self) -> str:
@@ -55,15 +57,18 @@ class Setting:
         if value is None and self.optional:
             return None
         if self.by_task and isinstance(value, dict):
-            return {task: self._one(f"{name} of {task}", each) for task, each in value.items()}
+            return {task: self._values(f"{name} of {task}", each) for task, each in value.items()}
         if self.many:
             if not isinstance(value, list | tuple):
                 raise InvalidArgument(f"{name}={value!r} must be a list, such as [{self._example()}]")
             return tuple(self._one(name, each) for each in value)
-        return self._one(name, value)
+        return self._values(name, value)
 
     def read(self, name: str, text: str) -> Any:
-        """The value of an option of the command line: ``1,2,4``, or ``language=800,ordering=300`` by task."""
+        """The value of an option of the command line: ``1,2,4``, or ``language=800,ordering=300`` by task.
+
+        A comma between values of a setting that has one makes an axis.
+        """
         if self.by_task and "=" in text:
             pairs = [part.partition("=") for part in text.split(",")]
             return {task.strip(): self._word(name, value) for task, _, value in pairs}
@@ -71,7 +76,18 @@ class Setting:
             from posenc.encodings.text import split  # imports torch, which the command line's help does without
 
             return tuple(self._word(name, part) for part in split(text))
+        if self.axis and "," in text:
+            return tuple(self._word(name, part) for part in text.split(","))
         return self._word(name, text)
+
+    def _values(self, name: str, value: object) -> Any:
+        """One value, or those of an axis."""
+        if not self.axis or not isinstance(value, list | tuple):
+            return self._one(name, value)
+        values = tuple(self._one(name, each) for each in value)
+        if not values or len(set(values)) < len(values):
+            raise InvalidArgument(f"{name}={value!r} must list at least one value, and none twice")
+        return values if len(values) > 1 else values[0]
 
     def _word(self, name: str, word: str) -> Any:
         if self.kind in (str, Path):
@@ -118,11 +134,12 @@ def setting(
     choices: tuple[str, ...] = (),
     kind: type | None = None,
     by_task: bool = False,
+    axis: bool = True,
 ) -> Any:
     """A dataclass field with a ``Setting``; the default says its type, whether it is a tuple, whether optional."""
     many = isinstance(default, tuple)
     kind = kind or type(default[0] if many else default)
-    declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task)
+    declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task, axis and not many)
     return field(default=default, metadata={"setting": declaration})
 
 
@@ -150,9 +167,11 @@ class Grid:
     lengths: tuple[float, ...] = setting(
         (1.0, 2.0, 4.0, 8.0), "test lengths; 1 is always among them", "× the trained length", 1, 65536
     )
-    blocks: int = setting(64, "windows of text tested per length; fewer in a short text", "windows", 1, 1e6)
-    answers: int = setting(256, "sequences tested per length", "sequences", 1, 1e6)
-    device: str = setting("cpu", "device of a run: cpu, cuda, …")
+    blocks: int = setting(
+        64, "windows of text tested per length; fewer in a short text", "windows", 1, 1e6, axis=False
+    )
+    answers: int = setting(256, "sequences tested per length", "sequences", 1, 1e6, axis=False)
+    device: str = setting("cpu", "device of a run: cpu, cuda, …", axis=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +182,12 @@ class TextSettings:
         None,
         "file, folder, or .parquet table with a column text; posenc's documentation of 2026-11-23 by default",
         kind=Path,
+        axis=False,
     )
-    tokenizer: str = setting("bytes", "bytes, bpe (trained on the training part), or the path of a tokenizer.json")
-    vocabulary: int = setting(4096, "size of the bpe tokenizer", "tokens", 256, 1e6)
+    tokenizer: str = setting(
+        "bytes", "bytes, bpe (trained on the training part), or the path of a tokenizer.json", axis=False
+    )
+    vocabulary: int = setting(4096, "size of the bpe tokenizer", "tokens", 256, 1e6, axis=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +245,7 @@ class Training:
         "none", "dtype of activations, while parameters keep theirs", choices=("none", "bfloat16")
     )
     compile: bool = setting(False, "compile the training step; slow to begin, faster later")
-    devices: int = setting(1, "devices of one machine that share one run", "devices", 1, 4096)
+    devices: int = setting(1, "devices of one machine that share one run", "devices", 1, 4096, axis=False)
     parallel: str = setting(
         "ddp", "what devices share: the batch, batch and model, or sequences", choices=("ddp", "fsdp", "context")
     )

@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from posenc.encodings.encoding import Encoding
@@ -57,8 +57,8 @@ class Comparison:
     def __init__(self, study: Study, text: Text | None, ledger: Ledger) -> None:
         self.study, self.text, self.ledger = study, text, ledger
         self.plans = tuple(study.plans(text))
-        of_task = {plan.task: plan for plan in self.plans}
-        self.tasks = {name: task_of(plan, text) for name, plan in of_task.items()}
+        trained = {(plan.task, plan.train_length): plan for plan in self.plans}
+        self.tasks = {key: task_of(plan, text) for key, plan in trained.items()}
         finished = ledger.ids()
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
         self._checked = False
@@ -74,10 +74,11 @@ class Comparison:
             StudyError: an encoding cannot be built, or memory or disk cannot hold the runs.
         """
         footprints = []
-        for plan in {(plan.settings, plan.task): plan for plan in self.missing}.values():
+        alike = {replace(plan, seed=0, learning_rate=1.0): plan for plan in self.missing}
+        for plan in alike.values():
             built = _built(plan)
             if devices:
-                footprints.append(footprint(plan, self.tasks[plan.task], built))
+                footprints.append(footprint(plan, self.tasks[plan.task, plan.train_length], built))
         if footprints:
             check_room(footprints, self.missing, self.ledger.folder, devices)
         self._checked = True
@@ -117,10 +118,15 @@ class Comparison:
         """What the ledger has of the study, with the losses of runs under way."""
         order = {plan.id: index for index, plan in enumerate(self.plans)}
         runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
-        by_task = {name: [run for run in runs if run.plan.task == name] for name in self.study.tasks}
-        results = tuple(summarise(self.tasks[name], group) for name, group in by_task.items() if group)
+        results = []
+        for name in self.study.tasks:
+            lengths = sorted(length for task, length in self.tasks if task == name)
+            for length in lengths:
+                group = [run for run in runs if (run.plan.task, run.plan.train_length) == (name, length)]
+                title = f"{name}-{length}" if len(lengths) > 1 else name
+                results += [summarise(self.tasks[name, length], group, title)] if group else []
         curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
-        return Outcome(results, tuple(failures), self.text, self.plans, curves, len(runs))
+        return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves, len(runs))
 
 
 def _modules(plan: Plan) -> tuple[Path, ...]:

@@ -1,27 +1,36 @@
 """Results of a study: per task and encoding the measure at every length with its interval, and a verdict."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
+from typing import Any
 
 from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed
-from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.plan import Cell, Plan, Run
+from posenc.workbench.run.settings import Model, Training, declared
+from posenc.workbench.study.effective_length import EffectiveLength, longest_within
 from posenc.workbench.study.statistics import (
+    LEVEL,
     Interval,
     between_shares,
+    crossed,
     finite,
     over_answers,
     over_blocks,
     over_seeds,
     paired,
     perplexity,
+    together,
 )
 from posenc.workbench.tasks import TASKS, Criteria, RecordedCriteria, Source, task
 
 LOST = 0.05
 """The share of perplexity or accuracy that an encoding may lose up to the longest length and still hold."""
+AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
+"""The settings of a plan that may be axes of a study, but the trained length, which makes another result."""
+NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,10 @@ class Row:
         refusal: why the encoding has no value past some length, or empty.
         not_finite: the lengths at which the loss of a run is NaN or infinite, and which have no value.
         to_best: the paired difference to the best row at the longest length, or None.
-        change: the measure at the longest length less that at the trained one: over seeds, or within one run paired
-            over blocks of text, or between shares; None where one of them is lacking.
+        changes: by length past the trained one, the measure there less that at the trained one: paired over seeds
+            and blocks of text, or between shares.
+        at: the values of a study's axes, by setting; empty where it has none.
+        runs: that it comes from.
     """
 
     encoding: str
@@ -48,7 +59,9 @@ class Row:
     to_best: Interval | None = None
     diverged: int = 0
     not_finite: tuple[int, ...] = ()
-    change: Interval | None = None
+    changes: Mapping[int, Interval] = field(default_factory=dict)
+    at: Mapping[str, Any] = field(default_factory=dict)
+    runs: tuple[Run, ...] = ()
 
     @property
     def ranked(self) -> bool:
@@ -58,12 +71,21 @@ class Row:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """All encodings on one task, best at the longest length first, then those not ranked."""
+    """All encodings on one task, best at the longest length first, then those not ranked.
+
+    Args:
+        rows: of every encoding the values of the axes that are best at the trained length.
+        grid: of every encoding all values of the axes, in the order of ``rows``; empty without axes.
+        runs: all of them.
+        name: the task's, with the trained length where that is an axis.
+    """
 
     task: Criteria
     lengths: tuple[int, ...]
     rows: tuple[Row, ...]
+    grid: tuple[Row, ...]
     runs: tuple[Run, ...]
+    name: str
 
     @property
     def longest(self) -> int:
@@ -112,27 +134,50 @@ def undecided(result: TaskResult, row: Row) -> bool:
 
 def _remains(result: TaskResult, row: Row, low: str, high: str) -> bool:
     """Whether the change lies within the limit, a share at its ``low`` end and a loss at its ``high`` end."""
-    if not row.ranked or row.not_finite or row.change is None:
+    change = row.changes.get(result.longest)
+    if not row.ranked or row.not_finite or change is None:
         return False
     if result.task.measure == "loss":
-        return bool(getattr(row.change, high) <= math.log1p(LOST))
-    return bool(getattr(row.change, low) >= -LOST * row.values[result.lengths[0]].mean)
+        return bool(getattr(change, high) <= math.log1p(LOST))
+    return bool(getattr(change, low) >= -LOST * row.values[result.lengths[0]].mean)
 
 
-def summarise(criteria: Criteria, runs: Sequence[Run]) -> TaskResult:
-    """Gather the runs of one task."""
-    by_encoding: dict[str, list[Run]] = {}
+def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
+    """The longest test length up to which all but ``LOST`` remains; None where the row is not ranked."""
+    if not row.ranked or result.lengths[0] not in row.values:
+        return None
+    lengths = [length for length in result.lengths[1:] if length in row.changes]
+    losses = result.task.measure == "loss"
+    limit = math.log1p(LOST) if losses else LOST * row.values[result.lengths[0]].mean
+    lost = [row.changes[length] if losses else row.changes[length].negative for length in lengths]
+    samples = sum(run.plan.test_count for run in row.runs)
+    return longest_within([result.lengths[0], *lengths], [NO_CHANGE, *lost], limit, samples)
+
+
+def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:
+    """Gather the runs of one task, which differ in encoding, seed, and the settings that are the study's axes."""
+    axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
+    groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        by_encoding.setdefault(run.plan.encoding, []).append(run)
+        groups.setdefault((run.plan.encoding, *(getattr(run.plan, axis) for axis in axes)), []).append(run)
     lengths = tuple(sorted({length for run in runs for length in run.plan.lengths}))
-    rows = [_row(criteria, encoding, group, lengths) for encoding, group in by_encoding.items()]
-    sign = 1 if criteria.measure == "loss" else -1
-    rows.sort(key=lambda r: (not r.ranked, lengths[-1] not in r.values, sign * _last(r, lengths[-1])))
-    best = rows[0].encoding
-    rows = [
-        _with_difference(criteria, row, by_encoding[row.encoding], by_encoding[best], lengths[-1]) for row in rows
+    grid = [
+        _row(criteria, encoding, dict(zip(axes, at, strict=True)), group, lengths)
+        for (encoding, *at), group in groups.items()
     ]
-    return TaskResult(criteria, lengths, tuple(rows), tuple(runs))
+    sign = 1 if criteria.measure == "loss" else -1
+
+    def rank(row: Row, length: int) -> tuple[bool, bool, float]:
+        return not row.ranked, length not in row.values, sign * _mean(row, length)
+
+    rows: dict[str, Row] = {}
+    for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
+        rows.setdefault(row.encoding, row)
+    order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
+    compared = tuple(_with_difference(criteria, row, order[0], lengths[-1], len(order)) for row in order)
+    places = {row.encoding: place for place, row in enumerate(order)}
+    grid.sort(key=lambda row: places[row.encoding])
+    return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
 
 
 def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> TaskResult | None:  # noqa: B008 - frozen
@@ -173,60 +218,84 @@ def alike(runs: Sequence[Run]) -> list[Run]:
     return list({(run.plan.encoding, run.plan.seed): run for run in group}.values())
 
 
-def _last(row: Row, longest: int) -> float:
-    return row.values[longest].mean if longest in row.values else 0.0
+def _mean(row: Row, length: int) -> float:
+    return row.values[length].mean if length in row.values else 0.0
 
 
-def _row(criteria: Criteria, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -> Row:
+def _row(
+    criteria: Criteria, encoding: str, at: Mapping[str, Any], runs: list[Run], lengths: tuple[int, ...]
+) -> Row:
     values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
     windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
     passed = sum(criteria.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], criteria.measure)))
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
     lost = sum(bool(run.verdict) for run in runs)
     broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
-    change = (
-        _change(criteria, runs, lengths[0], lengths[-1]) if {lengths[0], lengths[-1]} <= values.keys() else None
-    )
+    past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
+    changes = {length: _change(criteria, runs, lengths[0], length) for length in past}
     note = notes[0] if notes else ""
-    return Row(encoding, values, windows, (passed, len(runs)), note, None, lost, broken, change)
+    passed_of = (passed, len(runs))
+    return Row(encoding, values, windows, passed_of, note, None, lost, broken, changes, at, tuple(runs))
 
 
-def _change(criteria: Criteria, runs: list[Run], trained: int, longest: int) -> Interval:
-    cells = [(run.cell(trained, criteria.measure), run.cell(longest, criteria.measure)) for run in runs]
+def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:
+    cells = [(run.cell(trained, criteria.measure), run.cell(length, criteria.measure)) for run in runs]
     pairs = [(start, end) for start, end in cells if start and end]
-    if len(pairs) > 1:
-        return over_seeds([end.value - start.value for start, end in pairs])
-    start, end = pairs[0]
     if criteria.measure == "loss":
-        return paired(end.detail, start.detail)
-    return between_shares(start.detail, end.detail)
+        return _differences([(end, start) for start, end in pairs])
+    by_seed = over_seeds([end.value - start.value for start, end in pairs])
+    if not _detailed(pairs):
+        return by_seed
+    of_answers = between_shares(*(_means([pair[i] for pair in pairs]) for i in (0, 1)))
+    return of_answers if len(pairs) == 1 else together(by_seed, of_answers)
+
+
+def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
+    """Each first cell less its second, on the same blocks or answers."""
+    if len(pairs) == 1:
+        return paired(pairs[0][0].detail, pairs[0][1].detail, level)
+    if not _detailed(pairs):
+        return over_seeds([x.value - y.value for x, y in pairs], level)
+    return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
+
+
+def _detailed(pairs: Sequence[tuple[Cell, ...]]) -> bool:
+    """Whether the numbers behind every cell are there; some ledgers were published without them."""
+    return all(cell.detail for pair in pairs for cell in pair)
+
+
+def _means(cells: Sequence[Cell]) -> list[float]:
+    """Of every answer the share of seeds that give it."""
+    return [fmean(answers) for answers in zip(*(cell.detail for cell in cells), strict=True)]
 
 
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
-    """Over seeds where there are several, else blocks or answers of the one run; None where they are not finite."""
+    """Over blocks or answers, and over seeds where there are several; None where they are not finite."""
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None
-    if criteria.measure == "loss":
-        return over_seeds([cell.value for cell in cells]) if len(cells) > 1 else over_blocks(cells[0].detail)
+    loss, by_seed = criteria.measure == "loss", over_seeds([cell.value for cell in cells])
     if len(cells) == 1:
-        return over_answers(cells[0].detail)
-    spread = over_seeds([cell.value for cell in cells])
+        return over_blocks(cells[0].detail) if loss else over_answers(cells[0].detail)
+    detailed = _detailed([tuple(cells)])
+    if loss:
+        return crossed([cell.detail for cell in cells]) if detailed else by_seed
+    spread = together(by_seed, over_answers(_means(cells))) if detailed else by_seed
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
 
 
-def _with_difference(criteria: Criteria, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
-    """The row with its difference to the best on the same blocks (one seed) or the same seeds (several)."""
-    mine = {r.plan.seed: c for r in ours if (c := r.cell(longest, criteria.measure))}
-    theirs = {r.plan.seed: c for r in best if (c := r.cell(longest, criteria.measure))}
+def _with_difference(criteria: Criteria, row: Row, best: Row, longest: int, compared: int) -> Row:
+    """The row with its difference to the best on the same blocks and seeds.
+
+    Any of the encodings may turn out to be the best, so each interval errs by an equal share of 5% (Bonferroni).
+    """
+    mine = {r.plan.seed: c for r in row.runs if (c := r.cell(longest, criteria.measure))}
+    theirs = {r.plan.seed: c for r in best.runs if (c := r.cell(longest, criteria.measure))}
     shared = sorted(mine.keys() & theirs.keys())
-    if not shared or ours is best or longest in row.not_finite:
+    if not shared or row is best or longest in row.not_finite:
         return row
-    if len(shared) > 1:
-        difference = over_seeds([mine[s].value - theirs[s].value for s in shared])
-    else:
-        difference = paired(mine[shared[0]].detail, theirs[shared[0]].detail)
-    return replace(row, to_best=difference)
+    level = 1 - (1 - LEVEL) / compared
+    return replace(row, to_best=_differences([(mine[seed], theirs[seed]) for seed in shared], level))
 
 
 def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
@@ -234,8 +303,7 @@ def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
     shares: dict[str, dict[int, list[float]]] = {}
     for row in result.rows:
         for length in result.lengths:
-            runs = [r for r in result.runs if r.plan.encoding == row.encoding]
-            cells = [c for r in runs if (c := r.cell(length, "accuracy_by_depth"))]
+            cells = [c for r in row.runs if (c := r.cell(length, "accuracy_by_depth"))]
             if cells:
                 means = [fmean(values) for values in zip(*(c.detail for c in cells), strict=True)]
                 shares.setdefault(row.encoding, {})[length] = means

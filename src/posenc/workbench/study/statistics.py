@@ -21,7 +21,12 @@ class Interval:
     low: float
     high: float
     of: str
-    """The repeated unit: ``"blocks"``, ``"answers"`` or ``"seeds"``."""
+    """The repeated unit: ``"blocks"``, ``"answers"``, ``"seeds"``, or ``"seeds and blocks"``, say."""
+
+    @property
+    def negative(self) -> "Interval":
+        """Of the number with its sign changed."""
+        return Interval(-self.mean, -self.high, -self.low, self.of)
 
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
@@ -74,9 +79,31 @@ def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
     return Interval(gap, low, gap + math.hypot(end.high - end.mean, start.mean - start.low), "answers")
 
 
-def over_seeds(means: Sequence[float]) -> Interval:
+def over_seeds(means: Sequence[float], level: float = LEVEL) -> Interval:
     """A mean over runs that differ in their seed alone."""
-    return _over(means, "seeds")
+    return _over(means, "seeds", level)
+
+
+def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interval:
+    """A mean over runs that read the same blocks, for other seeds and other blocks.
+
+    A row a seed, a column a block. Both spreads count: see ``together``.
+    """
+    blocks = [fmean(column) for column in zip(*of_seeds, strict=True)]
+    return together(over_seeds([fmean(row) for row in of_seeds], level), _over(blocks, "blocks", level))
+
+
+def together(one: Interval, other: Interval) -> Interval:
+    """A mean whose error is the sum of two independent ones, each with its interval (MOVER, Zou and Donner 2008).
+
+    Each end lies as far from the mean as the hypotenuse of both ends' distances. What seeds and blocks vary jointly
+    counts in both, so that the interval of ``crossed`` is a little too wide. An end without a spread adds none.
+    """
+    if math.isnan(other.low):
+        return one
+    low = math.hypot(one.mean - one.low, other.mean - other.low)
+    high = math.hypot(one.high - one.mean, other.high - other.mean)
+    return Interval(one.mean, one.mean - low, one.mean + high, f"{one.of} and {other.of}")
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:

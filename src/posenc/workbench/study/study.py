@@ -1,7 +1,8 @@
 """A study: a grid of plans; TOML files, the command line and Python name its settings alike."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -22,10 +23,11 @@ MOST_SEEDS = 65_536
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Grid, TextSettings, Model, ByTask, Training):
-    """A grid of plans: every encoding on every task with every seed.
+    """A grid of plans: every encoding on every task with every seed, and with every value of each axis.
 
     Every setting is declared in its group, with unit and range. Settings of ``ByTask`` are one value for all tasks
-    or a table by task, ``{"language": 1500}``; tasks that it leaves out have their own values.
+    or a table by task, ``{"language": 1500}``; tasks that it leaves out have their own values. A setting of
+    model or training that is a list of values is an axis: every combination of values of all axes is trained.
 
     Raises:
         InvalidArgument: a value of a wrong type or out of range, or settings that do not go together.
@@ -53,30 +55,43 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             value = getattr(self, name)
             for task in value if isinstance(value, dict) else ():
                 one_of(f"task under {name}", task, TASKS)
-        self._check_model()
-        self._check_devices()
+        for task in self.tasks:
+            if self.axes(task):
+                self.points(task)
+            else:
+                self._check_model(task)
+                self._check_devices(task)
 
-    def _check_model(self) -> None:
+    def axes(self, task: str) -> dict[str, tuple[Any, ...]]:
+        """The settings that have several values for a task."""
+        values = {name: self.of(name, task) for name, setting in declared(Study).items() if setting.axis}
+        return {name: value for name, value in values.items() if isinstance(value, tuple)}
+
+    def points(self, task: str) -> list["Study"]:
+        """The study of one task at each combination of its axes' values; itself alone where it has no axis."""
+        axes = self.axes(task)
+        combinations = product(*axes.values())
+        return [replace(self, tasks=(task,), **dict(zip(axes, each, strict=True))) for each in combinations]
+
+    def _check_model(self, task: str) -> None:
         if self.width % (2 * self.heads):
             raise InvalidArgument(
                 f"width={self.width} must be a multiple of 2·heads={2 * self.heads}: channels rotate in pairs"
             )
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
-        for task in self.tasks:
-            if self.of("steps", task) and self.of("tokens", task):
-                raise InvalidArgument(f"steps and tokens of {task} are both given; leave one of them out")
+        if self.of("steps", task) and self.of("tokens", task):
+            raise InvalidArgument(f"steps and tokens of {task} are both given; leave one of them out")
 
-    def _check_devices(self) -> None:
+    def _check_devices(self, task: str) -> None:
         """Check that devices share batches or sequences evenly."""
         name, share = ("train_length", 2) if self.parallel == "context" else ("batch", 1)
-        for task in self.tasks if self.devices > 1 else ():
-            value = self.portions(task)[name]
-            if value % (share * self.devices):
-                raise InvalidArgument(
-                    f"{name}={value} of {task} must be a multiple of {share * self.devices} to be shared out among "
-                    f"devices={self.devices}"
-                )
+        value = self.portions(task)[name]
+        if self.devices > 1 and value % (share * self.devices):
+            raise InvalidArgument(
+                f"{name}={value} of {task} must be a multiple of {share * self.devices} to be shared out among "
+                f"devices={self.devices}"
+            )
 
     @property
     def source(self) -> Source:
@@ -112,30 +127,31 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         Sources of custom classes are read for their hash; nothing is imported.
         """
         sources = {name: source_hash(custom) for name in self.encodings if (custom := parse(name).foreign)}
-        settings = {name: getattr(self, name) for group in (Model, Training) for name in declared(group)}
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         plans = [
             Plan(
                 encoding=encoding,
                 task=name,
                 seed=seed,
-                lengths=self.test_lengths(name),
+                lengths=point.test_lengths(name),
                 test_count=(
-                    min(self.blocks, blocks(text, self.test_lengths(name)[-1]))
+                    min(self.blocks, blocks(text, point.test_lengths(name)[-1]))
                     if text and TASKS[name].measure == "loss"
                     else self.answers
                 ),
                 device=self.device,
                 source=sources.get(encoding, ""),
-                **self.portions(name),
+                **point.portions(name),
                 **(of_text if name == "language" else {}),
-                **settings,
+                **{setting: getattr(point, setting) for group in (Model, Training) for setting in declared(group)},
             )
             for name in self.tasks
+            for point in self.points(name)
             for seed in self.seeds
             for encoding in self.encodings
         ]
-        return sorted(plans, key=lambda p: -p.steps * p.batch * p.accumulate * p.train_length)
+        distinct = {plan.id: plan for plan in plans}.values()  # two portions of tokens may be the same steps
+        return sorted(distinct, key=lambda p: -p.steps * p.batch * p.accumulate * p.train_length)
 
 
 def check_device(device: str) -> None:
