@@ -77,7 +77,7 @@ def test_every_file_of_the_guide_is_a_study(tmp_path: Path, monkeypatch: pytest.
     for name, text in found:
         (tmp_path / name).write_text(text)
         runs[name] = len(read_study(config=tmp_path / name).plans(python_text()))
-    assert runs == {"study.toml": 9, "researcher.toml": 25}
+    assert runs == {"study.toml": 9, "researcher.toml": 25, "tuned.toml": 15}
 
 
 def test_python_a_file_and_the_command_line_have_the_same_words() -> None:
