@@ -32,12 +32,13 @@ HEARING = (
 UNFED = {
     **dict.fromkeys(("fast_vlm", "gemma3n", "perception_lm"), "the tower is timm's"),
     **dict.fromkeys(("pp_chart2table", "qwen2_5_omni"), "no model class of its own, but those of its parts"),
-    **dict.fromkeys(("dots3_note", "vibevoice"), "too large where it is shrunk"),
+    **dict.fromkeys(("dots3_note", "nemo_speechlm", "vibevoice"), "too large where it is shrunk"),
     "granite4_vision": "the default config builds no model, large or small",
     "emu3": "pictures come as words of a codebook",
     "fun_asr_nano": "sounds come as stacks of frames",
     "gemma4_unified": "no tower: patches go through one map into the text",
     "glm_image": "pictures come with the grids of those that it is to draw",
+    "molmo2": "its adapter names layers that a small tower has not",
     "phi4_multimodal": "pictures come with masks of their crops",
     "pi0": "text comes with embedded actions",
 }

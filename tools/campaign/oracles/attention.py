@@ -393,7 +393,7 @@ def effects(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What attention should return, and how large its scores are."""
+    """What attention should return, and how large its scores are, before a cap too: they are rounded there."""
 
     out: Array
     logsumexp: Array
@@ -406,8 +406,8 @@ def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
     x = turned(spec, w, x)
     _, factor, fade = effects(spec, w, x)
     products = np.einsum("bhtd,bhsd,bhtsd->bhts", x.q, x.k, np.broadcast_to(fade, (*_shape(x), x.q.shape[-1])))
-    plain = products * x.scale * factor
-    plain = plain if x.softcap is None else x.softcap * np.tanh(plain / x.softcap)
+    uncapped = products * x.scale * factor
+    plain = uncapped if x.softcap is None else x.softcap * np.tanh(uncapped / x.softcap)
     scores = plain + effects(spec, w, replace(x, scores=plain))[0]
     visible = np.broadcast_to(x.visible, scores.shape)
     masked = np.where(visible, scores, -np.inf)
@@ -420,7 +420,8 @@ def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
     if x.sinks is not None:
         total = total + np.exp(x.sinks[:, None, None] - top)
     shares = weights / np.where(total == 0, 1, total)
-    largest = float(np.abs(np.where(visible, scores, 0)).max(initial=0))
+    rounded = np.maximum(np.abs(uncapped), np.abs(scores))
+    largest = float(np.where(visible, rounded, 0).max(initial=0))
     return Answer(shares @ x.v, logsumexp, shares, largest)
 
 
