@@ -5,6 +5,7 @@ from itertools import groupby
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Claim
 from posenc.teaching.lessons.facts import FACTS
+from posenc.teaching.lessons.index import teaching_claim
 
 HEAD = """# Claims
 
@@ -42,7 +43,17 @@ def _claim(claim: Claim) -> str:
     return (
         f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.statement}"\n\n'
         f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
+        f"{_taught(claim.name)}"
     )
+
+
+def _taught(name: str) -> str:
+    """The sections of lessons that say it."""
+    sections = [
+        f"[{lesson.title}, {section.title}](lessons.md#{section.address})"
+        for lesson, section in teaching_claim(name)
+    ]
+    return f"\nIn the lessons: {'; '.join(sections)}.\n" if sections else ""
 
 
 def _link(by: str) -> str:

@@ -12,7 +12,9 @@ import pytest
 import posenc.teaching.lab as lab
 from posenc.teaching.lab import page, rooms, wire
 from posenc.teaching.lab.controls import Control, Number
+from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.rooms import Guess, Room
+from posenc.teaching.lessons.facts import LESSONS
 from posenc.teaching.views.catalogue import VIEWS
 
 LAB = Path(lab.__file__).parent
@@ -122,7 +124,7 @@ def test_no_text_of_an_address_reaches_the_page_unescaped() -> None:
 def test_pages_are_made_without_torch() -> None:
     program = (
         "import sys; from posenc.teaching.lab.replies import reply\n"
-        "paths = ['/', '/check', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
+        "paths = ['/', '/check', '/lessons', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
         "assert all(reply(path).status == 200 for path in paths)\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     )
@@ -139,6 +141,23 @@ def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
     assert "RoPE, shift both: 1.700, −1.100 and their checks" in html
     assert 'href="/check?card=shift"' in html
     assert "posenc verify --only shift-by-five --only widget-numbers" in html
+
+
+def test_lessons_are_paths_under_their_own_headings() -> None:
+    html = page.paths()
+    assert re.findall(r"<h2>(.*?)</h2>", html) == [lesson.title for lesson in LESSONS]
+    (clock,) = re.findall(r'<li id="lesson-4-2" data-stages="([^"]*)">', html)
+    assert {"shift", "wavelengths"} <= set(clock.split())
+    assert "<strong>13.2 Sinusoidal Positional Encoding</strong>" in html
+    assert re.search(r"<strong>Take care:</strong> Every dimension has its own speed", html)
+    saved = page.paths(Site(saved=True))
+    fresh = {name for name, (_, stage) in rooms.stages().items() if stage.fresh}
+    assert not fresh & {name for names in re.findall(r'data-stages="([^"]*)"', saved) for name in names.split()}
+
+
+def test_a_stage_links_back_to_the_sections_that_it_belongs_to() -> None:
+    html = page.room_page(rooms.room("rotation"), {})
+    assert '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>' in html
 
 
 @pytest.mark.parametrize("path", JS, ids=lambda path: path.name)

@@ -5,18 +5,17 @@ import re
 from pathlib import Path
 
 import pytest
-from tools.pages.lessons import LESSONS, group, of_lesson
 
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.card import DECK
-from posenc.teaching.lessons.facts import FACTS, KINDS, Fact
-from posenc.teaching.lessons.index import Entry, entry, of_stage
+from posenc.teaching.lessons.facts import FACTS, KINDS, LESSONS, Fact
+from posenc.teaching.lessons.index import Entry, entry, of_section, of_stage, teaching, teaching_claim
 from posenc.teaching.views.catalogue import VIEWS
 
 DOCS = Path(__file__).parents[3] / "docs"
-ENTRIES = [made for number in LESSONS for entries in of_lesson(number).values() for made in entries]
+ENTRIES = [made for lesson in LESSONS for section in lesson.sections for _, made in of_section(section)]
 STAGES = {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}
 
 
@@ -48,20 +47,24 @@ def test_every_section_is_one_click_from_the_page() -> None:
         assert made.pages or made.claims or made.exercises or made.cards, made.what
 
 
-def test_every_row_of_a_lesson_is_in_it_once() -> None:
-    for number in LESSONS:
-        taught = sorted(fact.what for fact in FACTS if number in fact.lessons)
-        grouped = of_lesson(number)
-        assert sorted(made.what for entries in grouped.values() for made in entries) == taught
-        assert len(set(taught)) == len(taught)
-    assert {number for fact in FACTS for number in fact.lessons} == set(LESSONS)
+def test_every_row_of_a_lesson_is_in_one_section() -> None:
+    rows = {fact.row for fact in FACTS}
+    for lesson in LESSONS:
+        taught = [row for section in lesson.sections for row in section.rows]
+        assert len(set(taught)) == len(taught), lesson.title
+        assert set(taught) <= rows, lesson.title
+    assert len(LESSONS) == 5
     assert all(by.partition(":")[0] in KINDS for fact in FACTS for by in fact.by)
 
 
-def test_a_row_begins_with_its_part() -> None:
-    assert group("b12") == "Where lessons are wrong or disagree"
-    assert group("a-widget-break") == "To touch and to look at"
-    assert group("c-alibi") == ""
+def test_a_row_and_a_claim_name_the_sections_that_teach_them() -> None:
+    assert [section.title for _, section in teaching("b5")] == ["13.2 Sinusoidal Positional Encoding"]
+    assert ("Shift widget", "lesson-0-7") in [(s.title, s.address) for _, s in teaching_claim("widget-numbers")]
+
+
+def test_what_a_lesson_gets_wrong_is_marked() -> None:
+    assert {fact.row for fact in FACTS if fact.errs} == {f"b{number}" for number in range(1, 29)}
+    assert "| **Take care:** Every dimension has its own speed |" in (DOCS / "lessons.md").read_text()
 
 
 def test_a_card_stands_beside_its_stage_and_so_do_claims_and_exercises() -> None:

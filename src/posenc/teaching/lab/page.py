@@ -14,15 +14,16 @@ from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
-from posenc.teaching.lessons.index import of_stage, sections
+from posenc.teaching.lessons.facts import LESSONS, Fact
+from posenc.teaching.lessons.index import Entry, of_section, of_stage, sections, teaching
 
 try:
     from latex2mathml.converter import convert
 except ModuleNotFoundError as error:
     raise MissingExtra("latex2mathml", "lab") from error
 
-CARDS, HERO = "check", "shift-both"
-"""The address of the cards, and the stage that the first page shows."""
+CARDS, PATHS, HERO = "check", "lessons", "shift-both"
+"""The addresses of the cards and of the lessons, and the stage that the first page shows."""
 FIRST = "/static/first.js"
 """The first page's answers: a script, so that the picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
@@ -80,6 +81,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
     environment = templates("posenc.teaching.lab")
     environment.globals |= {"aliases": ALIASES, "formula": formula, "thumbnail": thumbnail, "find": find}
     environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
+    environment.globals |= {"of_section": of_section, "teaching": teaching}
     settings = {"about": ABOUT, "answers_file": site.answers_file, "stops": stops} | given
     return environment.get_template(template).render(site=site, **settings)
 
@@ -98,11 +100,23 @@ def cards(site: Site = LIVE) -> str:
         ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
         ("topic", "topic", list(TOPICS.items())),
         ("stars", "difficulty", [(str(n), "★" * n) for n in (1, 2, 3)]),
-        ("lesson", "lesson", [(str(n), str(n)) for n in sorted({n for card in DECK for n in card.lessons})]),
+        ("lesson", "lesson", [(str(n), lesson.title) for n, lesson in enumerate(LESSONS)]),
         ("company", "company", [(name, name) for name in COMPANIES]),
     ]
     asked = {"deck": DECK, "kinds": KINDS, "topics": TOPICS, "computed": computed}
     return _rendered("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
+
+
+def paths(site: Site = LIVE) -> str:
+    """The lessons by their own titles and sections, each section with its stages, cards and notes."""
+    return _rendered("lessons.html", site, title="Lessons", current=PATHS, lessons=LESSONS, done=_to_do)
+
+
+def _to_do(steps: Sequence[tuple[Fact, Entry]], site: Site) -> str:
+    """What a browser counts of a section: its stages, and its cards after a question mark."""
+    stages = [name.partition("/")[2] for _, entry in steps for name in entry.stages]
+    cards = [f"?{card.name}" for _, entry in steps for card in entry.cards]
+    return " ".join(dict.fromkeys([*(name for name in stages if not (site.saved and find(name).fresh)), *cards]))
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: Sequence[Stage] = ()) -> str:

@@ -76,6 +76,7 @@ PAGES: dict[str, Callable[[], Reply]] = {
     "/colours.css": lambda: Reply(colours.stylesheet().encode(), MEDIA[".css"]),
     "/colours.json": lambda: Reply(colours.tables().encode()),
     f"/{page.CARDS}": lambda: Reply(page.cards().encode(), HTML),
+    f"/{page.PATHS}": lambda: Reply(page.paths().encode(), HTML),
 }
 
 

@@ -1,11 +1,29 @@
-"""The rows of the lessons: which lessons teach each, and what settles it here."""
+"""The lessons by their own titles and sections, their rows, and what settles each row here."""
 
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 KINDS = ("claim", "page", "room", "test", "view")
 """What may settle a row: its name follows a colon; of a room, ``room/stage``; of a test, ``file::function``."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a lesson under its own heading: ``address`` is its anchor, ``rows`` what it teaches."""
+
+    title: str
+    address: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson by its own title, with its sections in order."""
+
+    title: str
+    sections: tuple[Section, ...]
 
 
 @dataclass(frozen=True)
@@ -21,13 +39,46 @@ class Fact:
         """Names of this kind that settle it."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
+    @property
+    def errs(self) -> bool:
+        """Whether some lesson is wrong here, or lessons disagree: such rows are named b1, b2 …"""
+        return self.row.removeprefix("b").isdecimal()
 
-def _read() -> tuple[Fact, ...]:
-    rows = tomllib.loads((files("posenc.teaching.lessons") / "facts.toml").read_text(encoding="utf-8"))
+
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("posenc.teaching.lessons") / name).read_text(encoding="utf-8"))
+
+
+def _lessons() -> tuple[Lesson, ...]:
     return tuple(
-        Fact(row, entry["what"], tuple(entry["by"]), tuple(entry.get("lessons", ()))) for row, entry in rows.items()
+        Lesson(
+            lesson["title"],
+            tuple(
+                Section(title, f"lesson-{number}-{place}", tuple(rows))
+                for place, (title, *rows) in enumerate(lesson["sections"], 1)
+            ),
+        )
+        for number, lesson in enumerate(_table("lessons.toml")["lessons"])
     )
 
 
-FACTS = _read()
-"""Every row, in the order in which lessons teach."""
+LESSONS = _lessons()
+"""The five lessons; each is known by its place, from 0."""
+
+
+def _facts() -> tuple[Fact, ...]:
+    taught = [{row for section in lesson.sections for row in section.rows} for lesson in LESSONS]
+    return tuple(
+        Fact(
+            row,
+            entry["what"],
+            tuple(entry["by"]),
+            tuple(number for number, rows in enumerate(taught) if row in rows),
+        )
+        for row, entry in _table("facts.toml").items()
+    )
+
+
+FACTS = _facts()
+"""Every row, in the order of ``facts.toml``."""
+BY_ROW = {fact.row: fact for fact in FACTS}

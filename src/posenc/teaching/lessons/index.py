@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from posenc.teaching.lessons.card import DECK, Card
-from posenc.teaching.lessons.facts import FACTS, Fact
+from posenc.teaching.lessons.facts import BY_ROW, FACTS, LESSONS, Fact, Lesson, Section
 
 EXERCISES = "exercises/"
 """The folder of pages that are exercises."""
@@ -51,6 +51,22 @@ def of_stage(stage: str) -> Entry:
         _once(*(one.exercises for one in entries)),
         cards,
     )
+
+
+def of_section(section: Section) -> list[tuple[Fact, Entry]]:
+    """The rows of a section, each with its counterparts."""
+    return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
+
+
+def teaching(row: str) -> list[tuple[Lesson, Section]]:
+    """Every section that teaches a row, with its lesson."""
+    return [(lesson, section) for lesson in LESSONS for section in lesson.sections if row in section.rows]
+
+
+def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
+    """Every section with a row that a claim settles, with its lesson."""
+    rows = {fact.row for fact in FACTS if name in entry(fact).claims}
+    return [(lesson, section) for lesson in LESSONS for section in lesson.sections if rows & {*section.rows}]
 
 
 def sections(stage: str) -> tuple[Fact, ...]:

@@ -64,12 +64,13 @@ if (room) {
 const quiz = document.getElementById("quiz");
 if (quiz) new Quiz(quiz);
 
-// On the first page: how much of each room has been seen, and the end once nothing is left.
-const walks = [...document.querySelectorAll("[data-stages]")];
+// How much of each room has been seen, or done of a lesson's section, and the end once nothing is left.
+const done = new Set([...seen, ...Object.keys(recall("cards", {})).map((name) => `?${name}`)]);
+const walks = [...document.querySelectorAll('[data-stages]:not([data-stages=""])')];
 const left = walks.map((item) => {
   const all = item.dataset.stages.trim().split(" ");
-  const unseen = all.filter((name) => !seen.has(name)).length;
+  const unseen = all.filter((name) => !done.has(name)).length;
   if (unseen < all.length) item.querySelector(".quiet").append(unseen ? ` · ${all.length - unseen} of ${all.length} seen` : " · seen");
   return unseen;
 });
-if (walks.length && !left.some(Boolean)) document.querySelector(".start").prepend(html("strong", {}, "Lesson complete: every stage seen."));
+if (walks.length && !left.some(Boolean)) document.querySelector(".start")?.prepend(html("strong", {}, "Lesson complete: every stage seen."));
