@@ -164,11 +164,13 @@ class AttentionCall:
         all keys at most.
         """
         if (
-            self.bias is None or not q.is_cpu or not may_be_looked_at(q, k)
-        ):  # which a compiler is asked before a length
+            self.bias is None or torch.compiler.is_compiling() or self.queries < LONG
+        ):  # a length read there binds it
             return []
         fall, S = self.bias.fall, self.all_keys
-        if fall is None or self.queries < LONG or not (self.mask.only_causal and self.mask.causal):
+        if fall is None or not q.is_cpu or not (self.mask.only_causal and self.mask.causal):
+            return []
+        if not may_be_looked_at(q, k):
             return []
         q_size, k_size = (x.detach().norm(dim=-1, dtype=self.dtype).amax((0, 2)) for x in (q, k))
         spread = 2 * self.scale * q_size.view(len(k_size), -1) * k_size[:, None]
