@@ -266,7 +266,8 @@ def test_nothing_here_needs_transformers_to_be_imported() -> None:
         import sys
         sys.modules["transformers"] = None
         from posenc.integrations.huggingface import read
-        print(read({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 64}))
+        sizes = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 64, "rope_theta": 1e4}
+        print(read({"model_type": "llama", **sizes}))
     """
     child = subprocess.run([sys.executable, "-c", textwrap.dedent(reads)], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr

@@ -54,13 +54,16 @@ class TableCase:
             raise Wrong(f"embeddings are {y.dtype}; expected {dtype}")
         farthest = float(positions.abs().max())
         phase = farthest * 2e-19 * (20 if "turns" in o else 1)
-        exact = (4 if "resize" in o else 2.1) * eps(at_dtype) + phase + 1e-15
         size = float(np.abs(rows).max(initial=0))
         wide = eps(torch.promote_types(dtype, at_dtype))
-        taps = 8 if o.get("resize") else 1
-        rounded = np.maximum(
-            np.abs(want), torch.finfo(dtype).smallest_normal
-        )  # below, numbers are equally far apart
+        taps = 1
+        if o.get("resize"):  # rows may cancel, and places round in float64 under slopes of both axes' four taps
+            shape = o["num_positions"], o["columns"] or o["num_positions"]
+            taps, size = 8, max(float(p.detach().abs().max()) for p in encoding.parameters())
+            phase += 6 * sum(shape) * 2.3e-16
+        exact = (4 if "resize" in o else 2.1) * eps(at_dtype) + phase + 1e-15
+        # Below the smallest normal number all are equally far apart.
+        rounded = np.maximum(np.abs(want), torch.finfo(dtype).smallest_normal)
         allowed = taps * exact * size + (np.abs(want) + size) * wide + rounded * 1.01 * eps(dtype)
         agree("embeddings", y, want, allowed)
         q = normal(r, 1, 2, self.length, 4)
