@@ -352,3 +352,47 @@ def test_writing_what_has_no_place() -> None:
         write(read(LLAMA), spelling="v6")
     with pytest.raises(InvalidArgument, match="'gpt2' has no rotary layers"):
         _ = read(config("gpt2")).rotary
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    {
+        "HunYuanDenseV1": {"head_dim": 16},
+        "HunYuanMoEV1": {"head_dim": 16, "num_experts": 2, "moe_topk": 1},
+        "NanoChat": {},
+        "Llama4Text": {"num_local_experts": 2, "head_dim": 16, "intermediate_size_mlp": 64, "use_qk_norm": True},
+        "Llama": {},
+    }.items(),
+)
+def test_a_norm_after_rotation_divides_an_attention_factor_out(kind: str, own: dict[str, Any]) -> None:
+    """Told of exactly the classes whose own code gives the same with any factor."""
+    shape = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes = {
+        **shape,
+        "vocab_size": 64,
+        "num_hidden_layers": 1,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+
+    def model(factor: float) -> torch.nn.Module:
+        yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 1e4}
+        config = getattr(transformers, f"{kind}Config")(
+            **sizes, **own, max_position_embeddings=128, rope_parameters={**yarn, "attention_factor": factor}
+        )
+        torch.manual_seed(0)
+        made = getattr(transformers, f"{kind.removesuffix('Text')}ForCausalLM")(config).eval()
+        with torch.no_grad():
+            for parameter in made.parameters():
+                if parameter.dim() == 2:
+                    parameter.normal_(0, 2 * parameter.shape[1] ** -0.5)
+        return made
+
+    plain, scaled = model(1.0), model(2.0)
+    with torch.no_grad():
+        a, b = (m(torch.arange(3, 43)[None]).logits for m in (plain, scaled))
+    told = [issue for issue in read(scaled.config).known_issues if "attention factor of 2 " in issue]
+    assert bool(told) == torch.allclose(a, b, rtol=0, atol=1e-3 * float(a.std()))
+    assert read(plain.config).known_issues == ()
+    assert bool(told) == (kind != "Llama")

@@ -183,6 +183,8 @@ class Family:
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
         scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
             cos and sin.
+        norm_after_rotation: the key that says whether its code normalises queries and keys after they rotate, which
+            divides a factor of cos and sin out; or ``"always"``.
         tables: tables of rows or of biases.
         tower: positions in a picture.
         wrong_up_to_version: the newest transformers known to compute something else than such a config says.
@@ -216,6 +218,7 @@ class Family:
     products: Products = Products()
     mscale_scores: bool = False
     scales_before_rotation: bool = False
+    norm_after_rotation: str | None = None
     tables: Tables = Tables()
     tower: Tower = Tower()
     wrong_up_to_version: str | None = None

@@ -10,6 +10,7 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.compose import Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers, stretched
+from posenc.encodings.rotary import Rotary
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
@@ -91,6 +92,14 @@ class ModelPositions:
     def known_issues(self) -> tuple[str, ...]:
         """What is known to go wrong with such positions in transformers."""
         issues = [KNOWN_ISSUES[recipe.name] for recipe in self.recipes.values() if recipe.name in KNOWN_ISSUES]
+        norm = FAMILIES[self.model_type].norm_after_rotation
+        if norm and self.source.get(norm, True):
+            rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
+            issues += [
+                "its code normalises queries and keys after they rotate, which divides the attention factor of "
+                f"{factor:.6g} out"
+                for factor in sorted({each.attention_factor for each in rotary if isinstance(each, Rotary)} - {1.0})
+            ]
         if version := self.wrong_up_to_version:
             issues.append(f"transformers {version} does something else than this config says; a newer one does it")
         return tuple(issues)
