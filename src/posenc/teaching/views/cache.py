@@ -62,10 +62,10 @@ def angles(
     stale = int((off > 0).any(0).sum())
     error = ((keys - fresh) @ fresh[0, 0, -1]).abs().max() / math.sqrt(ROPE.head_dim)
     columns = Axis("position", tuple(map(float, now)))
-    told = f"{stale} of {len(was)} keys are stale" if stale else "no key is stale"
-    told = f"re-rotated, {told}" if rerotate else told
+    status = f"{stale} of {len(was)} keys are stale" if stale else "no key is stale"
+    status = f"re-rotated, {status}" if rerotate else status
     return View(
-        f"{EVENTS[event]}: {told}",
+        f"{EVENTS[event]}: {status}",
         (
             Heatmap(
                 "position",
@@ -96,8 +96,8 @@ def _positions(event: str, tokens: int, capacity: int) -> tuple[torch.Tensor, to
         passage = torch.arange(capacity)
         return passage, passage + tokens
     first = SINKS if event == "sinks" else 0
-    kept = torch.cat((text[:first], text[first:][-(capacity - first) :]))
-    return kept, kept if event == "evict" else torch.arange(len(kept))
+    remaining = torch.cat((text[:first], text[first:][-(capacity - first) :]))
+    return remaining, remaining if event == "evict" else torch.arange(len(remaining))
 
 
 def _named(*names: str) -> Axis:
