@@ -237,7 +237,7 @@ def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
 
 
 def test_every_preset_is_a_study_with_a_purpose() -> None:
-    assert list(PRESETS) == ["quick", "standard", "full", "zoo", "zoo-grid", "small-gpt"]
+    assert list(PRESETS) == ["quick", "standard", "full", "zoo", "zoo-grid", "architecture", "small-gpt"]
     assert PRESETS["quick"].study == Study()
     assert all(each.purpose and each.cost for each in PRESETS.values())
     with pytest.raises(UnknownName, match="did you mean 'zoo'"):

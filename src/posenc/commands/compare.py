@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none 
 @with_settings
 def compare(
     preset: Annotated[
-        str | None, typer.Option(help="quick (minutes), standard, full, zoo, zoo-grid or small-gpt.")
+        str | None, typer.Option(help="quick (minutes), standard, full, zoo, zoo-grid, architecture or small-gpt.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,

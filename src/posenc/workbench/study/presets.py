@@ -78,6 +78,21 @@ PRESETS = {
         "every encoding that knows rows and columns, cells that ask for their neighbours, three seeds",
         "14 minutes of one core, counted: 63 runs of 13 seconds",
     ),
+    "architecture": Preset(
+        Study(
+            encodings=("nope", "rotary", "alibi", "layers(rotary + nope)"),
+            tasks=("language",),
+            steps=300,
+            train_length=(64, 128),
+            norm=("layer", "rms"),  # type: ignore[arg-type]
+            kv_heads=(1, 4),  # type: ignore[arg-type]
+            qk_norm=(False, True),  # type: ignore[arg-type]
+            window=(32, 2048),  # type: ignore[arg-type]
+            blocks=32,
+        ),
+        "four encodings under 32 architectures: norms, grouped keys, windows, trained lengths",
+        "16 minutes on two cores, counted: 128 runs of 15 seconds of one core",
+    ),
     "small-gpt": Preset(
         Study(
             encodings=("nope", "learned-clamped", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
