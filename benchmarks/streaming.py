@@ -1,0 +1,85 @@
+"""``python -m benchmarks.streaming MODEL TEXT``: a long text through a pretrained model in constant memory.
+
+Tokens are fed in chunks to a model whose cache is all it knows of what came before: keys of the first tokens and
+the last ones (sinks), of the last ones alone (window), or of all (plain, to its own end). Each line is the mean
+loss of some thousand tokens; ``--output`` keeps that of every chunk, with hashes of the text and the weights.
+"""
+
+import argparse
+import hashlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.cache import MovableCache
+from posenc.integrations.huggingface.load import Pretrained
+
+SHOWN = 8192
+
+
+def streamed(
+    model: nn.Module, tokens: Tensor, *, chunk: int, capacity: int | None = None, sinks: int = 0
+) -> Iterator[Tensor]:
+    """Nats for every token but the first, ``(chunk,)`` at a time, the last of them shorter."""
+    cache = MovableCache(read(model.config).as_layers(), capacity=capacity, sinks=sinks)
+    for first in range(0, len(tokens) - 1, chunk):
+        ids, following = tokens[first : first + chunk], tokens[first + 1 : first + chunk + 1]
+        with torch.inference_mode():
+            logits = model(ids[None, : len(following)], past_key_values=cache, use_cache=True).logits[0]
+            yield F.cross_entropy(logits.float(), following, reduction="none")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.streaming", description=__doc__)
+    parser.add_argument("model", type=Path, help="a Hugging Face folder or a .gguf file")
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--tokens", type=int, default=100_000)
+    parser.add_argument("--plain", type=int, default=16_384, help="tokens that are read with all keys kept")
+    parser.add_argument("--capacity", type=int, default=2048)
+    parser.add_argument("--sinks", type=int, default=4)
+    parser.add_argument("--chunk", type=int, default=256)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--only", choices=("sinks", "window", "plain"))
+    o = parser.parse_args()
+    pretrained = Pretrained(o.model, device="cpu", dtype=torch.float32)
+    data = o.text.read_bytes()
+    ways = {
+        "sinks": (o.tokens, {"capacity": o.capacity, "sinks": o.sinks}),
+        "window": (o.tokens, {"capacity": o.capacity}),
+        "plain": (o.plain, {}),
+    }
+    hashes = {"text": hashlib.sha256(data).hexdigest(), "model": pretrained.identity}
+    rows = {}
+    for name, (count, settings) in ways.items():
+        if o.only not in (None, name):
+            continue
+        tokens = pretrained.encode(data)[: count + 1]
+        losses, start = [], time.process_time()
+        for block in streamed(pretrained.model, tokens, chunk=o.chunk, **settings):
+            losses.append(float(block.mean()))
+            if len(losses) * o.chunk % SHOWN == 0 or len(losses) * o.chunk >= len(tokens) - 1:
+                part = losses[-(SHOWN // o.chunk) :]
+                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+                    2**20 if sys.platform != "darwin" else 2**30
+                )
+                spent = time.process_time() - start
+                print(
+                    f"{name}: to {min(len(losses) * o.chunk, len(tokens) - 1):7,d} tokens  "
+                    f"{sum(part) / len(part):6.3f} nats  peak {peak:.2f} GiB  {spent:.0f} s of processor",
+                    flush=True,
+                )
+        rows[name] = {**settings, "chunk": o.chunk, "tokens": len(tokens) - 1, "losses": losses}
+        if o.output:
+            o.output.write_text(json.dumps({"sha256": hashes, "torch": torch.__version__, "runs": rows}))
+
+
+if __name__ == "__main__":
+    main()
