@@ -12,7 +12,7 @@ import posenc
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.laws.effects import effects
 from posenc.laws.law import same
-from posenc.positions import LIMIT, arange, check, left_padded, packed, pose, randomised
+from posenc.positions import LIMIT, arange, check, coupled, left_padded, packed, pose, randomised
 from support.cases import CASES, Case
 
 
@@ -159,9 +159,22 @@ def test_pose_cuts_anywhere_and_skips_uniformly() -> None:
     assert near_counts(torch.bincount(last, minlength=9)[5:].tolist(), [1 / 4] * 4)
 
 
+def test_what_is_coupled_stays_so_under_a_start_of_its_row() -> None:
+    """653 + 49 = 702, the sum reversed: digits of one significance share a position; starts are uniform."""
+    groups = torch.tensor([3, 2, 1, 0, 2, 1, 0, 1, 2, 3])
+    generator = torch.Generator().manual_seed(0)
+    drawn = coupled(groups.expand(4000, -1), 9, generator) - groups
+    assert (drawn == drawn[:, :1]).all()
+    assert near_counts(torch.bincount(drawn[:, 0], minlength=6).tolist(), [1 / 6] * 6)
+    assert torch.equal(coupled(groups, 4), groups)
+    with pytest.raises(PositionOutOfRange, match="groups holds -1"):
+        coupled(groups - 1, 4)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: coupled(torch.tensor([0, 4]), 4), r"up_to=4 must be above max\(groups\)=4"),
         (lambda: randomised(5, 4), "up_to=4 must lie between T=5"),
         (lambda: randomised(5, LIMIT + 1), "must lie between"),
         (lambda: randomised(0, 4), "at least 1"),

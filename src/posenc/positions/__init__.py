@@ -4,6 +4,7 @@ A position is an int64 from 0 to 2^31−1. It is never made from an activation's
 caches, padding, packing and sharded sequences are a matter of which positions are passed, and of nothing else.
 """
 
+from posenc.positions.drawn import coupled as coupled
 from posenc.positions.drawn import pose as pose
 from posenc.positions.drawn import randomised as randomised
 from posenc.positions.grids import centred as centred

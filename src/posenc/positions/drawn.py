@@ -6,7 +6,7 @@ from torch import Tensor
 
 from posenc.arguments import at_least_one
 from posenc.errors import InvalidArgument
-from posenc.positions.limits import LIMIT, Device
+from posenc.positions.limits import LIMIT, Device, check
 
 
 def randomised(
@@ -56,6 +56,30 @@ def pose(
         skips[cut:] += new - skip
         skip = new
     return (torch.arange(T) + skips).to(device)
+
+
+def coupled(
+    groups: Int[Tensor, "*B T"], up_to: int, generator: torch.Generator | None = None
+) -> Int[Tensor, "*B T"]:
+    """Positions of tokens that share one where they belong together, each row moved on by a start of its own.
+
+    Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): ``groups`` numbers what belongs together, such
+    as digits by their significance in both operands and the sum, and a start uniform in 0 … up_to − 1 − max(groups)
+    is added while training, so that a model meets all positions that longer sums need. Evaluate at ``groups`` with
+    any start. The authors leave position 0 to padding and to the begin and the end of a text; here it is one like
+    others, so number groups from 1 where such tokens have 0, and put those back afterwards.
+
+    Raises:
+        InvalidArgument: floats, or groups that are not below ``up_to``.
+        PositionOutOfRange: a negative group.
+    """
+    check(groups, "groups")
+    at_least_one(up_to=up_to)
+    last = groups.amax(-1, keepdim=True)
+    if not int(last.max()) < up_to <= LIMIT:
+        raise InvalidArgument(f"up_to={up_to} must be above max(groups)={int(last.max())}, and at most {LIMIT}")
+    share = torch.rand(last.shape, dtype=torch.float64, generator=generator).to(last.device)
+    return groups + (share * (up_to - last)).long()
 
 
 def _check(T: int, up_to: int) -> None:
