@@ -29,6 +29,7 @@ TABLES: dict[Path, dict[str, Callable[[], str]]] = {
 """The tables within pages that people write, by their marks."""
 PAGES: dict[Path, Callable[[], str]] = {
     DOCS / "claims.md": claims.page,
+    ROOT / "src/posenc/teaching/claims/kept.json": claims.kept,
     DOCS / "lessons.md": lessons.index_page,
     DOCS / "questions.md": lessons.questions_page,
 }

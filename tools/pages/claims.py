@@ -1,17 +1,19 @@
 """The page of claims: every statement with its verdict, and what settles each row of the lessons."""
 
+import json
 from itertools import groupby
 
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Claim
-from posenc.teaching.lessons.facts import FACTS
+from posenc.teaching.lessons.facts import FACTS, LESSONS
 from posenc.teaching.lessons.index import teaching_claim
 
 HEAD = """# Claims
 
 Common statements about positional encodings, and the verdict on each. `posenc verify` runs every claim and ends
 with status 1 when a verdict does not stand; `posenc verify --only NAME` runs one, `--json` prints the numbers, and
-`--slow` adds the claims that train a model. The tests run the quick claims on every change.
+`--slow` adds the claims that train a model. In the lab, `/claims`
+asks for your guess first, then runs the claim. The tests run the quick claims on every change.
 
 `make pages` writes this page.
 """
@@ -45,6 +47,23 @@ def _claim(claim: Claim) -> str:
         f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
         f"{_taught(claim.name)}"
     )
+
+
+def kept() -> str:
+    """Every claim's verdict as JSON, for pages that do not run it; slow says that it trains a model."""
+    claims = {
+        claim.name: {
+            "topic": claim.topic,
+            "statement": claim.statement,
+            "verdict": claim.verdict.value,
+            "precise": claim.precise,
+            "source": claim.source,
+            "slow": claim.slow,
+            "lessons": sorted({LESSONS.index(lesson) for lesson, _ in teaching_claim(claim.name)}),
+        }
+        for claim in CLAIMS.values()
+    }
+    return json.dumps(claims, indent=1, ensure_ascii=False) + "\n"
 
 
 def _taught(name: str) -> str:

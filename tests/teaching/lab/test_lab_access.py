@@ -10,7 +10,7 @@ from support.photographs import reveal
 
 pytestmark = pytest.mark.browser
 
-PAGES = ["/", "/check", "/lessons", *(f"/{room.name}" for room in ROOMS)]
+PAGES = ["/", "/check", "/lessons", "/claims", *(f"/{room.name}" for room in ROOMS)]
 TELLING = ("/", "/rotation", "/results")
 """The first page, a room of pictures, and one of numbers that somebody measured."""
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import posenc.teaching.lab as lab
+from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.lab import page, rooms, wire
 from posenc.teaching.lab.controls import Control, Number
 from posenc.teaching.lab.page import Site
+from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import Guess, Room
 from posenc.teaching.lessons.facts import LESSONS
 from posenc.teaching.views.catalogue import VIEWS
@@ -124,7 +127,8 @@ def test_no_text_of_an_address_reaches_the_page_unescaped() -> None:
 def test_pages_are_made_without_torch() -> None:
     program = (
         "import sys; from posenc.teaching.lab.replies import reply\n"
-        "paths = ['/', '/check', '/lessons', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
+        "paths = ['/lessons', "
+        "'/', '/check', '/claims', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
         "assert all(reply(path).status == 200 for path in paths)\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     )
@@ -153,6 +157,29 @@ def test_lessons_are_paths_under_their_own_headings() -> None:
     saved = page.paths(Site(saved=True))
     fresh = {name for name, (_, stage) in rooms.stages().items() if stage.fresh}
     assert not fresh & {name for names in re.findall(r'data-stages="([^"]*)"', saved) for name in names.split()}
+
+
+def test_every_claim_is_asked_and_leads_to_its_verdict() -> None:
+    html = page.claims()
+    assert re.findall(r'<article class="card" data-name="([^"]*)"', html) == list(CLAIMS)
+    for name in ("invariant", "equivariant", "cat-sat"):
+        (card,) = re.findall(rf'data-name="{name}".*?</article>', html, re.S)
+        rights = [words.strip(" …") for words in re.findall(r'data-right="1">([^<]*)<', card)]
+        assert rights == [CLAIMS[name].verdict.value.capitalize()]
+    assert "Run it" in html
+    assert "Run it" not in page.claims(Site(saved=True))
+
+
+def test_a_claim_is_run_when_asked_and_what_trains_is_refused() -> None:
+    ran = json.loads(reply("/api/claim/invariant").body)
+    assert ran["stands"]
+    assert ran["verdict"] == "Confirmed: fails"
+    assert ran["findings"]
+    slow = next(name for name, claim in CLAIMS.items() if claim.slow)
+    for name, words in ((slow, "posenc verify --slow --only"), ("nonsense", "unknown claim")):
+        refused = reply(f"/api/claim/{name}")
+        assert refused.status == 400
+        assert words in refused.body.decode().lower()
 
 
 def test_a_stage_links_back_to_the_sections_that_it_belongs_to() -> None:

@@ -23,7 +23,7 @@ def client() -> TestClient:
     return TestClient(create_app(warm=False), base_url="http://127.0.0.1:8642")
 
 
-@pytest.mark.parametrize("path", ["/", "/check", "/lessons", *(f"/{room.name}" for room in ROOMS)])
+@pytest.mark.parametrize("path", ["/", "/check", "/lessons", "/claims", *(f"/{room.name}" for room in ROOMS)])
 def test_pages(client: TestClient, path: str) -> None:
     reply = client.get(path)
     assert reply.status_code == 200

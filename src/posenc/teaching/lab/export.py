@@ -70,6 +70,7 @@ def write(folder: Path) -> list[Path]:
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
     site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops))
     pages = {"index": page.home(site), page.CARDS: page.cards(site), page.PATHS: page.paths(site)}
+    pages[page.CLAIMS] = page.claims(site)
     pages |= {name: page.room_page(room(name), {}, site, lasting) for name, lasting in shown.items()}
     paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
     for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):

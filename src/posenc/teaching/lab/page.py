@@ -1,9 +1,11 @@
 """The pages as HTML: words, formulas and working controls, complete before a line of script runs."""
 
 import base64
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -22,8 +24,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("latex2mathml", "lab") from error
 
-CARDS, PATHS, HERO = "check", "lessons", "shift-both"
-"""The addresses of the cards and of the lessons, and the stage that the first page shows."""
+CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
+"""The addresses of the cards, the lessons and the claims, and the stage that the first page shows."""
 FIRST = "/static/first.js"
 """The first page's answers: a script, so that the picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
@@ -110,6 +112,18 @@ def cards(site: Site = LIVE) -> str:
 def paths(site: Site = LIVE) -> str:
     """The lessons by their own titles and sections, each section with its stages, cards and notes."""
     return _rendered("lessons.html", site, title="Lessons", current=PATHS, lessons=LESSONS, done=_to_do)
+
+
+def claims(site: Site = LIVE) -> str:
+    """The claims, whose verdicts a reader guesses: as they are kept, so that no page needs the library."""
+    text = (files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8")
+    kept = json.loads(text)
+    topics = dict.fromkeys(claim["topic"] for claim in kept.values())
+    filters = {
+        "topic": [(topic, topic.lower()) for topic in topics],
+        "lesson": [(str(number), lesson.title) for number, lesson in enumerate(LESSONS)],
+    }
+    return _rendered("claims.html", site, title="Claims", current=CLAIMS, claims=kept, filters=filters)
 
 
 def _to_do(steps: Sequence[tuple[Fact, Entry]], site: Site) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import InvalidArgument, PosencError
+from posenc.errors import InvalidArgument, PosencError, UnknownName
 from posenc.pictures import colours
 from posenc.teaching.lab import controls, page, rooms
 from posenc.teaching.lessons import deck
@@ -76,6 +76,7 @@ PAGES: dict[str, Callable[[], Reply]] = {
     "/colours.css": lambda: Reply(colours.stylesheet().encode(), MEDIA[".css"]),
     "/colours.json": lambda: Reply(colours.tables().encode()),
     f"/{page.CARDS}": lambda: Reply(page.cards().encode(), HTML),
+    f"/{page.CLAIMS}": lambda: Reply(page.claims().encode(), HTML),
     f"/{page.PATHS}": lambda: Reply(page.paths().encode(), HTML),
 }
 
@@ -96,7 +97,9 @@ def _route(path: str, query: str) -> Reply:
 
 
 def _api(rest: str, texts: dict[str, str]) -> Reply:
-    """``/api/<question>`` and its parts ``/table`` and ``/at?panel=&row=&column=``; ``/api/quiz``, the cards."""
+    """``/api/<question>`` and its parts ``/table`` and ``/at?panel=&row=&column=``; ``/api/quiz``, the cards;
+    ``/api/claim/<name>``, a claim that is run.
+    """
     from posenc.pictures.tables import tables, value_at
     from posenc.teaching.lab import wire
 
@@ -105,6 +108,8 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
     name, _, part = rest.partition("/")
     if rest == "quiz":
         return _json(deck.cards())
+    if name == "claim":
+        return _json(_ran(part))
     if part == "at":
         place = [_index(texts, key) for key in ("panel", "row", "column")]
         return _json({"text": value_at(_answer(name, texts), *place)})
@@ -112,6 +117,29 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
     if part not in shapes:
         raise UnknownPath(f"/api/{name[:40]} has no part {part[:40]!r}; it has: at, table")
     return _json(shapes[part](_answer(name, texts)))
+
+
+def _ran(name: str) -> dict[str, Any]:
+    """A claim's verdict and the numbers that it stands on, computed now.
+
+    Raises:
+        InvalidArgument: the claim trains a model, which takes minutes.
+    """
+    from posenc.pictures.numbers import MINUS
+    from posenc.teaching.claims.catalogue import CLAIMS
+    from posenc.teaching.claims.claim import run
+
+    if name not in CLAIMS:
+        raise UnknownName("claim", name[:40], CLAIMS)
+    if CLAIMS[name].slow:
+        raise InvalidArgument(f"claim {name} trains a model; run it by: posenc verify --slow --only {name}")
+    outcome = run(CLAIMS[name])
+    words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {CLAIMS[name].verdict}"
+    numbers = [
+        f"{found.name}: {f'{found.value:.6g}'.replace('-', MINUS)}, expected {found.expected}"
+        for found in outcome.findings
+    ]
+    return {"verdict": words, "stands": outcome.stands, "findings": [*numbers, *filter(None, [outcome.error])]}
 
 
 def _index(texts: dict[str, str], name: str) -> int:

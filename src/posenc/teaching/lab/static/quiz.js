@@ -8,7 +8,8 @@ const words = (className, text) => html("p", { class: className }, text);
 export class Quiz {
   constructor(holder) {
     this.holder = holder;
-    this.judged = recall("cards", {}); // by card, whether the first try was right
+    this.store = holder.dataset.store ?? "cards";
+    this.judged = recall(this.store, {}); // by card, whether the first try was right
     this.cards = [...holder.children];
     this.filters = [...document.querySelectorAll(".filters select")];
     const asked = new URLSearchParams(location.search);
@@ -45,6 +46,7 @@ export class Quiz {
     next.textContent = index + 1 < shown.length ? "Next" : "Finish";
     next.addEventListener("click", () => this.show(index + 1));
     card.querySelector("ol")?.addEventListener("click", ({ target }) => target.matches("button") && this.choose(card, target));
+    card.querySelector(".run")?.addEventListener("click", () => this.run(card));
     card.querySelector("form")?.addEventListener("submit", (event) => {
       event.preventDefault();
       this.compare(card, event.target.elements[0].value);
@@ -82,17 +84,29 @@ export class Quiz {
     const { name } = card.dataset;
     if (right !== null && !(name in this.judged)) {
       this.judged[name] = right;
-      keep("cards", this.judged);
+      keep(this.store, this.judged);
     }
+    if (right) card.querySelector(".run")?.removeAttribute("hidden");
     const said = right === null ? "One good answer" : right ? "Right" : "Not yet";
     this.tell(card, words("verdict", said), words("", answer), words("quiet", this.summary()));
+  }
+
+  // The library runs a claim, and says every number that its verdict stands on.
+  async run(card) {
+    this.tell(card, words("quiet", "The library runs it …"));
+    try {
+      const { verdict, findings } = await getJson(`/api/claim/${card.dataset.name}`);
+      this.tell(card, words("verdict", verdict), ...findings.map((found) => words("", found)), words("", card.dataset.answer));
+    } catch (error) {
+      this.tell(card, words("error", error.message));
+    }
   }
 
   tell(card, ...said) { card.querySelector(".judged").replaceChildren(...said); }
 
   restart() {
     this.judged = {};
-    keep("cards", {});
+    keep(this.store, {});
     this.show(0);
   }
 }
