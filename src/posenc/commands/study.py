@@ -29,3 +29,16 @@ def pull(address: Address, folder: Folder = Path("study")) -> None:
 
     runs = RemoteStudy(address).pull(folder)
     screen().print(f"{runs} run{'s' * (runs != 1)} brought to {folder}/", soft_wrap=True)
+
+
+@study.command()
+def export(
+    output: Annotated[Path, typer.Argument(help="New folder for transformers' from_pretrained.")],
+    folder: Folder = Path("study"),
+    encoding: Annotated[str, typer.Option(help="Of the run on language; rotary, without scaling.")] = "rotary",
+    seed: Annotated[int, typer.Option(help="Of the run.")] = 0,
+) -> None:
+    """Write a trained language model as a Hugging Face folder; posenc extend reads it."""
+    from posenc.workbench.study.export import export
+
+    screen().print(f"written to {export(folder, output, encoding, seed)}/", soft_wrap=True)

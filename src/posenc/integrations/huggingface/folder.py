@@ -39,6 +39,15 @@ def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
             transformers.logging.enable_progress_bar()
 
 
+def from_config(config: dict[str, Any]) -> Any:
+    """A causal language model of this config, whose weights nobody trained."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    return transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config)).eval()
+
+
 def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     import transformers
 

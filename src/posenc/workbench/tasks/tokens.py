@@ -25,6 +25,17 @@ class Bytes:
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
+    @property
+    def json(self) -> str:
+        """The same for the ``tokenizers`` library: pieces of one byte, without merges."""
+        library, plain = _library(), {*range(33, 127), *range(161, 173), *range(174, 256)}
+        others = [byte for byte in range(256) if byte not in plain]  # written as what follows, in GPT-2's order
+        letters = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
+        tokenizer = library.Tokenizer(library.models.BPE(vocab=letters, merges=[]))
+        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.decoder = library.decoders.ByteLevel()
+        return str(tokenizer.to_str())
+
 
 @dataclass(frozen=True)
 class Pieces:

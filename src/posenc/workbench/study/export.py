@@ -1,0 +1,173 @@
+"""A study's trained language model as a Hugging Face folder, which transformers loads and `posenc extend` reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.encodings.rotary import Rotary
+from posenc.errors import StudyError
+from posenc.scaling import Default
+from posenc.workbench.run.checkpoint import load_weights
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.training import build, task_of
+from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.study.toml import read_study
+
+CLOSE = 1e-3
+"""How far logits in float32 may lie from those of the study's own model."""
+
+
+def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -> Path:
+    """Write a run of language as a folder for ``AutoModelForCausalLM.from_pretrained``.
+
+    RMSNorm with SwiGLU is ``LlamaForCausalLM``, LayerNorm with GELU ``GPTNeoXForCausalLM``. Before anything is
+    written, logits of transformers are held to those of the study's model.
+
+    Args:
+        study: its folder, with weights and ``study.toml``.
+        folder: to write; must not exist.
+        encoding: of the run, as its ledger names it; rotary without scaling.
+        seed: of the run.
+
+    Raises:
+        StudyError: no such run, or a model that neither class computes.
+    """
+    if folder.exists():
+        raise StudyError(f"{str(folder)!r} is there already; name a new folder")
+    from posenc.integrations.huggingface.folder import from_config
+
+    with Ledger(study) as ledger:
+        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
+    chosen = [plan for plan in plans if (plan.encoding, plan.seed) == (encoding, seed)]
+    if not chosen:
+        known = ", ".join(dict.fromkeys(f"{plan.encoding} seed {plan.seed}" for plan in plans)) or "none"
+        raise StudyError(f"{str(study)!r} has no language run of {encoding} seed {seed}; it has {known}")
+    if len(chosen) > 1:
+        raise StudyError(
+            f"{str(study)!r} has {len(chosen)} language runs of {encoding} seed {seed}, with other settings each; "
+            "train the one to export in a study of its own"
+        )
+    (plan,) = chosen
+    text = read_study(config=study / "study.toml").source.load()
+    if plan.text_sha256 != text.sha256:
+        raise StudyError(f"the text that {str(study / 'study.toml')!r} names is no longer that of the run")
+    model = build(plan, task_of(plan, text)).eval().to("cpu", torch.float32)
+    model.load_state_dict(load_weights(study, plan))
+    config, weights = _expressed(plan, model)
+    made = from_config(config)
+    made.load_state_dict(weights, strict=False)  # whether all are there is seen by the logits
+    with torch.no_grad():  # their names change with transformers' versions
+        made.get_input_embeddings().weight.copy_(model.embedding.weight)
+        made.get_output_embeddings().weight.copy_(model.head.weight)
+    tokens = text.validation[: plan.train_length].long()[None]
+    with torch.inference_mode():
+        gap = float((made(tokens).logits - model(tokens)).abs().max())
+    if not gap < CLOSE:
+        raise StudyError(f"{plan.name}: transformers' logits differ by {gap:.2g}; posenc exports no such model")
+    made.save_pretrained(folder)
+    (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    (folder / "tokenizer_config.json").write_text(json.dumps(kind), encoding="utf-8")
+    return folder
+
+
+def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Config and weights in transformers' words."""
+    encoding, why = model.encoding, ""
+    if not isinstance(encoding, Rotary) or encoding.pairing != "half" or not isinstance(encoding.scaling, Default):
+        why = f"positions {plan.encoding} (rotary without scaling is)"
+    elif plan.window or plan.qk_norm:
+        why = f"window={plan.window} or qk_norm={plan.qk_norm}"
+    elif (plan.norm, plan.activation) == ("rms", "swiglu"):
+        return _llama(plan, model, encoding)
+    elif (plan.norm, plan.activation) == ("layer", "gelu") and plan.kv_heads in (None, plan.heads):
+        return _gpt_neox(plan, model, encoding)
+    else:
+        why = f"norm={plan.norm}, activation={plan.activation} with kv_heads={plan.kv_heads}"
+    raise StudyError(
+        f"{plan.name} is no model of transformers: {why} is not expressible; export a run with rotary positions "
+        "and norm=rms with activation=swiglu, or norm=layer with activation=gelu"
+    )
+
+
+def _common(plan: Plan, model: Transformer) -> dict[str, Any]:
+    return {
+        "vocab_size": model.embedding.num_embeddings,
+        "hidden_size": plan.width,
+        "intermediate_size": plan.hidden or 4 * plan.width,
+        "num_hidden_layers": plan.layers,
+        "num_attention_heads": plan.heads,
+        "max_position_embeddings": plan.train_length,
+        "tie_word_embeddings": plan.tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
+def _llama(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    config = {
+        **_common(plan, model),
+        "model_type": "llama",
+        "rope_parameters": {"rope_type": "default", "rope_theta": float(encoding.base)},
+        "num_key_value_heads": plan.kv_heads or plan.heads,
+        "rms_norm_eps": 1e-5,
+        "attention_bias": plan.biases,
+        "mlp_bias": plan.biases,
+    }
+    weights: dict[str, Any] = {"model.norm.weight": model.norm.weight}
+    for i, block in enumerate(model.layers):
+        layer = f"model.layers.{i}"
+        weights[f"{layer}.input_layernorm.weight"] = block.attention_norm.weight
+        weights[f"{layer}.post_attention_layernorm.weight"] = block.feedforward_norm.weight
+        sizes = [heads * plan.head_dim for heads in block.attention.split]
+        for part, tensor in block.attention.qkv.named_parameters():
+            for name, rows in zip("qkv", tensor.split(sizes), strict=True):
+                weights[f"{layer}.self_attn.{name}_proj.{part}"] = rows
+        for part, tensor in block.attention.out.named_parameters():
+            weights[f"{layer}.self_attn.o_proj.{part}"] = tensor
+        for part, tensor in block.feedforward.inner.named_parameters():
+            for name, rows in zip(("gate", "up"), tensor.chunk(2), strict=True):
+                weights[f"{layer}.mlp.{name}_proj.{part}"] = rows
+        for part, tensor in block.feedforward.outer.named_parameters():
+            weights[f"{layer}.mlp.down_proj.{part}"] = tensor
+    return config, weights
+
+
+def _gpt_neox(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    config = {
+        **_common(plan, model),
+        "model_type": "gpt_neox",
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": float(encoding.base),
+            "partial_rotary_factor": 1.0,
+        },
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-5,
+        "use_parallel_residual": False,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+    }
+    weights: dict[str, Tensor] = {}
+    modules: dict[str, torch.nn.Module] = {"gpt_neox.final_layer_norm": model.norm}
+    for i, block in enumerate(model.layers):
+        layer = f"gpt_neox.layers.{i}"
+        modules |= {
+            f"{layer}.input_layernorm": block.attention_norm,
+            f"{layer}.post_attention_layernorm": block.feedforward_norm,
+            f"{layer}.attention.dense": block.attention.out,
+            f"{layer}.mlp.dense_h_to_4h": block.feedforward.inner,
+            f"{layer}.mlp.dense_4h_to_h": block.feedforward.outer,
+            f"{layer}.attention.query_key_value": block.attention.qkv,
+        }
+    for name, module in modules.items():
+        zeros = {"bias": torch.zeros(len(module.weight))}  # type: ignore[arg-type]
+        for part, tensor in {**zeros, **dict(module.named_parameters())}.items():
+            if name.endswith("query_key_value"):  # queries, keys and values of one head beside each other
+                tensor = tensor.unflatten(0, (3, plan.heads, -1)).transpose(0, 1).flatten(0, 2)
+            weights[f"{name}.{part}"] = tensor
+    return config, weights

@@ -1,0 +1,81 @@
+"""Trained models leave as Hugging Face folders: transformers computes their losses, others are refused by name."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.errors import StudyError
+from posenc.workbench.extend.models import open_model
+from posenc.workbench.run.checkpoint import load_weights
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.training import build, task_of
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.export import export
+from posenc.workbench.study.study import Study
+from posenc.workbench.study.toml import as_toml
+from support.studies import TINY, inline, python_text
+
+SMALL = replace(TINY, tasks=("language",), encodings=("rotary(base=500)", "alibi"), lengths=(1,), train_length=64)
+LLAMA: dict[str, Any] = {"norm": "rms", "activation": "swiglu", "kv_heads": 2}
+MODELS = {
+    "gpt-neox": {},
+    "gpt-neox-without-biases": {"biases": False},
+    "llama": {**LLAMA, "biases": False},
+    "llama-tied": {**LLAMA, "tied": True},
+}
+
+
+def ran(study: Study, folder: Path) -> Path:
+    with Ledger(folder, write=True) as ledger:
+        Comparison(study, python_text(), ledger).run(inline)
+    (folder / "study.toml").write_text(as_toml(study, folder))
+    return folder
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_transformers_computes_the_same_logits_from_the_folder(name: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    study, text = replace(SMALL, encodings=("rotary(base=500)",), **MODELS[name]), python_text()
+    folder = export(ran(study, tmp_path / "study"), tmp_path / "model", "rotary(base=500)")
+    (plan,) = study.plans(text)
+    model = build(plan, task_of(plan, text)).eval()
+    model.load_state_dict(load_weights(tmp_path / "study", plan))
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    assert type(loaded).__name__ == ("LlamaForCausalLM" if "llama" in name else "GPTNeoXForCausalLM")
+    words = "Größe, 東京 and\ttabs"
+    tokens = torch.tensor(transformers.AutoTokenizer.from_pretrained(folder)(words)["input_ids"])
+    assert bytes(tokens.tolist()) == words.encode()
+    with torch.inference_mode():
+        torch.testing.assert_close(loaded(tokens[None]).logits, model(tokens[None]), atol=1e-5, rtol=1e-4)
+
+
+def test_extend_reads_the_folder(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    folder = export(ran(SMALL, tmp_path / "study"), tmp_path / "model", "rotary(base=500)")
+    model = open_model(folder, None, "cpu", "float32").model
+    assert model.original_length == 64
+    assert model.positions.rotary.get("base") == 500  # type: ignore[union-attr]
+    with pytest.raises(StudyError, match="is there already; name a new folder"):
+        export(tmp_path / "study", folder)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "change", "message"),
+    [
+        ("alibi", {}, r"positions alibi \(rotary without scaling is\) is not expressible"),
+        ("rotary(base=500)", {"norm": "rms"}, "norm=rms, activation=gelu with kv_heads=None is not expressible"),
+        ("rotary(base=500)", {"qk_norm": True}, "window=None or qk_norm=True is not expressible"),
+        ("rotary", {}, r"has no language run of rotary seed 0; it has (alibi|rotary)"),
+    ],
+)
+def test_what_transformers_has_no_class_for_is_refused(
+    encoding: str, change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers")
+    study = ran(replace(SMALL, **change), tmp_path / "study")
+    with pytest.raises(StudyError, match=message):
+        export(study, tmp_path / "model", encoding)
+    assert not (tmp_path / "model").exists()
