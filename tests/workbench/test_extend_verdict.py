@@ -56,7 +56,7 @@ def test_one_document_has_no_interval_and_says_little() -> None:
     one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
     # 0.04 worse than linear, cheaper inside, and one document cannot tell that it is as good
     assert judge(one).chosen.curve.method.name == "linear"
-    assert [score.standing for score in judge(one).scores] == ["best", "undecided", "worse"]
+    assert [score.standing for score in judge(one).scores] == ["best", "undecided", "undecided"]
     said = answer(one, judge(one))
     assert (
         "Whether YaRN is as good, which costs short text less, these documents cannot tell (+0.040): score more "

@@ -56,7 +56,8 @@ class MethodScore:
             return "not finite"
         if self.to_best.high < MARGIN:
             return "as good"
-        return "worse" if above(self.to_best) else "undecided"
+        # One document has no interval, NaN, and decides nothing.
+        return "worse" if self.to_best.mean > SAME and self.to_best.low > 0 else "undecided"
 
 
 @dataclass(frozen=True)
