@@ -97,6 +97,17 @@ main()
     assert not {m.split(".")[0] for m in run.stdout.split()} & HEAVY
 
 
+def test_the_first_rotation_loads_no_compiler() -> None:
+    """Asking a meta tensor for strides would load sympy: most of a second, in every process."""
+    program = """
+import torch, posenc
+q = torch.randn(1, 2, 4, 8)
+placed = posenc.Rotary(8, pairing="half").at(posenc.positions.arange(4))
+placed.rotate(q, q)
+"""
+    assert not loaded_by(program) & {"sympy"}
+
+
 def test_what_a_study_needs_is_counted_without_torchs_compiler() -> None:
     """Which takes a second to load, before the first run."""
     program = """

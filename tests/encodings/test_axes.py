@@ -205,6 +205,13 @@ def test_units_are_part_of_a_maps_text() -> None:
     assert fine == axial(2, 2, units=("1/14", 1)) != coarse
 
 
+@pytest.mark.parametrize("made", ["chunked({n}, 1, 1)", "axial(2, {n})", "strided({n}, 1)", "dealt(2, {n})"])
+def test_more_pairs_than_any_head_has_are_refused_before_they_are_counted(made: str) -> None:
+    """A map has an entry for every pair, and a text may ask for more than there is time for."""
+    with pytest.raises(InvalidArgument, match="pairs are more than any head has; axes share 65536 at most"):
+        posenc.encoding(f"rotary(axes={made.format(n=10**20)})", head_dim=16)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -61,7 +61,8 @@ class TableCase:
             shape = o["num_positions"], o["columns"] or o["num_positions"]
             taps, size = 8, max(float(p.detach().abs().max()) for p in encoding.parameters())
             phase += 6 * sum(shape) * 2.3e-16
-        exact = (4 if "resize" in o else 2.1) * eps(at_dtype) + phase + 1e-15
+        roundings = 4 if "resize" in o else 3.1 if o.get("scale", 1) != 1 else 2.1  # sin, its scale, their product
+        exact = roundings * eps(at_dtype) + phase + 1e-15
         # Below the smallest normal number all are equally far apart.
         rounded = np.maximum(np.abs(want), torch.finfo(dtype).smallest_normal)
         allowed = taps * exact * size + (np.abs(want) + size) * wide + rounded * 1.01 * eps(dtype)

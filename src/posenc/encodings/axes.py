@@ -17,6 +17,10 @@ Units = Sequence[Fraction | int | str] | None
 Order = tuple[int, ...] | None
 
 
+MOST_PAIRS = 2**16
+"""Of a head; one entry of a map each."""
+
+
 @dataclass(frozen=True)
 class AxisMap:
     """The axis of every pair, first to last.
@@ -185,11 +189,18 @@ def _map(
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
         raise InvalidArgument(f"sections={sections} must be whole numbers of pairs, at least 1 for every axis")
+    _check_pairs(sum(sections))
+
+
+def _check_pairs(pairs: int) -> None:
+    if pairs > MOST_PAIRS:
+        raise InvalidArgument(f"{pairs} pairs are more than any head has; axes share {MOST_PAIRS} at most")
 
 
 def _check_shares(name: str, axes: int, pairs: int) -> None:
     if axes < 1 or pairs < axes or pairs % axes:
         raise InvalidArgument(f"{name}({axes}, {pairs}) needs pairs to be a multiple of axes, both at least 1")
+    _check_pairs(pairs)
 
 
 def _fractions(units: Units) -> tuple[Fraction, ...] | None:

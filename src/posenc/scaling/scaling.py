@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -100,6 +100,7 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
     return at_full_precision
 
 
+@lru_cache
 @exact
 def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
     """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact."""

@@ -98,7 +98,9 @@ def _jobs(
     """The orders for a step of this kind, tables left out; None where the kernel has none for q or for k."""
     jobs = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
-        fresh = torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
+        fresh = torch.empty_like(
+            torch.empty_strided(shape, strides, dtype=torch.uint8)
+        ).stride()  # meta loads sympy
         job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
         if job is None:
             return None

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 from posenc.errors import InvalidArgument
@@ -101,7 +102,8 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
     misreadings = _misreadings(right)
     here = torch.tensor([min(distance, length - 1)])
-    values = {name: float(cosines(here, wrong)) for name, wrong in misreadings.items()}
+    found = {name: cosines(torch.cat((here, at)), wrong) for name, wrong in misreadings.items()}
+    values = {name: float(each[0]) for name, each in found.items()}
     worst = min(values, key=lambda name: values[name])
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
@@ -109,7 +111,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
         (
             Lines(
                 "cosine to the right rotation",
-                tuple(Line(name, cosines(at, wrong)) for name, wrong in misreadings.items()),
+                tuple(Line(name, each[1:]) for name, each in found.items()),
                 Axis("distance", tuple(map(float, at.tolist())), "tokens", log=True),
                 "cosine",
                 marks=((float(here), "here"),),
@@ -133,6 +135,7 @@ def _misreadings(recipe: "Recipe") -> "dict[str, Recipe]":
     return wrong
 
 
+@lru_cache(maxsize=8)
 def _inspected(config: str) -> "tuple[dict[str, object], Inspection]":
     """The pasted config, and what is read of it."""
     from posenc.teaching.inspect import inspect

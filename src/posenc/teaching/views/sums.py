@@ -87,10 +87,8 @@ def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, fl
     The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
     """
     content, code = codebooks(width, words, length, seed)
-    nearest = [  # products are linear: each word's and each position's once, then sums (words, length, vectors)
-        ((content @ book.T)[:, None] + code @ book.T - book.square().sum(1) / 2).argmax(-1)
-        for book in (content, code)
-    ]
-    word = nearest[0] == torch.arange(words)[:, None]
-    position = nearest[1] == torch.arange(length)
-    return float(word.double().mean()), float(position.double().mean())
+    # Products are linear: each word's and each position's once, then sums (words, length, vectors).
+    read = [(content @ book.T - book.square().sum(1) / 2)[:, None] + code @ book.T for book in (content, code)]
+    own = read[0].diagonal(dim1=0, dim2=2).T, read[1].diagonal(dim1=1, dim2=2)
+    word, position = (float((a == b.amax(-1)).double().mean()) for a, b in zip(own, read, strict=True))
+    return word, position
