@@ -26,7 +26,7 @@ export class Lines extends Panel {
     const height = Math.max(120 * u, this.field.clientHeight);
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
     const right = width - (named ? longest : 14 * u);
-    this.box = { left: Math.max(26 * u, wideTick + 10 * u), right, top: (panel.marks.length ? 54 : 34) * u, bottom: height - 44 * u, u, width, height };
+    this.box = { left: Math.max(26 * u, wideTick + 14 * u), right, top: (panel.marks.length ? 54 : 34) * u, bottom: height - 44 * u, u, width, height };
     this.curves = panel.lines.map((line) => svg("path", { class: `curve ${line.colour}${line.hollow ? " hollow" : ""}`, "stroke-dasharray": line.dash }));
     this.dots = panel.lines.map((line) => svg("path", { class: `dots ${line.colour}` }));
     this.rule = svg("path", { class: "cursor", visibility: "hidden" });
