@@ -294,6 +294,7 @@ SCALINGS = [
     Linear(4.0),
     NTK(4.0),
     NTK(4.0, form="fixed"),
+    NTK(4.0, form="abf"),
     DynamicNTK(2.0, 64),
     YaRN(4.0, 64, truncate=False),
     YaRN(4.0, 64, ramp="rotations"),

@@ -41,6 +41,8 @@ GOLDEN: list[tuple[Scaling, Pair]] = [
     (Linear(8), lambda i: plain(i) / 8),
     (NTK(8), lambda i: plain(i, BASE * mpmath.mpf(8) ** (mpmath.mpf(D) / (D - 2)))),
     (NTK(8, form="fixed"), lambda i: plain(i, BASE * 8) / mpmath.mpf(8) ** (mpmath.mpf(2) / D)),
+    (NTK(8, form="abf"), lambda i: plain(i, BASE * 50)),
+    (NTK(64, form="abf"), lambda i: plain(i, BASE * 2500)),
     (YaRN(8, 4096), lambda i: blend(i, 1 - mpmath.mpf(i - 10) / (23 - 10), 8)),
     (YaRN(8, 4096, ramp="rotations"), lambda i: blend(i, (turns(i, 4096) - 1) / 31, 8)),
     (PerPair(tuple(1 + i / 4 for i in range(D // 2))), lambda i: plain(i) / (1 + mpmath.mpf(i) / 4)),

@@ -48,6 +48,8 @@ def test_default_linear_and_ntk(dim: int, base: float, factor: float) -> None:
     check_same(ntk.frequencies(dim, base), theirs("default", dim, ntk.base(dim, base)))
     for each in (Default(), Linear(factor), ntk, NTK(factor, form="fixed")):
         close(each.frequencies(dim, base), ladder_error(base * factor))
+    larger = NTK(factor, form="abf")
+    check_same(larger.frequencies(dim, base), theirs("default", dim, larger.base(dim, base)))
 
 
 @given(DIMS, BASES, FACTORS, LENGTHS, st.floats(0.1, 8.0))

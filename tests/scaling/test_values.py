@@ -35,6 +35,7 @@ ONE_OF_EACH: list[Scaling | LengthScaling] = [
     Default(),
     Linear(2),
     NTK(4.0, form="fixed"),
+    NTK(4.0, form="abf"),
     DynamicNTK(2.0, 2048),
     YaRN(4, 4096, truncate=False, mscale=0.7, mscale_all_dim=0.7),
     LongRoPE((1.0, 1.5), (2.0, 3.0), 4096, 32, attention_factor=1.2),
@@ -115,6 +116,8 @@ def test_a_method_and_a_factor_make_a_scaling() -> None:
     assert made["none"] == method("default", 8, 4096) == Default()
     assert made["linear"] == Linear(8)
     assert (made["ntk"], made["ntk-fixed"]) == (NTK(8), NTK(8, form="fixed"))
+    assert made["abf"] == NTK(8, form="abf")
+    assert made["abf"].base(128, 1e4) == pytest.approx(500_000, rel=1e-15)
     assert (made["yarn"], made["yarn-paper"]) == (YaRN(8, 4096), YaRN(8, 4096, ramp="rotations"))
     assert (made["llama3"], made["proportional"]) == (Llama3(8, 4096), Proportional(0.25))
     assert made["dynamic"] == DynamicNTK(8, 4096)

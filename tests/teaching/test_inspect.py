@@ -162,6 +162,7 @@ def test_views_by_name() -> None:
         "linear",
         "ntk",
         "ntk-fixed",
+        "abf",
         "dynamic",
         "yarn",
         "yarn-paper",

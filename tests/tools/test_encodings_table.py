@@ -17,6 +17,7 @@ def test_rows_say_what_the_encodings_are() -> None:
         "linear",
         "ntk",
         "ntk-fixed",
+        "abf",
         "dynamic",
         "yarn",
         "yarn-paper",

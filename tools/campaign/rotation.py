@@ -59,7 +59,7 @@ def draw_scaling(r: Random, pairs: int) -> tuple[str, dict[str, Any]]:
     yarn |= r.choice(({}, {"attention_factor": 1.3}, {"mscale": 0.7, "mscale_all_dim": 1.0}, {"beta_fast": 8.0}))
     choices += [("YaRN", yarn)] * 2
     if pairs > 1:
-        choices += [("NTK", {"factor": factor, "form": r.choice(("base", "fixed"))})]
+        choices += [("NTK", {"factor": factor, "form": r.choice(("base", "fixed", "abf"))})]
         choices += [
             ("DynamicNTK", {"factor": factor, "original_length": L, "total_length": r.choice((1, L, 3 * L))})
         ]

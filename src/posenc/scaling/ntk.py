@@ -6,6 +6,10 @@ leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 tha
 
 ``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last pair is divided by s too,
 the first by s^(2/d), and the ratio of neighbours is that of base b·s.
+
+``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, sections 2.1 and 4.1): b' = b·s^(log₈ 50), about
+b·s^1.88. The authors raise 10,000 to 500,000 for eight times the length and state no rule; the power law through that
+one point is ours. The last pair is divided by more than s, so that training goes on from angles already seen.
 """
 
 import math
@@ -26,7 +30,7 @@ from posenc.scaling.scaling import (
     unscaled_frequencies,
 )
 
-Form = Literal["base", "fixed"]
+Form = Literal["base", "fixed", "abf"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class NTK(Scaling):
 
     Args:
         factor: s ≥ 1, target length over trained length.
-        form: ``"base"``, what the name means nearly everywhere, or ``"fixed"``.
+        form: ``"base"``, what the name means nearly everywhere, ``"fixed"``, or ``"abf"``, the largest base.
     """
 
     factor: float
@@ -50,7 +54,8 @@ class NTK(Scaling):
         """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""
         _check_pairs(rotary_dim)
         try:
-            larger = float(base * self.factor ** (rotary_dim / (rotary_dim - 2)))
+            power = math.log(50) / math.log(8) if self.form == "abf" else rotary_dim / (rotary_dim - 2)
+            larger = float(base * self.factor**power)
         except OverflowError:
             larger = math.inf
         if larger == math.inf:
@@ -66,7 +71,8 @@ class NTK(Scaling):
             shrink = factor ** (Decimal(2) / rotary_dim)
             frequencies = tuple(f / shrink for f in unscaled_frequencies(rotary_dim, Decimal(base) * factor))
             return Frequencies(frequencies, rounded(frequencies))
-        larger = Decimal(base) * factor ** (Decimal(rotary_dim) / (rotary_dim - 2))
+        power = Decimal(50).ln() / Decimal(8).ln() if self.form == "abf" else Decimal(rotary_dim) / (rotary_dim - 2)
+        larger = Decimal(base) * factor**power
         in_float32 = unscaled_float32(rotary_dim, self.base(rotary_dim, base))
         return Frequencies(unscaled_frequencies(rotary_dim, larger), tuple(in_float32.tolist()))
 

@@ -38,6 +38,7 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "linear": ("linear", {}),
     "ntk": ("ntk", {}),
     "ntk-fixed": ("ntk", {"form": "fixed"}),
+    "abf": ("ntk", {"form": "abf"}),
     "dynamic": ("dynamic", {}),
     "yarn": ("yarn", {}),
     "yarn-paper": ("yarn", {"ramp": "rotations"}),

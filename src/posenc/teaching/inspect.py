@@ -162,7 +162,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
     names: dict[type, str] = {
         Default: "no scaling",
         Linear: f"every frequency divided by {factor} (position interpolation)",
-        NTK: f"NTK scaling by {factor}",
+        NTK: f"{'ABF' if getattr(scaling, 'form', None) == 'abf' else 'NTK'} scaling by {factor}",
         DynamicNTK: "dynamic NTK: the base grows with the length of the request",
         Llama3: f"Llama 3 scaling by {factor}",
         LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",

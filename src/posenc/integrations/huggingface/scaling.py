@@ -179,7 +179,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     type for (YaRN's ramp by rotations, the fixed form of NTK) as a longrope with one factor per pair: each gives
     the same frequencies everywhere.
     """
-    if isinstance(scaling, NTK) and scaling.form == "base":
+    if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
     parameters: dict[str, Any] = {"rope_theta": base}
     if isinstance(scaling, Proportional):

@@ -47,6 +47,7 @@ LABELS = {
     "linear": "linear (PI)",
     "ntk": "NTK",
     "ntk-fixed": "NTK (fixed form)",
+    "abf": "ABF (larger base)",
     "dynamic": "dynamic NTK",
     "yarn": "YaRN",
     "yarn-paper": "YaRN (ramp by turns)",
@@ -61,7 +62,7 @@ REMAPPED = {
     "string": "STRING",
 }
 """The methods that leave frequencies alone and remap positions; compared where they are named."""
-NAMES = tuple(name for name in LABELS if name != "ntk-fixed")
+NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
 """What is compared when nothing is chosen; ``own`` joins where the config has a scaling of its own."""
 
 
