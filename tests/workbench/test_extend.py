@@ -140,6 +140,47 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     assert again.calls == 0
 
 
+def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(
+    tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions jump once, from the trained length to all of 64; counted windows are as long as 64 themselves."""
+    plain, met = StudyModel.logits, []
+
+    def heard(model: StudyModel, rows: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        if model.model.training:
+            met.append((rows.shape[1], positions))
+        return plain(model, rows, positions)
+
+    monkeypatch.setattr(StudyModel, "logits", heard)
+    asked = replace(request(documents=1, finetune=12, names=("none",)), positions="pose")
+    found = extend(small(), BYTES, TEXT, asked, ledgers(tmp_path), in_process)
+    assert found.tuning == "12 steps of tuning, positions drawn by PoSE"
+    assert [span for span, _ in met] == [16] * 12
+    steps = torch.stack([p.diff() for _, p in met])
+    assert (steps >= 1).all()
+    assert ((steps > 1).sum(1) <= 1).all()
+    assert 16 < max(int(p.max()) for _, p in met) < 64
+    del met[:]
+    extend(small(), BYTES, TEXT, replace(asked, positions="counted"), ledgers(tmp_path), in_process)
+    assert met == [(64, None)] * 12
+
+
+def test_positions_that_jump_are_one_text_to_a_pretrained_model(llama: Path) -> None:
+    """Held to transformers under a mask of its own; given positions alone it takes the jump for another text."""
+    import transformers
+
+    model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(llama, attn_implementation="eager").eval()
+    rows, positions = torch.arange(24).view(2, 12) + 5, torch.cat((torch.arange(5), torch.arange(5, 12) + 40))
+    hidden = torch.full((12, 12), float("-inf")).triu(1)[None, None].expand(2, 1, -1, -1)
+    with torch.no_grad():
+        want = theirs(rows, position_ids=positions.expand(2, -1), attention_mask=hidden).logits
+        alone = theirs(rows, position_ids=positions.expand(2, -1), use_cache=False).logits
+        got = model.logits(rows, positions)
+    assert (got - want).abs().max() < 1e-5 * want.abs().max()
+    assert (alone - want).abs().max() > 1e-2 * want.abs().max()
+
+
 def test_a_fine_tune_whose_scoring_was_broken_off_is_not_trained_again(
     tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +333,8 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         (["--to", "far"], "to='far' must be a number"),
         (["--to", "infx"], "to='infx'"),
         (["--dtype", "int8"], "dtype='int8'"),
+        (["--positions", "drawn"], "positions 'drawn'"),
+        (["--positions", "pose"], "add --finetune STEPS"),
     ):
         result = CliRunner().invoke(app, [*asked, *wrong])
         assert isinstance(result.exception, PosencError)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from posenc.arguments import one_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
@@ -49,6 +50,13 @@ def extend(
     finetune: Annotated[
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
     ] = None,
+    positions: Annotated[
+        str,
+        typer.Option(
+            help="Of the windows that --finetune reads: counted, up to four trained lengths, or pose, of the "
+            "trained length with positions drawn up to the length to reach."
+        ),
+    ] = "counted",
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +83,7 @@ def extend(
     from posenc.workbench.study.study import check_device
 
     console = screen(soft_wrap=True)
-    _check(dtype, documents, finetune)
+    _check(dtype, documents, finetune, positions)
     check_device(device)
     launch = choose(launcher)
     opened = open_model(path, text, device, dtype)
@@ -83,7 +91,9 @@ def extend(
     asked = chosen(tasks) if tasks is not None else ()
     if asked:
         reader(model, asked)
-    request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
+    request = _request(
+        model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device, positions)
+    )
     if not replace_scaling:
         _check_stated(model, request.length)
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
@@ -92,7 +102,7 @@ def extend(
     _write(console, model, extension, answers, folder, seconds)
 
 
-def _check(dtype: str, documents: int, finetune: int | None) -> None:
+def _check(dtype: str, documents: int, finetune: int | None, positions: str) -> None:
     """Refuse option values that no model can take."""
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
@@ -100,6 +110,7 @@ def _check(dtype: str, documents: int, finetune: int | None) -> None:
         raise InvalidArgument(f"documents={documents} must be at least 1")
     if finetune is not None and finetune < 0:
         raise InvalidArgument(f"finetune={finetune} must be a number of steps; 0 tunes nothing")
+    one_of("positions", positions, ("counted", "pose"))
 
 
 def _check_stated(model: "LanguageModel", length: int) -> None:
@@ -132,6 +143,8 @@ def _request(
     factor = max(1.0, length / model.pretrained_length)
     chosen = named(names, model.scaling, model.pretrained_length, factor, beta_fast)
     steps = (60 if ours else 0) if finetune is None else finetune
+    if base.positions == "pose" and not steps:
+        raise InvalidArgument("positions='pose' are those of a fine-tune; add --finetune STEPS")
     return replace(base, length=length, methods=chosen, finetune=steps)
 
 

@@ -7,9 +7,9 @@ leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 tha
 ``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last pair is divided by s too,
 the first by s^(2/d), and the ratio of neighbours is that of base b·s.
 
-``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, sections 2.1 and 4.1): b' = b·s^(log₈ 50), about
-b·s^1.88. The authors raise 10,000 to 500,000 for eight times the length and state no rule; the power law through that
-one point is ours. The last pair is divided by more than s, so that training goes on from angles already seen.
+``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50), or
+b·s^1.88. The authors raise 10,000 to 500,000 for eight times the length and state no rule; the power law through
+that one point is ours. The last pair is divided by more than s, so that training goes on from angles already seen.
 """
 
 import math

@@ -176,9 +176,15 @@ class Pretrained:
         """Inside, the model has ``encoding``."""
         return patched(self.model, encoding)
 
-    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Logits with gradients, all at once."""
-        logits: Tensor = self.model(rows.to(self.model.device), use_cache=False).logits.float()
+    def logits(
+        self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """Logits with gradients, all at once, at positions that count up or at these."""
+        rows = rows.to(self.model.device)
+        given: dict[str, Tensor] = {}
+        if positions is not None:  # without a mask transformers takes a position that is skipped for a new text
+            given = {"position_ids": positions.to(rows.device)[None], "attention_mask": torch.ones_like(rows)}
+        logits: Tensor = self.model(rows, use_cache=False, **given).logits.float()
         return logits
 
     def copied(self, identity: str) -> "Pretrained":

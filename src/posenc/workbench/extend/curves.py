@@ -40,6 +40,7 @@ class Extension:
         window: per document, the loss on the targets of the last bucket with the trained length of context alone.
         finetune: steps before the tuned curves.
         hardware: that the numbers were made on, as their runs say.
+        positions: of the windows that the fine-tunes read, as ``Request`` has them.
         budget: documents that might have been read; fewer were where they decided every method.
     """
 
@@ -54,6 +55,14 @@ class Extension:
     finetune: int = 0
     hardware: tuple[str, ...] = ()
     budget: int = 0
+    positions: str = "counted"
+
+    @property
+    def tuning(self) -> str:
+        """The fine-tune in words."""
+        return f"{self.finetune} steps of tuning" + (
+            ", positions drawn by PoSE" if self.positions == "pose" else ""
+        )
 
     @property
     def plain(self) -> MethodLosses:

@@ -43,6 +43,8 @@ class Request:
         methods: ``"none"`` among them.
         finetune: steps, 0 for none.
         dtype, device: of weights and activations; they are part of every plan.
+        positions: of the windows that a fine-tune reads: ``"counted"``, up to four trained lengths, or ``"pose"``,
+            of the trained length, with positions drawn from all of ``length``.
     """
 
     length: int
@@ -51,6 +53,7 @@ class Request:
     finetune: int = 0
     dtype: str = "float32"
     device: str = "cpu"
+    positions: str = "counted"
 
 
 def extend(
@@ -102,7 +105,7 @@ def extend(
         used = model.original_length, length, width
         hardware = tuple(sorted({run.hardware for run in runs.values()}))
         result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
-        return replace(result, budget=len(documents))
+        return replace(result, budget=len(documents), positions=request.positions)
 
     return measured(len(documents)) if tuned else until_decided(len(documents), measured)
 
@@ -116,14 +119,14 @@ def work(model: LanguageModel, request: Request, documents: int) -> int:
     """Tokens that ``extend`` reads at most, for a progress bar."""
     zero_shot = sum(m.scaling is not None for m in request.methods)
     tuned = len(request.methods) if request.finetune else 0
-    span = _span(model, request.length)
+    span = _span(model, request.length, request.positions)
     tuning = tuned * request.finetune * batch(span) * span
     return documents * (request.length * (zero_shot + tuned) + model.original_length) + tuning
 
 
-def _span(model: LanguageModel, length: int) -> int:
+def _span(model: LanguageModel, length: int, positions: str) -> int:
     """Tokens of one window of a fine-tune."""
-    return min(length, TUNE_LENGTHS * model.original_length)
+    return min(length, (TUNE_LENGTHS if positions == "counted" else 1) * model.original_length)
 
 
 def _cut(
@@ -184,7 +187,8 @@ class _Grid:
             dtype=self.request.dtype,
             device=self.request.device,
             steps=steps,
-            span=_span(self.model, self.length) if steps else 0,
+            span=_span(self.model, self.length, self.request.positions) if steps else 0,
+            positions=self.request.positions if steps else "counted",
         )
 
     def job(self, method: Method, document: int) -> ScoringJob:

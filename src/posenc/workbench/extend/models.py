@@ -95,9 +95,12 @@ class StudyModel:
         finally:
             self.model.encoding = before
 
-    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Logits with gradients."""
-        return self.model(rows.to(self.model.embedding.weight.device)).float()
+    def logits(
+        self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """Logits with gradients, at positions that count up or at these."""
+        device = self.model.embedding.weight.device
+        return self.model(rows.to(device), None if positions is None else positions.to(device)).float()
 
     def copied(self, identity: str) -> "StudyModel":
         """The same model with a copy of its weights."""

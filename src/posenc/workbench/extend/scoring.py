@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.errors import StudyError
+from posenc.positions import pose
 from posenc.scaling import planned, to_dict
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel
@@ -49,6 +50,7 @@ class Scoring(Identified):
         buckets: parts that the losses are averaged in, or questions that are asked.
         dtype, device: of weights and activations, and where they are.
         steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
+        positions: of those windows: ``"counted"``, or drawn below ``length`` by ``"pose"``.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -63,6 +65,7 @@ class Scoring(Identified):
     device: str = "cpu"
     steps: int = 0
     span: int = 0
+    positions: str = "counted"
     numerics: int = NUMERICS
 
     @property
@@ -150,7 +153,8 @@ class ScoringJob:
         def portion(generator: torch.Generator) -> tuple[Tensor, int]:
             starts = torch.randint(len(practice) - span, (rows,), generator=generator)
             windows = practice[starts[:, None] + torch.arange(span + 1)].long()
-            logits = model.logits(windows[:, :-1]).flatten(0, 1)
+            drawn = pose(span, plan.length, generator=generator) if plan.positions == "pose" else None
+            logits = model.logits(windows[:, :-1], drawn).flatten(0, 1)
             return F.cross_entropy(logits, windows[:, 1:].flatten().to(logits.device)), rows * span
 
         model.model.train()

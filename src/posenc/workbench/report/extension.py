@@ -46,7 +46,7 @@ def answer(extension: Extension, verdict: Verdict) -> str:
             f"{none} is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
             f"first {start} lose {plain.inside.mean:.2f} ({measured}), and {better}."
         )
-    use = f"After {extension.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
+    use = f"After {extension.tuning} use" if chosen.curve.tuned else "Use"
     if chosen is not scores[0] and chosen.to_best is not None:
         use = (
             f"{scores[0].curve.method.label} reads the end best, by {chosen.to_best.mean:.2f}, surely less than "
@@ -127,7 +127,7 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     lines = tuple(_curve(c, c is verdict.chosen.curve) for c in curves)
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
-    after = f", after {extension.finetune} steps of tuning" if tuned else ""
+    after = f", after {extension.tuning}" if tuned else ""
     title = f"{verdict.chosen.curve.method.label} reaches {count(extension.length)} best{after}"
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark),))
 
