@@ -208,8 +208,10 @@ class Mask(Pytree):
 
     def _with(self, **changes: Any) -> "Mask":
         """The same with other attributes; shares tensors, which nobody else holds, and what was found in them."""
-        if torch.compiler.is_compiling():  # which is given the constructor, as compilers know it
-            return replace(self, **changes)
+        if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
+            made = replace(self, dense=None, **changes)
+            object.__setattr__(made, "dense", self.dense)
+            return made
         other = copy.copy(self)
         vars(other).update(changes)
         return other
