@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from posenc.arguments import one_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
@@ -104,6 +103,8 @@ def extend(
 
 def _check(dtype: str, documents: int, finetune: int | None, positions: str) -> None:
     """Refuse option values that no model can take."""
+    from posenc.arguments import one_of
+
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
