@@ -21,6 +21,8 @@ from packaging.version import Version
 from support.checking import annotations_unchecked
 from tools import build_kernel
 
+pytest_plugins = ["support.resume"]
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
 os.environ["POSENC_CACHE"] = EMPTY_CACHE.name
