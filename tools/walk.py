@@ -1,10 +1,10 @@
-"""Walks every model type of the installed transformers: measures it, reads it, compares, and writes docs/models.md.
+"""Walks every model type of the installed transformers: measures it, reads it, compares, and writes its pages.
 
     python -m tools.walk                      # all types, two at a time; goes on where it was stopped
     python -m tools.walk --types llama,t5     # some, told on the screen only
 
 Under another version of transformers the same command keeps its results beside, and says what changed up to the
-newest version that was walked; the page is that version's, and has what changed since the oldest.
+newest version that was walked; the pages are that version's, and have what changed since the oldest.
 
 Every type is measured in a worker process, which a type that takes too long of the processor's time ends, and which
 has so much memory and no more; each result is kept at once.
@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from packaging.version import Version
-from tools.walk_page import Walk, changes, page
+from tools.walk_page import Walk, changes, pages
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build"
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument(
         "--again", help="classes to forget and walk again, separated by commas; 'all' for everything"
     )
-    parser.add_argument("--page", action="store_true", help="write the page from what was walked so far")
+    parser.add_argument("--page", action="store_true", help="write the pages from what was walked so far")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
@@ -176,11 +176,11 @@ def kept() -> list[Walk]:
 
 
 def told(walk: Walk) -> str:
-    """Write the page where this is the newest version walked; else say what changed from it to that one."""
+    """Write the pages where this is the newest version walked; else say what changed from it to that one."""
     first, last = (kept()[end] for end in (0, -1))
     if walk.version != last.version:
         return "\n".join(changes(walk, last))
-    return page(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs" / "models.md")
+    return pages(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs")
 
 
 if __name__ == "__main__":

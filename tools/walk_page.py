@@ -1,4 +1,4 @@
-"""The part of docs/models.md that the walk writes: the classes, every type with its reason, and what changed."""
+"""What the walk writes: the counts in docs/models.md, and docs/model-types.md with a row a type and what changed."""
 
 import re
 from collections import Counter
@@ -44,34 +44,44 @@ class Walk:
         return Walk(self.version, [name for name in self.names if name in names], found)
 
 
-def page(walk: Walk, since: Sequence[str], path: Path) -> str:
-    """Write the part into the page, with what changed since another version; the answer in one line."""
-    found = [*walk.found.values()]
-    counts = Counter(str(one["class"]) for one in found)
-    turning = [one for one in found if one.get("turns")]
-    read = sum(one["class"] == "read and equal" for one in turning)
-    lines = [
-        f"Of the {len(found)} model types of transformers {walk.version} ({date.today():%d %B %Y}, "
-        f"`python -m tools.walk`), {len(turning)} turn queries and keys as measured on token ids, pictures or "
-        f"sounds, and {read} of those ({read / max(1, len(turning)):.1%}) are read as they were measured.",
-        *_rest(len(walk.names) - len(found)),
-        "",
-        *_more(found),
+def pages(walk: Walk, since: Sequence[str], folder: Path) -> str:
+    """Write the counts into ``models.md``, and every type and what changed since another version into ``model-types.md``."""
+    results = sorted(walk.found.values(), key=lambda one: str(one["type"]).lower())
+    counts = Counter(str(one["class"]) for one in results)
+    rotating = [one for one in results if one.get("turns")]
+    read = sum(one["class"] == "read and equal" for one in rotating)
+    summary = [
+        f"transformers {walk.version} has {len(walk.names)} model types. {len(rotating)} of the {len(results)} walked "
+        f"rotate queries and keys, and `read` agrees with the measurement for {read} of those "
+        f"({read / max(1, len(rotating)):.1%}; `python -m tools.walk`, {date.today():%Y-%m-%d}).",
+        *_rest(len(walk.names) - len(results)),
         "",
         "| class | types | |",
         "| --- | ---: | --- |",
         *(f"| {name} | {counts[name]} | {what} |" for name, what in CLASSES.items()),
     ]
-    for name in CLASSES:
-        own = [one for one in found if one["class"] == name]
-        if own:
-            lines += ["", f"### {name.capitalize()}", "", "| type | measured | |", "| --- | --- | --- |"]
-            lines += [_row(one) for one in own]
-    lines += since
-    text = path.read_text()
-    before = text.split(START)[0].rstrip()
-    path.write_text(f"{before}\n\n{START}\n\n" + "\n".join(lines) + f"\n\n{END}\n")
-    return f"wrote {path.name}: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
+    rows = [
+        *_more(results),
+        "",
+        '<div class="filter" markdown>',
+        "",
+        "| type | class | measured | why |",
+        "| --- | --- | --- | --- |",
+        *map(_row, results),
+        "",
+        "</div>",
+        *since,
+    ]
+    _fill(folder / "models.md", summary)
+    _fill(folder / "model-types.md", rows)
+    return "wrote models.md and model-types.md: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
+
+
+def _fill(path: Path, lines: Sequence[str]) -> None:
+    """Replace what stands between the marks of a page."""
+    before, _, rest = path.read_text().partition(START)
+    after = rest.partition(END)[2].strip()
+    path.write_text("\n\n".join((before + START, "\n".join(lines), END, *([after] if after else ()))) + "\n")
 
 
 def changes(older: Walk, newer: Walk) -> list[str]:
@@ -79,7 +89,7 @@ def changes(older: Walk, newer: Walk) -> list[str]:
     came, went = sorted({*newer.names} - {*older.names}), sorted({*older.names} - {*newer.names})
     both = [(older.found[name], newer.found[name]) for name in sorted({*older.found} & {*newer.found})]
     other = [(a, b) for a, b in both if _said(a) != _said(b)]
-    lines = ["", f"### From transformers {older.version} to {newer.version}", ""]
+    lines = ["", f"## From transformers {older.version} to {newer.version}", ""]
     lines.append(
         f"{len(came)} types came and {len(went)} went; of {len(both)} walked in both, {len(other)} are measured or "
         "read otherwise."
@@ -123,5 +133,5 @@ def _rest(count: int) -> list[str]:
 
 
 def _row(one: Mapping[str, object]) -> str:
-    cells = (_cell(one.get(key)) for key in ("measured", "why"))
+    cells = (_cell(one.get(key)) for key in ("class", "measured", "why"))
     return f"| `{one['type']}` | {' | '.join(cells)} |"
