@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc.integrations.huggingface import read
-from posenc.integrations.huggingface.cache import MovableCache
+from posenc.integrations.huggingface.cache import MovableCache, RingCache
 from posenc.integrations.huggingface.load import Pretrained
 
 SHOWN = 8192
@@ -29,7 +29,10 @@ def streamed(
     model: nn.Module, tokens: Tensor, *, chunk: int, capacity: int | None = None, sinks: int = 0
 ) -> Iterator[Tensor]:
     """Nats for every token but the first, ``(chunk,)`` at a time, the last of them shorter."""
-    cache = MovableCache(read(model.config).as_layers(), capacity=capacity, sinks=sinks)
+    encoding = read(model.config).as_layers()
+    slots = None if capacity is None else capacity + chunk
+    ring = None if slots is None else RingCache(encoding, slots=slots, sinks=sinks, wrap=2 * slots)
+    cache = MovableCache(encoding) if ring is None else ring
     for first in range(0, len(tokens) - 1, chunk):
         ids, following = tokens[first : first + chunk], tokens[first + 1 : first + chunk + 1]
         with torch.inference_mode():

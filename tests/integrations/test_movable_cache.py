@@ -6,11 +6,12 @@ import pytest
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
-from posenc.integrations.huggingface.cache import MovableCache
+from posenc.integrations.huggingface.cache import MovableCache, RingCache
 from posenc.remap import ReRoPE
 from posenc.scaling import DynamicNTK
 from support.tiny_models import SIZES, rope, tiny
@@ -51,19 +52,96 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=10 * 2 * 2**-17)
 
 
-@BOTH
-@pytest.mark.parametrize("step", [1, 5])
-def test_sinks_and_a_window_read_what_remains(raw: bool, step: int) -> None:
-    """In constant memory, every step has the logits of sinks, window and new tokens read again."""
+SIZED = pytest.mark.parametrize(("slots", "sinks"), [(16, 3), (17, 0)])
+
+
+@SIZED
+@pytest.mark.parametrize("wrap", [None, 34])
+@pytest.mark.parametrize("step", [1, 5, 9])
+def test_a_ring_reads_sinks_and_the_last_tokens(slots: int, sinks: int, wrap: int | None, step: int) -> None:
+    """In constant memory every step has the logits of what remains, read again, and of keys that are moved."""
     model = one_layer()
-    cache = MovableCache(encoding(model), capacity=12, sinks=3, raw=raw)
-    fed(model, cache, IDS[:, :20])
-    for start in range(20, 60, step):
-        logits = fed(model, cache, IDS[:, start : start + step])
-        close(logits, again(model, IDS[:, :3], IDS[:, start - 9 : start], IDS[:, start : start + step]))
-        (layer,) = cache.layers
-        assert layer.keys.shape == layer.values.shape == (2, 2, 12, 16)
-        assert layer.keys.untyped_storage().nbytes() == layer.keys.nbytes
+    ring = RingCache(encoding(model), slots=slots, sinks=sinks, wrap=wrap)
+    moved = MovableCache(encoding(model))
+    fed(model, ring, IDS[:, :20])
+    fed(model, moved, IDS[:, :20])
+    for start in range(20, 96 - step, step):
+        left = slots - step
+        moved.select(torch.cat((torch.arange(sinks), torch.arange(sinks - left, 0) + moved.get_seq_length())))
+        logits = fed(model, ring, IDS[:, start : start + step])
+        last = IDS[:, start - left + sinks : start]
+        close(logits, again(model, IDS[:, :sinks], last, IDS[:, start : start + step]))
+        close(logits, fed(model, moved, IDS[:, start : start + step]))
+        (layer,) = ring.layers
+        assert (layer.keys.shape, layer.values.shape) == ((2, 2, slots + sinks, 16), (2, 2, slots, 16))
+        assert wrap is None or ring.get_seq_length() < wrap
+
+
+class Largest(TorchDispatchMode):
+    """The largest tensor that anything made, in numbers; views and what is written in place are not made."""
+
+    made = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = function(*args, **(kwargs or {}))
+        given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
+        if isinstance(out, Tensor) and out.untyped_storage().data_ptr() not in given:
+            self.made = max(self.made, out.numel())
+        return out
+
+
+def test_a_step_of_a_ring_copies_no_cache() -> None:
+    """A step returns its buffers, and makes nothing larger than the sinks; positions go back once in 1400."""
+    cache = RingCache(posenc.Rotary(16, pairing="half"), slots=512, sinks=4, wrap=1024)
+    sizes, buffers = [], set()
+    for key, value in zip(*torch.randn(2, 1400, 1, 2, 1, 16), strict=True):
+        with Largest() as largest:
+            keys, values = cache.update(key, value, 0)
+        sizes.append(largest.made)
+        buffers.add(keys.data_ptr())
+        assert values.data_ptr() == cache.layers[0].values.data_ptr()
+    buffer = 516 * 2 * 16  # made at the first step, and when positions go back
+    assert (len(buffers), sizes[0], *sorted(sizes)[-3:]) == (2, buffer, 4 * 2 * 16, buffer, buffer)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_keys_of_a_ring_round_twice_at_most(dtype: torch.dtype) -> None:
+    """After 20 times that positions went back: no drift, in any type. A rounding of a pair is below half an ulp of
+    its length, of which each channel has 2^-8 in bfloat16 and 2^-24 in float32."""
+    rotary = posenc.Rotary(16, pairing="half")
+    cache = RingCache(rotary, slots=32, sinks=2, wrap=64)
+    raw = torch.randn(1, 1, 700, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for token in range(700):
+        at = torch.tensor([cache.get_seq_length()])
+        keys, _ = cache.update(
+            posenc.rerotate(raw[:, :, token : token + 1], at, posenc.NoPE(), rotary).to(dtype), raw[:, :, :1], 0
+        )
+    layer = cache.layers[0]
+    there = torch.cat((torch.arange(2), torch.arange(670, 700)))
+    at = torch.cat((torch.arange(2) + 698 - layer.moved - 30, torch.arange(670, 700) - layer.moved))
+    slots = torch.cat((torch.arange(2), 2 + (torch.arange(670, 700) - 2) % 30))
+    exact = posenc.rerotate(raw[:, :, there], at, posenc.NoPE(), rotary)
+    length = exact.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)
+    ulp = torch.finfo(dtype).eps / 2
+    assert ((keys[:, :, slots].double() - exact).abs() <= 3.1 * 2**0.5 * ulp * length).all()
+
+
+@pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "gpt-oss"])
+def test_models_generate_with_a_ring(family: str) -> None:
+    """What ``generate`` writes, far past the ring, is what keys that are moved write token by token."""
+    model = tiny(family)
+    prompt, positions = IDS[:1, :20], read(model.config).as_layers()
+    settings: dict[str, Any] = {"max_new_tokens": 40, "min_new_tokens": 40, "do_sample": False}
+    settings |= {"return_dict_in_generate": True, "output_logits": True}
+    out = model.generate(prompt, past_key_values=RingCache(positions, slots=24, sinks=3), **settings)
+    moved, logits = MovableCache(positions), []
+    for token in (prompt, *out.sequences[:, 20:59].split(1, dim=1)):
+        if (held := moved.get_seq_length()) >= 24:
+            moved.select(torch.cat((torch.arange(3), torch.arange(4, held))))
+        logits.append(fed(model, moved, token)[:, -1])
+    expected = torch.stack(logits)
+    close_to = 1e-4 * expected.abs().max().item()
+    torch.testing.assert_close(torch.stack(out.logits), expected, rtol=0, atol=close_to)
 
 
 @BOTH
@@ -83,13 +161,26 @@ def test_a_shift_and_a_passage_put_elsewhere(raw: bool) -> None:
     close(fed(model, empty, last), again(model, IDS[:, 50:60], last))
 
 
-def test_a_remapped_model_streams_from_raw_keys() -> None:
+@pytest.mark.parametrize("wrap", [None, 34])
+def test_a_remapped_model_streams_from_raw_keys(wrap: int | None) -> None:
     model = one_layer()
     remapped = ReRoPE(encoding(model), 7)
-    cache = MovableCache(remapped, capacity=12, sinks=3)
+    cache = RingCache(remapped, slots=17, sinks=3, wrap=wrap)
     with patched(model, remapped):
-        fed(model, cache, IDS[:, :40])
+        fed(model, cache, IDS[:, :20])
+        for first, last in ((20, 24), (24, 35), (35, 36), (36, 37), (37, 40)):
+            fed(model, cache, IDS[:, first:last])
         close(fed(model, cache, IDS[:, 40:45]), again(model, IDS[:, :3], IDS[:, 31:40], IDS[:, 40:45]))
+
+
+def test_a_chunk_longer_than_the_ring_sees_what_is_there_and_itself() -> None:
+    model = one_layer()
+    cache = RingCache(encoding(model), slots=12, sinks=2)
+    fed(model, cache, IDS[:, :20])
+    close(fed(model, cache, IDS[:, 20:40]), again(model, IDS[:, :2], IDS[:, 10:20], IDS[:, 20:40]))
+    close(fed(model, cache, IDS[:, 40:41]), again(model, IDS[:, :2], IDS[:, 31:40], IDS[:, 40:41]))
+    cache.reset()
+    close(fed(model, cache, IDS[:, :9]), again(model, IDS[:, :9]))
 
 
 @BOTH
@@ -109,8 +200,13 @@ def test_stale_keys_follow_the_plan(raw: bool) -> None:
 
 
 def test_what_cannot_move_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="capacity=4 has no room behind sinks=4"):
-        MovableCache(posenc.Rotary(16, pairing="half"), capacity=4, sinks=4)
+    rotary = posenc.Rotary(16, pairing="half")
+    for settings, message in (
+        ({"slots": 4, "sinks": 4}, "sinks=4 must be 0 or more, and leave room for others of slots=4"),
+        ({"slots": 9, "wrap": 17}, "wrap=17 must be at least 18, twice slots=9"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            RingCache(rotary, **settings)
 
 
 @pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "phi", "gpt-oss"])

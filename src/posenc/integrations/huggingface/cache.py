@@ -1,4 +1,4 @@
-"""A cache for transformers whose keys move: sinks with a window, context shift, a passage put elsewhere."""
+"""Caches for transformers: one whose keys move (context shift, a passage put elsewhere), and a ring with sinks."""
 
 import torch
 from torch import Tensor
@@ -6,6 +6,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from posenc.arguments import as_integer
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
 from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
@@ -18,16 +19,11 @@ class MovableCache(Cache):
 
     Pass it as ``past_key_values`` to the model's ``forward``, without positions, padding or a mask: tokens stand
     behind what the cache holds. ``generate`` counts every token that it was given, and so needs a cache from which
-    nothing was dropped.
+    nothing was dropped. Memory grows with the text; that of ``RingCache`` does not.
 
     Args:
         encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
             remapped encoding (``posenc.remap``) keys come raw and nothing need rotate.
-        capacity: S that remains after a forward; default all. The first ``sinks`` tokens and the last ``capacity −
-            sinks`` stay (StreamingLLM, Xiao et al. 2023, arXiv 2309.17453), which is constant memory. Within a
-            forward of T tokens queries see up to ``capacity + T`` keys, so feed chunks with ``capacity + T`` at
-            most the trained length.
-        sinks: tokens of the beginning that are never dropped; those of the paper are 4.
         raw: keep keys as they were before rotation and rotate them when they are read. That costs a rotation of all
             keys a forward, and keys are rounded once however often they move. Rotated keys (False) round at every
             move, and in bfloat16 drift: pairs that turn by less than half a step of rounding never move.
@@ -40,26 +36,12 @@ class MovableCache(Cache):
     only reading the tokens again does.
 
     Raises:
-        InvalidArgument: keys that cannot be moved, or no room behind the sinks.
+        InvalidArgument: keys that cannot be moved.
     """
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        *,
-        capacity: int | None = None,
-        sinks: int = 0,
-        raw: bool = True,
-        scaling: LengthScaling | None = None,
-    ) -> None:
+    def __init__(self, encoding: Encoding, *, raw: bool = True, scaling: LengthScaling | None = None) -> None:
         super().__init__(layer_class_to_replicate=self._layer)
         self.encoding, self.raw, self.scaling = encoding, raw, scaling
-        self.sinks = as_integer(sinks, "sinks")
-        self.capacity = None if capacity is None else as_integer(capacity, "capacity")
-        if self.sinks < 0 or (self.capacity is not None and self.capacity <= self.sinks):
-            raise InvalidArgument(
-                f"capacity={capacity} has no room behind sinks={sinks}; sinks must be 0 or more, and below capacity"
-            )
 
     def _layer(self) -> "MovableLayer":
         return MovableLayer(self, self.encoding.layer(len(self.layers)))
@@ -89,20 +71,16 @@ class MovableLayer(DynamicLayer):
 
     def __init__(self, cache: MovableCache, encoding: Encoding) -> None:
         super().__init__()
-        if encoding.remapped:  # its attention takes raw keys
-            encoding = NoPE()
-        if encoding.not_rerotatable:
-            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
-        self.cache, self.encoding, self.planned = cache, encoding, 1
+        self.cache, self.encoding, self.planned = cache, _rotation(encoding), 1
         if cache.scaling is not None:
-            self.encoding = encoding.with_scaling(cache.scaling.plan(1))
+            self.encoding = self.encoding.with_scaling(cache.scaling.plan(1))
 
     @property
     def stored(self) -> Encoding:
         return NoPE() if self.cache.raw else self.encoding
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        """All keys and values, the new ones last, rotated; the cache then drops what is beyond its capacity."""
+        """All keys and values, the new ones last, rotated."""
         past = self.get_seq_length()
         total = past + key_states.shape[-2]
         self._replan(total)
@@ -110,11 +88,7 @@ class MovableLayer(DynamicLayer):
         if self.cache.raw:
             key_states = rerotate(key_states, at[past:], self.encoding, NoPE())
         keys, values = super().update(key_states, value_states)
-        rotated = rerotate(keys, at, NoPE(), self.encoding) if self.cache.raw else keys
-        sinks, capacity = self.cache.sinks, self.cache.capacity
-        if capacity is not None and total > capacity:
-            self.select(torch.cat((at[:sinks], at[total - capacity + sinks :])))
-        return rotated, values
+        return (rerotate(keys, at, NoPE(), self.encoding) if self.cache.raw else keys), values
 
     def _replan(self, total: int) -> None:
         scaling = self.cache.scaling
@@ -142,3 +116,144 @@ class MovableLayer(DynamicLayer):
         start, at = self.get_seq_length(), arange(other.get_seq_length(), device=other.keys.device)
         self._replan(start + len(at))
         super().update(rerotate(other.keys, at, other.stored, self.stored, at + start), other.values)
+
+
+class RingCache(Cache):
+    """Sinks and the last keys of a rotary model in a buffer that wraps: constant memory, and no key copied a step.
+
+    The first ``sinks`` tokens and the last ``slots − sinks`` are seen, the sinks right before the others, as in
+    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores know distances alone, so that the others stay where
+    they were rotated, a new key takes the slot of the oldest, and only the sinks are rotated anew. Logits are those
+    of ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
+
+    Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding, beams
+    or gradients. A forward of T tokens drops T before it attends, so that its first query sees
+    ``slots − T`` keys besides itself. One longer than the ring sees all that is there and its own tokens, so feed
+    chunks. Where the model has windows or remapped positions, and where T > 1, keys are copied into order.
+
+    Args:
+        encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
+            remapped encoding (``posenc.remap``) keys come raw and nothing need rotate.
+        slots: S, keys in all; at most the trained length.
+        sinks: tokens of the beginning that are never dropped; those of the paper are 4.
+        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. Between two of them every key
+            moves once at most, in float64, and rounds. None where positions count all tokens, as those of
+            ``generate`` do: a model that makes its angles in float32 errs by some p·2⁻²⁴ at position p, and one
+            whose frequencies grow with the length needs ``wrap`` at its trained length at most.
+
+    Raises:
+        InvalidArgument: keys that cannot be moved, no room behind the sinks, or a ``wrap`` below 2·S.
+    """
+
+    def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:
+        super().__init__(layer_class_to_replicate=self._layer)
+        self.encoding, self.wrap = encoding, None if wrap is None else as_integer(wrap, "wrap")
+        self.slots, self.sinks = as_integer(slots, "slots"), as_integer(sinks, "sinks")
+        if not 0 <= self.sinks < self.slots:
+            raise InvalidArgument(f"sinks={sinks} must be 0 or more, and leave room for others of slots={slots}")
+        if self.wrap is not None and self.wrap < 2 * self.slots:
+            raise InvalidArgument(f"wrap={wrap} must be at least {2 * self.slots}, twice slots={slots}")
+        windows = isinstance(encoding, Layers) and (encoding.windows or encoding.chunks)
+        self.ordered = encoding.remapped or bool(windows)
+
+    def _layer(self) -> "RingLayer":
+        return RingLayer(self, self.encoding.layer(len(self.layers)))
+
+
+class RingLayer(DynamicLayer):
+    """One layer's ring: the sinks, then slots that are overwritten; behind the keys, the sinks' raw keys.
+
+    Of n = ``cumulative_length`` tokens, i ≥ sinks lies in slot sinks + (i − sinks) mod R, R = slots − sinks, and is
+    rotated at i − ``moved``.
+    """
+
+    is_croppable = False
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, cache: RingCache, encoding: Encoding) -> None:
+        super().__init__()
+        self.cache, self.encoding = cache, _rotation(encoding)
+        self.ring = cache.slots - cache.sinks
+        self.cumulative_length = self.moved = 0
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+        """The keys and values that queries see, in order unless one query sees them all."""
+        cache, T, past = self.cache, key_states.shape[-2], self.cumulative_length
+        total = past + T
+        if not past:
+            self.lazy_initialization(key_states, value_states)
+            self.keys, self.values = (
+                x.new_zeros(*x.shape[:2], rows, x.shape[-1])
+                for x, rows in ((key_states, cache.slots + cache.sinks), (value_states, cache.slots))
+            )
+            self.moved = 0
+        new, both = (key_states, value_states), (self.keys, self.values)
+        if self.ring < T:
+            before = self._slots(self._tokens(0, past))
+            seen = [torch.cat((held[:, :, before], x), dim=2) for held, x in zip(both, new, strict=True)]
+        tokens = self._tokens(past, total)
+        for held, x in zip(both, new, strict=True):
+            held[:, :, self._slots(tokens)] = x[:, :, tokens - past]
+        if past < cache.sinks:
+            first = tokens[: cache.sinks - past]
+            raw = rerotate(key_states[:, :, first - past], first, self.encoding, NoPE())
+            self.keys[:, :, cache.slots + first] = raw
+        self.cumulative_length = total
+        self._place_sinks()
+        if self.ring >= T:
+            in_order = T > 1 or cache.ordered
+            seen = [held[:, :, : min(total, cache.slots)] for held in both]
+            if in_order and total > cache.slots:
+                seen = [held[:, :, self._slots(self._tokens(0, total))] for held in both]
+        if cache.wrap is not None and self.get_seq_length() >= cache.wrap:
+            self._go_back()
+        return seen[0], seen[1]
+
+    def _tokens(self, past: int, total: int) -> Tensor:
+        """Those from ``past`` on that are there when ``total`` have been read, in order."""
+        sinks, device = self.cache.sinks, self.keys.device
+        first = torch.arange(min(past, sinks), min(total, sinks), device=device)
+        return torch.cat(
+            (first, torch.arange(max(past, sinks, total - self.ring), max(total, sinks), device=device))
+        )
+
+    def _slots(self, tokens: Tensor) -> Tensor:
+        sinks = self.cache.sinks
+        return torch.where(tokens < sinks, tokens, sinks + (tokens - sinks) % self.ring)
+
+    def _place_sinks(self) -> None:
+        """Rotate the sinks to right before the oldest other key, where one has been dropped."""
+        cache, dropped = self.cache, self.cumulative_length - self.cache.slots
+        if dropped > 0 and cache.sinks:
+            at = torch.arange(cache.sinks, device=self.keys.device)
+            raw = self.keys[:, :, cache.slots :]
+            self.keys[:, :, : cache.sinks] = rerotate(raw, at, NoPE(), self.encoding, at + dropped - self.moved)
+
+    def _go_back(self) -> None:
+        """Rotate every key to the position that it has from 0 on, in another buffer: this one is being read."""
+        tokens = self._tokens(0, self.cumulative_length)[self.cache.sinks :]
+        slots, at = self._slots(tokens), tokens - self.moved
+        self.moved = self.cumulative_length - self.cache.slots
+        self.keys = self.keys.clone()
+        moved = rerotate(self.keys[:, :, slots], at, self.encoding, self.encoding, tokens - self.moved)
+        self.keys[:, :, slots] = moved
+        self._place_sinks()
+
+    def get_seq_length(self) -> int:
+        """The position of the next token."""
+        return self.cumulative_length - self.moved
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """How many keys queries see, and the position of the first of them."""
+        past = min(self.cumulative_length, self.cache.slots)
+        seen = past + query_length if query_length > self.ring else min(past + query_length, self.cache.slots)
+        return seen, self.get_seq_length() + query_length - seen
+
+
+def _rotation(encoding: Encoding) -> Encoding:
+    """What rotates a layer's cached keys: nothing where positions are remapped, whose attention takes raw keys."""
+    encoding = NoPE() if encoding.remapped else encoding
+    if encoding.not_rerotatable:
+        raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
+    return encoding
