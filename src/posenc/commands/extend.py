@@ -63,6 +63,13 @@ def extend(
             "pretrained models only, slow."
         ),
     ] = None,
+    longppl: Annotated[
+        str | None,
+        typer.Option(
+            help="Also LongPPL, the perplexity of tokens that need far text; self, or another model's folder or "
+            ".gguf file, names them. Its reading costs about nine texts."
+        ),
+    ] = None,
     beta_fast: Annotated[
         float, typer.Option(help="YaRN: rotations above which a pair keeps its frequency.")
     ] = 32.0,
@@ -76,7 +83,7 @@ def extend(
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     from posenc.workbench.extend.extend import Request
     from posenc.workbench.extend.forced_choice import chosen
-    from posenc.workbench.extend.models import open_model
+    from posenc.workbench.extend.models import open_model, open_pretrained
     from posenc.workbench.extend.retrieval import reader
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.study.study import check_device
@@ -95,9 +102,12 @@ def extend(
     )
     if not replace_scaling:
         _check_stated(model, request.length)
+    evaluator = None if longppl is None else model
+    if longppl not in (None, "self"):
+        evaluator = open_pretrained(Path(longppl), device, dtype)
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     _announce(console, model, request, folder, bool(asked))
-    extension, answers, seconds = _run(console, opened, asked, request, folder, launch)
+    extension, answers, seconds = _run(console, opened, asked, request, folder, launch, evaluator)
     _write(console, model, extension, answers, folder, seconds)
 
 
@@ -170,6 +180,7 @@ def _run(
     request: "Request",
     folder: Path,
     launch: "Launcher",
+    evaluator: "LanguageModel | None",
 ) -> tuple["Extension", "list[Retrieval]", float]:
     """Score and ask the questions of tasks, with a bar; also returns the seconds of the ledger's runs."""
     from posenc.workbench.extend import retrieval
@@ -180,7 +191,7 @@ def _run(
 
     model, data, read = opened
     questions = len(asked) * retrieval.work(model.original_length, request)
-    total = work(model, request, request.documents) + questions
+    total = work(model, request, request.documents, evaluator) + questions
     with (
         Ledger(folder, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as bar,
@@ -189,7 +200,7 @@ def _run(
         def advance(tokens: float) -> None:
             bar.advance(tokens)
 
-        extension = score_methods(model, data, read, request, ledger, launch, advance)
+        extension = score_methods(model, data, read, request, ledger, launch, advance, evaluator)
         reached = replace(request, length=extension.length)
         to_each = data, read, reached, ledger, launch, advance
         answers = [retrieval.retrieve(retrieval.reader(model, [task]), *to_each, task) for task in asked]
@@ -229,13 +240,16 @@ def _write(
 def _print(console: Console, result: "Extension", answers: "Sequence[Retrieval]") -> None:
     """A table and an answer for the curves as they are, tuned where they were, and for each task."""
     from posenc.workbench.extend.verdict import judge
-    from posenc.workbench.report import extension, retrieval
+    from posenc.workbench.report import extension, longppl, retrieval
 
     for tuned in sorted({curve.tuned for curve in result.curves}):
         judged = judge(result, tuned=tuned)
         console.print(f"\n{extension.lengths(result, answers, tuned=tuned)}\n", style="bold")
         console.print(extension.table(result, judged))
         console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
+    if result.key is not None:
+        console.print(longppl.table(result))
+        console.print(f"\n{longppl.answer(result)}\n", style="bold")
     for task in answers:
         console.print(retrieval.table(task))
         console.print(f"\n{retrieval.answer(task)}\n", style="bold")

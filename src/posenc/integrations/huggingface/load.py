@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc.encodings.encoding import Encoding
-from posenc.errors import StudyError
+from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.folder import identity, open_model, save
 from posenc.integrations.huggingface.language_model import text_config
@@ -65,6 +65,18 @@ class Pretrained:
         text = data.decode("utf-8", "replace")
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return torch.tensor(ids, dtype=torch.int64)
+
+    def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
+        """The tokens of ``encode``, and the characters that each stands for: the first, and the one after the last.
+
+        Raises:
+            InvalidArgument: a tokenizer in Python, which keeps no offsets.
+        """
+        if not self.tokenizer.is_fast:
+            raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; it needs its tokenizer.json")
+        read = self.tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
+        spans = torch.tensor(read["offset_mapping"], dtype=torch.int64)
+        return torch.tensor(read["input_ids"], dtype=torch.int64), spans.view(-1, 2)
 
     @cached_property
     def beginning(self) -> Int[Tensor, " n"]:

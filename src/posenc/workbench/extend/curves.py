@@ -1,8 +1,9 @@
 """The curves that extend measures: a method's loss at every position of the same documents."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from posenc.workbench.extend.methods import Method
@@ -14,12 +15,14 @@ from posenc.workbench.tasks.text import Text
 class MethodLosses:
     """A method's losses: a row per document, a column per bucket of positions.
 
-    ``tuned`` is the plan of the fine-tune before it, under which its weights are kept; None where there was none.
+    ``plan`` is that of the fine-tune before it, under which its weights are kept; None where there was none.
+    ``tokens`` are the losses of each token, where they are kept.
     """
 
     method: Method
     losses: Float[Tensor, "documents buckets"]
     plan: Scoring | None = None
+    tokens: Float[Tensor, "documents T"] | None = None
 
     @property
     def tuned(self) -> bool:
@@ -42,6 +45,8 @@ class Extension:
         hardware: that the numbers were made on, as their runs say.
         positions: of the windows that the fine-tunes read, as ``Request`` has them.
         budget: documents that might have been read; fewer were where they decided every method.
+        key: the key tokens of LongPPL, None where none were asked for.
+        evaluator: what named them, as ``longppl.Evaluator.as_json`` has it.
     """
 
     model: str
@@ -56,6 +61,8 @@ class Extension:
     hardware: tuple[str, ...] = ()
     budget: int = 0
     positions: str = "counted"
+    key: Bool[Tensor, "documents T"] | None = None
+    evaluator: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tuning(self) -> str:

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.extend import longppl
 from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
@@ -64,11 +65,13 @@ def extend(
     ledger: Ledger,
     launcher: Launcher,
     read: Read = lambda tokens: None,
+    evaluator: "LanguageModel | None" = None,
 ) -> Extension:
     """Score what the ledger does not hold yet, and gather everything.
 
     Documents are read in the looks of ``verdict.looks``, until every method is decided; all for a fine-tune, which
-    reads what the model was trained on where that is known, else the text after the documents.
+    reads what the model was trained on where that is known, else the text after the documents. With an
+    ``evaluator`` losses are kept token by token, and its key tokens beside them.
 
     Raises:
         StudyError: the text is too short for one document, or memory for its length.
@@ -84,12 +87,14 @@ def extend(
     model.check_memory(length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
-    grid = _Grid(model, text, request, ledger, length, width, documents)
+    grid = _Grid(model, text, request, ledger, length, width, documents, evaluator is not None)
     shot = [m for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()
     alone = Method("window", "trained length alone", model.scaling)
     practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
     tunings = [grid.tuning(m, practice) for m in tuned]
+    judge = None if evaluator is None else longppl.Evaluator(evaluator)
+    named = [] if judge is None else longppl.jobs(judge, model, data, documents, grid.plan(alone, ()), grid.folder)
     runs: dict[Scoring, Run[Scoring]] = {}
 
     def measured(count: int) -> Extension:
@@ -97,15 +102,19 @@ def extend(
         first = range(count)
         new = [i for i in first if grid.alone(alone, i).plan not in runs]
         jobs = [grid.job(m, i) for m in shot for i in new]
-        jobs += [*tunings, *(grid.alone(alone, i) for i in new)]
+        jobs += [*tunings, *(grid.alone(alone, i) for i in new), *(named[i] for i in new if named)]
         runs.update(score_texts(jobs, ledger, launcher, read))
-        curves = [MethodLosses(m, _rows([runs[grid.plan(m, (i,))] for i in first])) for m in shot]
-        curves += [MethodLosses(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
+        curves = [grid.curve(m, _rows([runs[grid.plan(m, (i,))] for i in first])) for m in shot]
+        curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
         window = _rows([runs[grid.alone(alone, i).plan] for i in first])[:, 0]
         used = model.original_length, length, width
         hardware = tuple(sorted({run.hardware for run in runs.values()}))
         result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
-        return replace(result, budget=len(documents), positions=request.positions)
+        result = replace(result, budget=len(documents), positions=request.positions)
+        if judge is None:
+            return result
+        key = _rows([runs[named[i].plan] for i in first]).bool()
+        return replace(result, key=key, evaluator=judge.as_json())
 
     return measured(len(documents)) if tuned else until_decided(len(documents), measured)
 
@@ -115,13 +124,14 @@ def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
     return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
 
 
-def work(model: LanguageModel, request: Request, documents: int) -> int:
+def work(model: LanguageModel, request: Request, documents: int, evaluator: "LanguageModel | None" = None) -> int:
     """Tokens that ``extend`` reads at most, for a progress bar."""
     zero_shot = sum(m.scaling is not None for m in request.methods)
     tuned = len(request.methods) if request.finetune else 0
     span = _span(model, request.length, request.positions)
     tuning = tuned * request.finetune * batch(span) * span
-    return documents * (request.length * (zero_shot + tuned) + model.original_length) + tuning
+    naming = 0 if evaluator is None else longppl.Evaluator(evaluator).work(request.length + 1)
+    return documents * (request.length * (zero_shot + tuned) + model.original_length + naming) + tuning
 
 
 def _span(model: LanguageModel, length: int, positions: str) -> int:
@@ -165,7 +175,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of one extension: every method on every document."""
+    """The jobs of one extension: every method on every document. ``by_token`` keeps the loss of each token."""
 
     model: LanguageModel
     text: Text
@@ -174,6 +184,17 @@ class _Grid:
     length: int
     width: int
     documents: list[Tensor]
+    by_token: bool
+
+    @property
+    def folder(self) -> Path:
+        """Of states and of tuned weights."""
+        return self.ledger.folder.resolve() / FOLDER
+
+    def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> MethodLosses:
+        """What runs of a method have measured."""
+        means = rows.unflatten(1, (self.length // self.width, -1)).mean(2)
+        return MethodLosses(method, means, plan, rows if self.by_token else None)
 
     def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Scoring:
         return Scoring(
@@ -183,7 +204,7 @@ class _Grid:
             text_sha256=self.text.sha256,
             documents=documents,
             length=self.length,
-            buckets=self.length // self.width,
+            buckets=self.length // (1 if self.by_token else self.width),
             dtype=self.request.dtype,
             device=self.request.device,
             steps=steps,
@@ -214,7 +235,8 @@ class _Grid:
             length=model.original_length,
             buckets=1,
         )
-        return self._job(plan, method, [self.documents[document][-model.original_length - 1 :]])
+        last = [self.documents[document][-model.original_length - 1 :]]
+        return self._job(plan, method, last)
 
     def _job(
         self, plan: Scoring, method: Method, documents: list[Tensor], practice: Tensor | None = None
@@ -224,8 +246,7 @@ class _Grid:
             method=method,
             length=plan.length,
             documents=documents,
-            width=self.width,
+            width=min(self.width, plan.length // plan.buckets),
             buckets=plan.buckets,
         )
-        folder = self.ledger.folder.resolve() / FOLDER
-        return ScoringJob(plan, Source(), folder, self.model, method, rows, practice)
+        return ScoringJob(plan, Source(), self.folder, self.model, method, rows, practice)

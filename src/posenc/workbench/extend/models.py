@@ -161,6 +161,13 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> Opened
             bytes(read.validation.to(torch.uint8).numpy()),
             read,
         )
+    pretrained = open_pretrained(path, device, dtype)
+    both = torch.cat((read.train, read.validation)).to(torch.uint8)
+    return OpenedModel(pretrained, bytes(both.numpy()), read)
+
+
+def open_pretrained(path: Path, device: str, dtype: str) -> "Pretrained":
+    """The model in a Hugging Face folder or a .gguf file."""
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
             f"no model at {str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
@@ -168,9 +175,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> Opened
         )
     from posenc.integrations.huggingface.load import Pretrained
 
-    pretrained = Pretrained(path, device=device, dtype=getattr(torch, dtype))
-    both = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return OpenedModel(pretrained, bytes(both.numpy()), read)
+    return Pretrained(path, device=device, dtype=getattr(torch, dtype))
 
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:

@@ -1,0 +1,230 @@
+"""LongPPL: the perplexity of the tokens that far text helps to predict (Fang et al. 2024, arXiv 2410.23771).
+
+An evaluator names the key tokens of a document. With its loss −log P(x | context) in nats, x is one where
+
+    LSD = loss after a short context − loss after the long one > ``GAIN``     (long-short difference)
+    LCL = −loss after the long one > ``LIKELY``                             (long-context likelihood)
+
+and LongPPL of a model is exp(its mean loss on them). The short context of a block of ``stride`` tokens begins
+``short`` tokens before it, and the long one is all that precedes the token. We differ from the authors where an
+evaluator is trained to less than the document: it reads windows of its trained length there, so that a long context
+has three quarters of that at least, and where that length is below four of theirs, ``short`` is a quarter of it.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.workbench.extend.curves import Extension, MethodLosses
+from posenc.workbench.extend.methods import Method
+from posenc.workbench.extend.models import LanguageModel, StudyModel
+from posenc.workbench.extend.scoring import Scoring, ScoringJob
+from posenc.workbench.extend.verdict import paired
+from posenc.workbench.study.statistics import Interval, perplexity
+from posenc.workbench.tasks.text import Source
+
+if TYPE_CHECKING:  # which needs transformers
+    from posenc.integrations.huggingface.load import Pretrained
+
+GAIN, LIKELY = 2.0, -2.0
+"""α and β of the paper, in nats."""
+NOTHING = Interval(math.nan, math.nan, math.nan, "blocks")
+SHORT = 4096
+"""Tokens of a short context at least, where the evaluator has room; four blocks of targets."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The model that names key tokens, as it is configured; LongPPL under another one is another measure."""
+
+    model: LanguageModel
+
+    @property
+    def long(self) -> int:
+        """Tokens of its long context, at most."""
+        return self.model.original_length
+
+    @property
+    def short(self) -> int:
+        return max(1, min(SHORT, self.long // 4))
+
+    @property
+    def stride(self) -> int:
+        return max(1, self.short // 4)
+
+    def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+        """Of n tokens, what it reads with long contexts and with short ones: from, first target, end."""
+        step, after = max(1, self.long // 4), self.long + 1
+        ends = [(first, min(first + step, n)) for first in range(after, n, step)]
+        long = [(0, 1, min(after, n)), *((end - after, first, end) for first, end in ends)]
+        starts = range(0, n - self.short, self.stride)
+        return long, [(i, i + self.short, min(i + self.short + self.stride, n)) for i in starts]
+
+    def work(self, n: int) -> int:
+        """Tokens that it reads for a text of n."""
+        return sum(end - start for windows in self.windows(n) for start, _, end in windows)
+
+    def key(self, ids: Int[Tensor, " n"], tick: Callable[[float], None]) -> Bool[Tensor, " n"]:
+        """Which tokens of a text are key ones."""
+        whole, encoding = self.work(len(ids)), self.method.positions(self.model, self.long)
+        losses = torch.full((2, len(ids)), math.nan)
+        for row, windows in zip(losses, self.windows(len(ids)), strict=True):
+            for start, first, end in windows:
+                read = self.model.losses(ids[start:end], encoding, _part(tick, (end - start) / whole))
+                row[first:end] = read[first - end :]
+        long, short = losses
+        return (short - long > GAIN) & (-long > LIKELY)  # False where a loss was not read
+
+    @property
+    def method(self) -> Method:
+        """Its positions."""
+        return Method("key tokens", "key tokens", self.model.scaling)
+
+    @property
+    def rule(self) -> dict[str, float]:
+        """The lengths of its contexts, and the thresholds."""
+        lengths = {"long": self.long, "short": self.short, "stride": self.stride}
+        return {**lengths, "gain": GAIN, "likely": LIKELY}
+
+    def as_json(self) -> dict[str, Any]:
+        """Which model it is, and its rule."""
+        return {"model": self.model.name, "identity": self.model.identity, **self.rule}
+
+
+def _part(tick: Callable[[float], None], share: float) -> Callable[[float], None]:
+    return lambda part: tick(part * share)
+
+
+def same_tokens(
+    model: LanguageModel, tick: Callable[[float], None], state: Callable[[int], Path], *, ids: Int[Tensor, " T+1"]
+) -> list[list[float]]:
+    """1 for each key target of a document of the evaluator's own tokens, else 0."""
+    start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
+    text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
+    return [Evaluator(model).key(text, tick)[1 - len(ids) :].double().tolist()]
+
+
+def other_tokens(
+    model: LanguageModel,
+    tick: Callable[[float], None],
+    state: Callable[[int], Path],
+    *,
+    text: str,
+    spans: Int[Tensor, "T+1 2"],
+) -> list[list[float]]:
+    """1 for each key target of a document cut by another tokenizer: all its characters are those of key tokens.
+
+    ``spans`` has the first character of each token in ``text``, and the one after its last.
+    """
+    assert not isinstance(model, StudyModel)
+    ids, theirs = model.spans(text)
+    key = Evaluator(model).key(torch.cat((model.beginning, ids)), tick)[len(model.beginning) :]
+    covered = torch.zeros(len(text) + 1, dtype=torch.int64)
+    for first, end in theirs[key].tolist():
+        covered[first + 1 : end + 1] = 1
+    before = covered.cumsum(0)
+    first, end = spans[1:].unbind(1)
+    return [((before[end] - before[first] == end - first) & (end > first)).double().tolist()]
+
+
+def jobs(
+    evaluator: Evaluator,
+    model: LanguageModel,
+    data: bytes,
+    documents: Sequence[Int[Tensor, " T+1"]],
+    plan: Scoring,
+    folder: Path,
+) -> list[ScoringJob]:
+    """Name the key tokens of each document of ``model``'s tokens, cut from ``data`` one after the other.
+
+    Args:
+        plan: that of a document scored by ``model``.
+
+    Raises:
+        InvalidArgument: a model that reads bytes with another evaluator, or a tokenizer without offsets.
+    """
+    theirs = evaluator.model
+    theirs.check_memory(evaluator.long)
+    rows: Callable[..., list[list[float]]] = same_tokens
+    cuts: list[dict[str, Any]] = [{"ids": ids} for ids in documents]
+    if theirs is not model:
+        if isinstance(model, StudyModel) or isinstance(theirs, StudyModel):
+            raise InvalidArgument(f"longppl={theirs.name!r} does not read what {model.name} reads; use self")
+        rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
+    jobs = []
+    for number, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
+        read = f"{plan.text_sha256} {ids.tolist()} {evaluator.rule}"
+        each = replace(
+            plan,
+            model=theirs.identity,
+            method=evaluator.method.name,
+            scaling=evaluator.method.values,
+            text_sha256=hashlib.sha256(read.encode()).hexdigest(),
+            documents=(number,),
+            length=evaluator.work(len(ids)),  # in tokens read, as progress counts
+            buckets=plan.length,
+        )
+        jobs.append(ScoringJob(each, Source(), folder, theirs, evaluator.method, partial(rows, **cut)))
+    return jobs
+
+
+def _passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """The text of documents with the spans of their tokens in it; each begins with the last token before."""
+    text = data.decode("utf-8", "replace")
+    spans, start, cuts = model.spans(text)[1], 0, []
+    for length in lengths:
+        each = spans[start : start + length]
+        first, end = int(each[0, 0]), int(each[-1, 1])
+        cuts.append({"text": text[first:end], "spans": each - first})
+        start += length - 1
+    return cuts
+
+
+@dataclass(frozen=True)
+class LongPPL:
+    """Of one method.
+
+    Args:
+        value: exp(mean loss over the key tokens) of each document, averaged over documents by their key tokens, as
+            the authors average; NaN without key tokens.
+        beyond: of the key tokens past the trained length alone.
+        to_plain: its logarithm minus that of the unscaled model, paired over the documents with key tokens.
+    """
+
+    value: float
+    beyond: float
+    to_plain: Interval
+
+
+def longppl(extension: Extension, curve: MethodLosses) -> LongPPL:
+    """LongPPL of a method whose losses are kept token by token."""
+    key, plain = extension.key, extension.plain.tokens
+    assert key is not None
+    assert plain is not None
+    assert curve.tokens is not None
+    far = key.clone()
+    far[:, : extension.original_length] = False
+    some = key.any(1)
+    gaps = [_mean(of, key)[some].tolist() for of in (curve.tokens, plain)]
+    whole, beyond = (_over(curve.tokens, which) for which in (key, far))
+    return LongPPL(whole, beyond, paired(*gaps) if some.any() else NOTHING)
+
+
+def _mean(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> Float[Tensor, " documents"]:
+    return losses.masked_fill(~key, 0.0).sum(1) / key.sum(1)
+
+
+def _over(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> float:
+    """Documents' perplexities over key tokens, weighted by their number."""
+    counts = key.sum(1)
+    each = [perplexity(loss) * n for loss, n in zip(_mean(losses, key).tolist(), counts.tolist(), strict=True) if n]
+    return sum(each) / int(counts.sum()) if each else math.nan

@@ -1,0 +1,92 @@
+"""LongPPL as a sentence, a table for the terminal, and what the page and programs read."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from posenc.pictures.numbers import count, plain, signed
+from posenc.workbench.extend.curves import Extension
+from posenc.workbench.extend.longppl import LongPPL, longppl
+from posenc.workbench.study.statistics import Interval
+
+HEADS = ("LongPPL", "past {length}", "to no scaling, in nats")
+
+
+def rows(extension: Extension) -> list[tuple[str, LongPPL]]:
+    """Every method's label and LongPPL, lowest first."""
+    each = [(curve.label, longppl(extension, curve)) for curve in extension.curves]
+    return sorted(each, key=lambda row: (math.isnan(row[1].value), row[1].value))
+
+
+def answer(extension: Extension) -> str:
+    """What it is, under which evaluator, and on how many tokens."""
+    assert extension.key is not None
+    by, keys = extension.evaluator, int(extension.key.sum())
+    rule = (
+        f"{by['model']} as evaluator: tokens to which up to {count(by['long'])} tokens of context give more than "
+        f"e^{by['gain']:g} times the probability that {count(by['short'])} give, and more than e^{by['likely']:g}"
+    )
+    if not keys:
+        return f"LongPPL: no token of {count(extension.key.numel())} is key ({rule})."
+    label, best = rows(extension)[0]
+    return (
+        f"LongPPL: {label} is lowest with {best.value:.3g}, on {count(keys)} key tokens of "
+        f"{count(extension.key.numel())} ({rule}). Compare it under the same evaluator only."
+    )
+
+
+def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
+    """A method's row: numbers, the last with its interval."""
+    gap = each.to_plain
+    interval = "" if math.isnan(gap.low) else f"{plain(gap.low, 3)} … {plain(gap.high, 3)}"
+    return (
+        (_value(each.value), ""),
+        (_value(each.beyond), ""),
+        ("–" if math.isnan(gap.mean) else signed(gap.mean), interval),
+    )
+
+
+def _value(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def heads(extension: Extension) -> Sequence[str]:
+    """Of the columns."""
+    return [head.format(length=count(extension.original_length)) for head in HEADS]
+
+
+def table(extension: Extension) -> Table:
+    """The methods for the terminal, lowest first."""
+    grid = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
+    grid.caption = f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}"
+    grid.add_column("method", no_wrap=True)
+    for head in heads(extension):
+        grid.add_column(head, justify="right")
+    for label, each in rows(extension):
+        grid.add_row(label, *(text for text, _ in cells(each)))
+    return grid
+
+
+def as_json(extension: Extension) -> dict[str, Any] | None:
+    """The evaluator, its rule, and every method's numbers by its name; null where it was not asked for."""
+    if extension.key is None:
+        return None
+    keys = [int(n) for n in extension.key.sum(1)]
+    methods: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+    for curve in extension.curves:
+        each = longppl(extension, curve)
+        gap = {"mean": _number(each.to_plain.mean), "interval": _interval(each.to_plain)}
+        numbers = {"value": _number(each.value), "beyond": _number(each.beyond), "to_unscaled": gap}
+        methods[curve.tuned][curve.method.name] = numbers
+    measured = {"methods": methods[False], "methods_tuned": methods[True]}
+    return {"evaluator": extension.evaluator, "key_tokens": keys, **measured}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _interval(value: Interval) -> list[float] | None:
+    return None if math.isnan(value.low) else [value.low, value.high]
