@@ -320,12 +320,12 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
     app = typer.Typer()
     app.command()(command)
     asked = [str(llama), "--to", "4x", "--text", str(llama / "text.txt"), "--output", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn"])
+    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear", "--price", "yarn"])
     assert result.exit_code == 0, result.output
     assert "to reach 256" in result.stdout
     page = (tmp_path / "out" / "report.html").read_text()
     assert "data:image/svg+xml" in page
-    assert "YaRN" in page
+    assert "YaRN × 2</th>" in page
     assert "http" not in page.replace("http://www.w3.org", "").split("<img")[0]
     patch = json.loads((tmp_path / "out" / "config-patch.json").read_text())
     assert patch["max_position_embeddings"] == 256

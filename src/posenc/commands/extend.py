@@ -41,7 +41,13 @@ def extend(
         ),
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Names, separated by commas; yarn(2) is one at a factor of its own.")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(help="A method to measure at the factors 2, 4, … too: what each costs at each length."),
+    ] = None,
     documents: Annotated[
         int,
         typer.Option(help="Documents to score at most; fewer where the text ends or some decide."),
@@ -98,7 +104,12 @@ def extend(
     if asked:
         reader(model, asked)
     request = _request(
-        model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device, positions)
+        model,
+        to,
+        _names(methods, price),
+        finetune,
+        beta_fast,
+        Request(0, documents, (), 0, dtype, device, positions),
     )
     if not replace_scaling:
         _check_stated(model, request.length)
@@ -124,6 +135,12 @@ def _check(dtype: str, documents: int, finetune: int | None, positions: str) -> 
     one_of("positions", positions, ("counted", "pose"))
 
 
+def _names(methods: str | None, price: str | None) -> tuple[str, ...] | None:
+    """The methods by name, with one at every factor where its price is asked for; None for the default ones."""
+    names = () if methods is None else tuple(name.strip() for name in methods.split(","))
+    return (*names, *(() if price is None else (f"{price}(*)",))) or None
+
+
 def _check_stated(model: "LanguageModel", length: int) -> None:
     """Refuse to write a longer scaling over one that a config states, with which the model was tuned."""
     from posenc.scaling import Default
@@ -138,7 +155,12 @@ def _check_stated(model: "LanguageModel", length: int) -> None:
 
 
 def _request(
-    model: "LanguageModel", to: str, methods: str | None, finetune: int | None, beta_fast: float, base: "Request"
+    model: "LanguageModel",
+    to: str,
+    names: tuple[str, ...] | None,
+    finetune: int | None,
+    beta_fast: float,
+    base: "Request",
 ) -> "Request":
     """The request, with the model's defaults for options that were left out."""
     import torch
@@ -150,7 +172,6 @@ def _request(
     if ours:
         torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
     length = _length(to or ("8x" if ours else "2x"), model.original_length)
-    names = None if methods is None else tuple(name.strip() for name in methods.split(","))
     factor = max(1.0, length / model.pretrained_length)
     chosen = named(names, model.scaling, model.pretrained_length, factor, beta_fast)
     steps = (60 if ours else 0) if finetune is None else finetune
@@ -241,12 +262,16 @@ def _print(console: Console, result: "Extension", answers: "Sequence[Retrieval]"
     """A table and an answer for the curves as they are, tuned where they were, and for each task."""
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report import extension, longppl, retrieval
+    from posenc.workbench.report.price import prices
 
     for tuned in sorted({curve.tuned for curve in result.curves}):
         judged = judge(result, tuned=tuned)
         console.print(f"\n{extension.lengths(result, answers, tuned=tuned)}\n", style="bold")
         console.print(extension.table(result, judged))
         console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
+    for price in prices(result):
+        console.print(price.table(result.unit))
+        console.print(f"\n{price.sentence}\n", style="bold")
     if result.key is not None:
         console.print(longppl.table(result))
         console.print(f"\n{longppl.answer(result)}\n", style="bold")

@@ -3,8 +3,9 @@
 import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from posenc.encodings.encoding import Encoding
@@ -73,29 +74,49 @@ def methods(
     factor: float,
     beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
-    """The methods of these names for ``factor`` times the trained length.
+    """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has a factor of its own, and
+    ``yarn(*)`` is YaRN at 2, 4, 8 … up to ``factor`` and at it.
 
     ``own`` is the scaling that the model was configured with. ``beta_fast`` is YaRN's: where the trained length
     makes fewer than 32 turns of the fastest pair (201 positions), the default keeps no pair at all.
     """
-    known = {
-        name: Method(name, label, method(name, factor, original_length, beta_fast=beta_fast))
-        for name, label in LABELS.items()
-    }
-    texts = remappings(original_length, math.ceil(factor * original_length))
-    known |= {name: Method(name, label, Default(), texts[name]) for name, label in REMAPPED.items()}
+    known = {name: _by_factor(name, factor, original_length, beta_fast) for name in (*LABELS, *REMAPPED)}
     known["own"] = Method("own", "as configured", own)
     known["drope"] = Method("drope", "DroPE", None)
     if names is None:
         names = NAMES if own == Default() else (*NAMES, "own")
+    names = [each for name in names for each in _at_factors(name, factor)]
     for name in names:
-        if name not in known:
-            raise UnknownName("method", name, known)
+        base, stated, _ = name.partition("(")
+        if base not in known:
+            raise UnknownName("method", base, known)
+        number = re.fullmatch(r"\((\d+(?:\.\d+)?)\)", name[len(base) :])
+        if stated and (number is None or base in ("own", "drope")):
+            raise InvalidArgument(f"method {name!r} must be a name, with a factor where it has one, as yarn(4)")
+        if number:
+            at = _by_factor(base, float(number[1]), original_length, beta_fast)
+            known[name] = replace(at, name=name, label=f"{at.label} × {float(number[1]):g}")
     if not names or len(set(names)) != len(names):
         raise InvalidArgument(f"methods={','.join(names)!r} must name at least one, and none twice")
     if "none" not in names:
         names = ("none", *names)
     return tuple(known[name] for name in names)
+
+
+def _at_factors(name: str, factor: float) -> list[str]:
+    """``name(*)`` at every factor, any other name alone."""
+    if not name.endswith("(*)"):
+        return [name]
+    below = itertools.takewhile(lambda each: each < factor, (2**i for i in itertools.count(1)))
+    return [f"{name[:-3]}({each:g})" for each in (*below, factor)]
+
+
+def _by_factor(name: str, factor: float, original_length: int, beta_fast: float) -> Method:
+    """One that a factor is enough for."""
+    if name in LABELS:
+        return Method(name, LABELS[name], method(name, factor, original_length, beta_fast=beta_fast))
+    text = remappings(original_length, math.ceil(factor * original_length))[name]
+    return Method(name, REMAPPED[name], Default(), text)
 
 
 def remappings(trained: int, length: int) -> dict[str, str]:

@@ -19,6 +19,7 @@ from posenc.workbench.extend.retrieval import Retrieval
 from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge, looks
 from posenc.workbench.report import longppl, retrieval
 from posenc.workbench.report.page import embedded, render
+from posenc.workbench.report.price import prices
 from posenc.workbench.study.effective_length import FEW
 from posenc.workbench.study.statistics import Interval, student
 
@@ -115,6 +116,7 @@ def as_json(extension: Extension, tasks: Sequence[Retrieval]) -> dict[str, Any]:
         "effective_length_tuned": by_method[True],
         "threshold": THRESHOLD,
         "effective_length_by_task": by_task,
+        "price": [each.as_json() for each in prices(extension)],
         "longppl": longppl.as_json(extension),
         "hardware": list(extension.hardware),
     }
@@ -211,6 +213,7 @@ def write(
         **measured,
         tuned=_measured(extension, tasks, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
         tasks=[retrieval.context(asked, figures) for asked in tasks],
+        prices=prices(extension),
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
