@@ -27,15 +27,36 @@ FAULTS = """() => {
   for (const e of document.querySelectorAll("h1, h2, button, nav a, label, dt, dd, .answer"))
     if (shown(e) && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden")
       found.push(`cut off: ${e.innerText.slice(0, 40)}`);
+  for (const e of document.querySelectorAll(".current .controls > .control input[type=number]"))
+    if (shown(e) && e.scrollWidth > e.clientWidth) found.push(`cut off: ${e.value} in the field of ${e.id}`);
   const panels = [...document.querySelectorAll(".stage.current .panel")].filter(shown);
   const stage = document.querySelector(".stage.current");
   if (stage && !panels.length) found.push("no picture");
   if (panels.length && panels[0].getBoundingClientRect().top > innerHeight * 0.6)
     found.push("the picture begins below the first screen");
   if (stage?.querySelector(".error")?.checkVisibility()) found.push(stage.querySelector(".error").innerText);
+  const boxes = (selector) =>
+    [...document.querySelectorAll(selector)].filter(shown).map((e) => e.getBoundingClientRect());
+  const middle = (all) => (Math.min(...all.map((b) => b.left)) + Math.max(...all.map((b) => b.right))) / 2;
+  const aside = (all, box) => all.length && Math.abs(middle(all) - middle([box])) > 0.12 * box.width;
+  if (aside(boxes(".card ol"), root.getBoundingClientRect())) found.push("the card stands to one side");
+  const [holder] = boxes(".current .panels"), [sheet] = boxes(".current .side");
+  const pictures = boxes(".current .panel :is(.field, .grid, svg)");
+  if (!holder || !pictures.length) return found;
+  if (aside([...pictures, ...boxes(".current ul.key")], holder)) found.push("the picture stands to one side");
+  const bottom = Math.max(...pictures.map((b) => b.bottom)), top = Math.min(...pictures.map((b) => b.top));
+  const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
+  if (innerWidth > 500 && bottom - holder.top < 0.5 * holder.height)
+    found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of its height`);
+  if (innerWidth > 500) return found;
+  const seen = Math.min(bottom, sheet.top) - top;
+  if (seen < 0.6 * (bottom - top)) found.push(`${percent(seen, bottom - top)} of the picture is in view`);
+  for (const e of stage.querySelectorAll(".controls > .control"))
+    if (shown(e) && e.getBoundingClientRect().bottom > innerHeight + 2)
+      found.push(`below the fold: ${e.innerText.slice(0, 20)}`);
   return found;
 }"""
-"""What is wrong with the stage on show, as words: too wide, cut off, without a picture, or an error."""
+"""What is wrong with the stage on show, as words: too wide, cut off, aside, short, below the fold, or an error."""
 
 
 def stages(only: str = "") -> list[tuple[str, str]]:

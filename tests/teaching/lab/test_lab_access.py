@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tools.contact_sheet import FAULTS, SIZES
 
 from posenc.teaching.lab.rooms import ROOMS
 from support.aloud import WINDOWS, hindrances, violations
@@ -183,7 +184,37 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
             assert hindrances(page) == [], (stage.question, width)
         page.evaluate("() => dispatchEvent(new HashChangeEvent('hashchange'))")  # as somebody who arrives
         assert page.evaluate(ON_A_PHONE) == [], stage.question
+        for width, height in reversed(SIZES.values()):
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(60)
+            assert page.evaluate(FAULTS) == [], (stage.question, width)
         page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_the_checks_of_a_contact_sheet_can_fail(visitor: Any) -> None:
+    page = visitor.open("/clock", "fingerprint")
+
+    def faults(style: str) -> str:
+        sheet = "const sheet = new CSSStyleSheet(); sheet.replaceSync(css); document.adoptedStyleSheets = [sheet];"
+        page.evaluate(f"(css) => {{ {sheet} }}", style)
+        page.wait_for_timeout(60)
+        return "; ".join(page.evaluate(FAULTS))
+
+    assert faults("") == ""
+    assert "of its height" in faults(".grid .row { flex-basis: 1rem !important; }")
+    assert "to one side" in faults(".panels .panel { width: 40%; }")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert faults("") == ""
+    assert "of the picture is in view" in faults(".stage-head { height: 36rem; }")
+    assert "below the fold: position" in faults(".readouts, .controls { padding-top: 40rem; }")
+
+
+def test_a_cache_that_grows_has_no_limit_to_set(visitor: Any) -> None:
+    page = visitor.open("/longer", "cache")
+    limit = page.locator("#cache-capacity")
+    assert limit.is_visible()
+    page.locator("#cache-event-push").check()
+    assert not limit.is_visible()
 
 
 def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:

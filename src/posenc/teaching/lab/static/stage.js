@@ -86,7 +86,10 @@ export class Stage {
     const holder = this.find(".panels");
     if (!this.view || !holder.clientWidth) return;
     const { panels } = this.view;
-    holder.style.setProperty("--across", across(panels, holder));
+    const wide = across(panels, holder);
+    const down = Math.ceil(panels.length / wide);
+    const rows = down * Math.max(...panels.map(({ shape }) => shape?.[0] ?? 0));
+    for (const [name, value] of Object.entries({ across: wide, down, rows })) holder.style.setProperty(`--${name}`, value);
     holder.classList.toggle("several", panels.length > 1);
     holder.classList.toggle("many", panels.length > 3);
     panels.forEach((panel, i) => this.panels[i].show(panel, panels.length, i));
@@ -202,7 +205,7 @@ function fromPacked(content, key) {
 
 // How many panels stand beside each other, so that each is as large as it can be; of equals, the widest row.
 function across(panels, holder) {
-  if (matchMedia("(max-width: 50rem)").matches) return panels.length > 3 ? 2 : 1;
+  if (matchMedia("(max-width: 50rem)").matches) return panels.length > 3 || (panels.length > 1 && !panels.some((panel) => panel.texts || panel.kind !== "heatmap")) ? 2 : 1;
   const counts = panels.map((_, i) => i + 1);
   const sizes = counts.map((count) => Math.min(...panels.map((panel) => {
     const around = panel.kind === "plane" ? 20 : panel.texts ? 60 : 110; // names, ticks and bar
@@ -218,7 +221,7 @@ function size({ kind, shape, texts }, wide, tall) {
   const [rows, columns] = shape;
   if (!texts) return Math.min(wide / Math.min(2, Math.max(0.8, columns / rows)), tall);
   const letters = Math.max(...texts.flat().map((text) => text.length));
-  return Math.min(16, wide / columns / (0.66 * letters), (0.6 * tall) / rows);
+  return Math.min(26, (wide - 90) / columns / (0.66 * letters), (0.6 * tall) / rows); // beside the rows' names
 }
 
 function tableElement({ caption, head, rows, note }) {

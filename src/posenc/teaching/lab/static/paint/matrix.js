@@ -71,7 +71,7 @@ export class Matrix extends Panel {
     const letters = Math.max(...texts.map((text) => text.length));
     const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
     this.element.classList.toggle("mute", size < 8);
-    this.field.style.setProperty("--digits", `min(${size}px, 0.95rem)`);
+    this.field.style.setProperty("--digits", `min(${size}px, 1.4rem)`);
   }
 }
 
