@@ -19,6 +19,8 @@ from posenc.integrations.programs import NAMES, Releases
 PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
 TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"
 LONGPPL = ("longppl==0.3.0",)
+DUAL_CHUNK = ("vllm==0.10.2",)
+"""The rotary files of a vLLM that had Dual Chunk Attention, which later ones have not."""
 PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 
@@ -39,10 +41,11 @@ def main() -> None:
             folder = PROGRAMS / f"{one.package}-{version}"
             if not folder.exists():
                 take([f"{one.package}=={version}"], one.files, folder)
-    for released in (TRANSFORMERS_4, LONGPPL):
+    rotary = ("vllm/model_executor/layers/rotary_embedding/",)
+    for released, files in ((TRANSFORMERS_4, ("",)), (LONGPPL, ("",)), (DUAL_CHUNK, rotary)):
         folder = PROGRAMS / released[0].replace("==", "-")
         if not folder.exists():
-            take(released, ("",), folder)
+            take(released, files, folder)
 
 
 def take(requirements: Iterable[str], files: tuple[str, ...], folder: Path) -> None:

@@ -202,10 +202,11 @@ def large() -> Iterator[Remap]:
     yield SelfExtend(ROPE, group=4, window=1024)
     yield DCA(ROPE, chunk=1024, local=256)
     yield ReRoPE(ROPE, window=1024)
+    yield LeakyReRoPE(ROPE, window=1024, slope=1 / 4)
     yield STRING(ROPE, shift=1024, window=128)
 
 
-@pytest.mark.parametrize(("encoding", "training"), [*zip(large(), (False, True, True, False), strict=True)])
+@pytest.mark.parametrize(("encoding", "training"), [*zip(large(), (False, True, True, False, True), strict=True)])
 def test_memory_is_linear_and_little_is_computed_besides(encoding: Remap, training: bool) -> None:
     """Of 2048 tokens parts compute at most 1.3 times what they see, and nobody holds T·S numbers a head."""
     q, k, v = (x.requires_grad_(training) for x in drawn(2048, 1, 4, 1, torch.float32))
