@@ -26,7 +26,7 @@ LIBRARY = {
     "remap",
 }
 PICTURES = {"errors", "pictures"}
-RESEARCH = LIBRARY | {"kernels", "integrations", "pictures", "workbench"}
+RESEARCH = LIBRARY | {"kernels", "laws", "integrations", "pictures", "workbench"}
 FLOORS = {
     "names": set(),
     "errors": {"names"},
@@ -45,8 +45,8 @@ FLOORS = {
     "integrations": LIBRARY | {"kernels", "laws"},
     "pictures": PICTURES,
     "workbench": RESEARCH,
-    "teaching": RESEARCH | {"laws", "names", "teaching"},
-    "commands": RESEARCH | {"laws", "names", "teaching"},
+    "teaching": RESEARCH | {"names", "teaching"},
+    "commands": RESEARCH | {"names", "teaching"},
     "cli": {"errors", "commands"},
     "__main__": {"cli"},
 }

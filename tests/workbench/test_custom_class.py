@@ -1,5 +1,6 @@
 """Somebody's own class, named by text: it trains in workers, its source is in its id, reading imports nothing."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 import posenc
 from posenc.commands.app import app
 from posenc.encodings.foreign import modules, source_hash
-from posenc.errors import InvalidArgument, StudyError, UnknownName
+from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.workbench import check_task
+from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from support.custom import was_imported, write
@@ -150,3 +153,100 @@ def test_what_its_constructor_raises_is_one_sentence_and_its_cause(own: str, tmp
     ):
         Comparison(replace(SHORT, encodings=(f"{own}(strength=-1)",)), python_text(), ledger).run(inline)
     assert isinstance(refused.value.__cause__, ValueError)
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "contributing" / "adding-a-task.md"
+EARLIER = re.findall(r'^```python title="earlier.py"\n(.*?)^```$', GUIDE.read_text(), re.MULTILINE | re.DOTALL)[0]
+
+
+@pytest.fixture
+def own_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The task of the guide, in a folder that Python finds; whenever it is imported it says so."""
+    monkeypatch.syspath_prepend(tmp_path)
+    mark = "\n\nfrom pathlib import Path\n\n(Path(__file__).parent / 'imported').touch()\n"
+    (tmp_path / "earlier.py").write_text(EARLIER + mark)
+    yield "earlier:Earlier"
+    sys.modules.pop("earlier", None)
+
+
+def test_a_custom_task_trains_beside_ours_and_its_study_is_read_without_it(
+    own_task: str, tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    (tmp_path / "study.toml").write_text(
+        f'tasks = ["{own_task}", "needle"]\nencodings = ["nope"]\nlengths = [1, 2]\nanswers = 8\n'
+        f'[steps]\n"{own_task}" = 3\nneedle = 2\n'
+    )
+    done = typed_here("compare --config study.toml --launcher in-process")
+    assert done.exit_code == 0, done.output
+    assert f"{own_task}: which symbol stood four places ago?" in " ".join(done.output.split())
+    assert '<section id="earlier:Earlier">\n<h2>Earlier</h2>' in (tmp_path / "study/report.html").read_text()
+    assert (tmp_path / "study/figures/earlier.Earlier.svg").exists()
+    sys.modules.pop("earlier")
+    (tmp_path / "earlier.py").unlink()
+    (tmp_path / "imported").unlink()
+    assert own_task in typed_here("runs study").output
+    results = Opened(tmp_path / "study").results
+    assert list(results) == [own_task, "needle"]
+    assert (results[own_task].task.chance, results[own_task].task.measure) == (1 / 16, "accuracy")
+    assert list(Opened(tmp_path / "study").verdicts["task"]) == [own_task, "needle"]
+
+
+def test_the_source_of_a_custom_task_is_in_the_id_and_goes_to_workers(own_task: str, tmp_path: Path) -> None:
+    text, study = python_text(), replace(SHORT, encodings=("nope",), tasks=(own_task, "needle"))
+    before = {plan.task: plan for plan in study.plans(text)}
+    assert before["needle"].source == ""
+    with (tmp_path / "earlier.py").open("a") as file:
+        file.write("A = 1\n")
+    after = {plan.task: plan for plan in study.plans(text)}
+    assert after["needle"].id == before["needle"].id
+    assert after[own_task].id != before[own_task].id
+    sent = {}
+
+    def caught(jobs, done, report) -> None:  # type: ignore[no-untyped-def]
+        sent.update({job.plan.task: job.modules for job in jobs})
+
+    with Ledger(tmp_path / "study", write=True) as ledger:
+        Comparison(study, text, ledger).run(caught)
+    assert sent == {own_task: (tmp_path / "earlier.py",), "needle": ()}
+
+
+@pytest.mark.slow
+def test_a_custom_task_trains_in_a_worker(
+    own_task: str, tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    done = typed_here(f"compare --encodings nope --tasks {own_task} --steps 2 --answers 8 --workers 1")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("chance = 1 / 16", "shift = 4"), "task earlier:Earlier has no chance; set it in the class: chance = …"),
+        (("def draw", "def drawn"), "task earlier:Earlier has no draw; write it"),
+        (("(DrawnTask)", ""), "earlier:Earlier is no posenc.workbench.tasks.Task; derive its class from"),
+        (
+            ("import torch\n", "import nowhere_at_all\n"),
+            r"cannot be made (ModuleNotFoundError: No module named 'now",
+        ),
+        (("tokens[:, :-4]", "tokens[:, :-5]"), "task 'earlier:Earlier' cannot be made (RuntimeError: The expanded"),
+        (("steps = 300", "train_length = 3"), "train_length=3 of Earlier must be at least 5"),
+    ],
+)
+def test_a_custom_task_that_cannot_be_made_is_one_sentence(
+    own_task: str, change: tuple[str, str], message: str, tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    (tmp_path / "earlier.py").write_text(EARLIER.replace(*change))
+    done = typed_here(f"compare --encodings nope --tasks {own_task} --launcher in-process")
+    assert isinstance(done.exception, PosencError), done.output
+    assert message in str(done.exception)
+    assert "\n" not in str(done.exception)
+
+
+def test_the_guides_task_keeps_the_laws(own_task: str) -> None:
+    report = check_task(own_task)
+    assert report.ok, report
+    assert report.name == own_task
+    with pytest.raises(InvalidArgument, match="write my_module:MyTask"):
+        check_task("earlier:Later")
+    with pytest.raises(UnknownName, match="my_module:MyTask"):
+        check_task("earlier")

@@ -139,7 +139,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
         ("learning_rate = -1", "learning_rate=-1.0 must be a number"),
         ("steps = 5\ntokens = 7", "steps and tokens of language are both given"),
         ("[batch]\nlangauge = 3", "did you mean 'language'"),
-        ("train_length = 4", "train_length=4 of ordering must be at least 6"),
+        ("train_length = 4", "train_length=4 of Ordering must be at least 6"),
     ],
 )
 def test_a_wrong_word_or_value_is_one_sentence_before_anything_trains(

@@ -1,14 +1,15 @@
 """Tasks: what a right answer is, balance, and that nothing but the answer gives it away."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from posenc.errors import StudyError, UnknownName
+from posenc.errors import PositionOutOfRange, StudyError, UnknownName
 from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import DRAWN, IGNORE, TASKS, language, task
+from posenc.workbench.tasks import DRAWN, IGNORE, TASKS, flip_flop, language, mqar, task
 from posenc.workbench.tasks.language import TARGETS, Language
 from posenc.workbench.tasks.needle import NOISE, QUESTION
 from posenc.workbench.tasks.neighbours import SIDES, Neighbours
@@ -64,6 +65,99 @@ def test_copying_asks_for_the_symbols_again() -> None:
     assert torch.equal(batch.tokens[:, 11:], batch.tokens[:, :9])
 
 
+def test_reverse_asks_for_the_symbols_backwards() -> None:
+    for row, answers in zip(
+        *(each.tolist() for each in (drawn("reverse", 20).tokens, drawn("reverse", 20).targets)), strict=True
+    ):
+        assert answers == [IGNORE] * 10 + row[9::-1]
+        assert row[10:] == [16, *row[9:0:-1]]
+
+
+def test_flip_flop_asks_for_the_bit_written_last() -> None:
+    batch, asked = drawn("flip-flop", 64), 0
+    for row, answers, depth in zip(batch.tokens.tolist(), batch.targets.tolist(), batch.depth, strict=True):
+        memory = last = None
+        for place in range(0, 63, 2):
+            instruction, bit = row[place], [*row, answers[62]][place + 1]
+            if instruction == flip_flop.WRITE:
+                memory, last = bit, place // 2
+            if instruction == flip_flop.READ:
+                assert answers[place] == memory == bit
+                asked += 1
+            else:
+                assert answers[place] == IGNORE
+        assert row[62] == flip_flop.READ
+        assert depth == pytest.approx(last / 30)
+    assert asked == pytest.approx(256 * (1 + 0.1 * 30), rel=0.1)  # a read at the end, and a tenth of thirty others
+
+
+def test_mqar_asks_once_for_the_value_of_each_key_most_often_soon() -> None:
+    batch, distances = drawn("mqar", 200), []
+    for row, answers in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        memory = {row[2 * i]: row[2 * i + 1] - mqar.KEYS for i in range(4)}
+        asked = [place for place, answer in enumerate(answers) if answer != IGNORE]
+        assert sorted(row[place] for place in asked) == sorted(memory)
+        assert len(memory) == 4
+        assert all(answers[place] == memory[row[place]] for place in asked)
+        assert all(row[p] >= mqar.KEYS + mqar.VALUES for p in range(8, 200) if p not in asked)
+        distances += [(place - 8) // 2 for place in asked]
+    near = sum(distance < 10 for distance in distances) / len(distances)
+    assert near == pytest.approx(
+        0.523, abs=0.06
+    )  # of 80,000 by numpy.random.choice(96, 4, False, p), as the authors draw
+    assert max(distances) > 85
+
+
+def test_s5_multiplies_permutations() -> None:
+    elements = list(itertools.permutations(range(5)))
+    batch = drawn("s5", 12, 32)
+    for row, answers in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        things = (0, 1, 2, 3, 4)
+        for token, answer in zip(row, answers, strict=True):
+            things = tuple(elements[token][i] for i in things)
+            assert elements[answer] == things
+
+
+@pytest.mark.parametrize("name", ["addition", "addition-reversed", "addition-hints", "addition-coupled"])
+@pytest.mark.parametrize("length", [9, 32, 63, 200])
+def test_addition_asks_for_the_digits_of_the_sum(name: str, length: int) -> None:
+    made, batch = task(name, None, 200), drawn(name, length, 64)
+    n = made.digits(length)  # type: ignore[attr-defined]
+    for tokens, answers in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        assert len(tokens) <= length < len(tokens) + 6
+        text, columns = [*tokens, answers[-1]], []
+        scored = [place + 1 for place, answer in enumerate(answers) if answer != IGNORE]
+        assert all(text[place] == answers[place - 1] for place in scored)
+        if name == "addition-hints":
+            hints = [text[i - 1] for i, token in enumerate(text) if token < 10]
+            columns = [hint - min(hints) for hint in hints]
+            text = [token for token in text if token < 12]
+        one, two, total = "".join("0123456789+="[token] for token in text).replace("=", "+").split("+")
+        assert [len(one), len(two), len(total), len(scored)] == [n, n, n + 1, n + 1]
+        forwards = total if name == "addition" else total[::-1]
+        assert int(one) + int(two) == int(forwards)
+        significance = [*range(n)][::-1] * 2 + [*range(n + 1)]
+        assert columns in ([], significance)
+        if name == "addition-coupled":
+            assert batch.positions is not None
+            (at,) = batch.positions.tolist()
+            assert at[n] == at[2 * n + 1] == at[n - 1] + 1
+            digits = at[:n] + at[n + 1 : 2 * n + 1] + at[2 * n + 2 :]
+            assert [at[n] - place for place in digits] == [column + 1 for column in significance[:-1]]
+
+
+def test_hints_that_run_out_are_refused_and_positions_of_columns_move() -> None:
+    with pytest.raises(PositionOutOfRange, match="numbers of 166 digits need 167 hints, and there are 128"):
+        drawn("addition-hints", 1000)
+    generator, coupled = torch.Generator().manual_seed(0), task("addition-coupled", None, 64)
+    starts = {int(coupled.draw(generator, 1, 17).positions.min()) for _ in range(400)}  # type: ignore[attr-defined]
+    assert starts == set(range(1, 27))  # 6 of columns and signs, all below 32
+    single = drawn("addition-coupled", 17, 2)
+    assert single.positions is not None
+    assert torch.equal(single.on_axes(1).positions, single.positions[0])  # type: ignore[arg-type]
+    assert torch.equal(single.on_axes(3).positions, single.positions.expand(3, -1))  # type: ignore[arg-type]
+
+
 def test_neighbours_asks_for_the_symbol_on_a_side_and_nothing_of_the_edge() -> None:
     batch = drawn("neighbours", 30, 3)  # 5 rows of 6
     assert batch.positions is not None
@@ -99,8 +193,10 @@ def test_places_stand_on_the_last_axes_and_one_axis_has_none() -> None:
     assert text.on_axes(3) is text
 
 
-@pytest.mark.parametrize("made", [task() for task in DRAWN.values()], ids=lambda t: t.name)
-def test_test_sequences_are_the_same_on_every_call_and_bounded_in_size(made) -> None:
+@pytest.mark.parametrize("name", DRAWN)
+def test_test_sequences_are_the_same_on_every_call_and_bounded_in_size(name: str) -> None:
+    made = task(name, None, 600)
+    assert made.name == name
     first, again = (list(made.test_batches(600, 20)) for _ in range(2))
     assert sum(len(b.tokens) for b in first) == 20
     assert all(torch.equal(a.tokens, b.tokens) for a, b in zip(first, again, strict=True))

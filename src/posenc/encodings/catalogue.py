@@ -202,7 +202,7 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
 
 def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
     """An encoding whose positions are remapped, as a recipe says."""
-    entry = Entry(load(REMAPS[recipe.name]))
+    entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
         raise InvalidArgument(f"{recipe} does not say what rotates; write {recipe.name}(rotary, …)")
     given = named(replace(recipe, parts=()), entry)
@@ -262,7 +262,7 @@ def _made(entry: Entry, settings: Mapping[str, Any]) -> Encoding:
 def lookup(name: str) -> Entry:
     """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
     if ":" in name:
-        return Entry(load(name))
+        return Entry(load(name, Encoding, "posenc.Encoding"))
     return CATALOGUE[one_of("encoding", ALIASES.get(name, name), CATALOGUE)]
 
 

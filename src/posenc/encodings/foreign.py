@@ -1,36 +1,55 @@
-"""Custom classes, ``module:Class``: imported when built, hashed without importing anything."""
+"""Custom classes, ``module:Class``, of encodings and others: imported when built, hashed without importing."""
 
 import ast
 import hashlib
 import importlib
+import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
-from posenc.encodings.encoding import Encoding
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError, StudyError
 
 
-def load(name: str) -> type[Encoding]:
-    """The class of ``module:Class``; its module is imported.
+def load(name: str, base: type, public: str) -> Any:
+    """The class of ``module:Class``, which derives from ``base``, of this public name; its module is imported.
 
     Raises:
-        InvalidArgument: no such module or class, or one that is no ``Encoding``. What the module itself raises, it
+        InvalidArgument: no such module or class, or one that is no ``base``. What the module itself raises, it
             raises.
     """
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()
     try:
-        encoding = getattr(importlib.import_module(module), attribute)
+        custom = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         raise InvalidArgument(_no_module(name)) from error
     except AttributeError as error:
-        raise InvalidArgument(f"module {module!r} has no {attribute!r}; write my_module:MyEncoding") from error
-    if not (isinstance(encoding, type) and issubclass(encoding, Encoding)):
-        raise InvalidArgument(f"{name} is no posenc.Encoding; derive its class from posenc.Encoding")
-    return encoding
+        raise InvalidArgument(
+            f"module {module!r} has no {attribute!r}; write my_module:My{base.__name__}"
+        ) from error
+    if not (isinstance(custom, type) and issubclass(custom, base)):
+        raise InvalidArgument(f"{name} is no {public}; derive its class from {public}")
+    return custom
+
+
+@contextmanager
+def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
+    """Turn whatever these classes raise into one sentence: that ``what`` cannot be made, why, and their line."""
+    try:
+        yield
+    except PosencError:
+        raise
+    except Exception as error:
+        files = modules(names)
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in files]
+        line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StudyError(f"{what} cannot be made ({message}{line})") from error
 
 
 def source_hash(names: Iterable[str]) -> str:
@@ -101,4 +120,4 @@ def _origin(name: str) -> Path:
 
 
 def _no_module(name: str) -> str:
-    return f"encoding {name!r}: no module {name.partition(':')[0]!r} is found from here; run where its file lies"
+    return f"{name!r}: no module {name.partition(':')[0]!r} is found from here; run where its file lies"

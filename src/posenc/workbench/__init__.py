@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from posenc.laws.check import Report
     from posenc.workbench.notebook import Opened
+    from posenc.workbench.tasks import Task, Text
 
 
 def open(study: str | Path = "study") -> "Opened":
@@ -12,3 +14,15 @@ def open(study: str | Path = "study") -> "Opened":
     from posenc.workbench.notebook import Opened
 
     return Opened(study)
+
+
+def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
+    """Hold laws that find answers that leak: ``print(check_task("my_module:MyTask"))``; takes seconds.
+
+    Args:
+        task: a name, ``module:Class``, or an instance.
+        text: for tasks that read one; the default text unless given.
+    """
+    from posenc.workbench.tasks.check import check_task
+
+    return check_task(task, text)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import label
+from posenc.workbench.report.words import heading, label
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.study.statistics import perplexity
@@ -50,13 +50,13 @@ def _line(result: TaskResult, row: Row) -> Line:
 def _title(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
-        return f"{result.name.capitalize()}: none passed the gate"
+        return f"{heading(result.name)}: none passed the gate"
     keep = [label(row) for row in ranked if holds(result, row)]
     lose = [label(row) for row in ranked if not holds(result, row)]
     span = f"{result.lengths[0]} to {result.longest} tokens"
     if keep and lose:
-        return f"{result.name.capitalize()}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
-    return f"{result.name.capitalize()}, {span}: {'all hold' if keep else 'none holds'}"
+        return f"{heading(result.name)}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
+    return f"{heading(result.name)}, {span}: {'all hold' if keep else 'none holds'}"
 
 
 def over_positions(result: TaskResult) -> View | None:
@@ -94,7 +94,7 @@ def by_depth(result: TaskResult) -> View | None:
                 limit=1.0,
             )
         )
-    return View(f"{result.name.capitalize()}: where the answer can lie", tuple(panels)) if panels else None
+    return View(f"{heading(result.name)}: where the answer can lie", tuple(panels)) if panels else None
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
@@ -113,7 +113,7 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
         lines.append(Line(style(encoding).label, torch.stack(seeds).nanmean(0), encoding))
     centres = tuple(width * (i + 0.5) for i in range(points))
     panel = Lines("training loss", tuple(lines), Axis("step", centres, "steps"), "loss", "nats per target")
-    return View(f"{task.capitalize()}: training loss", (panel,))
+    return View(f"{heading(task)}: training loss", (panel,))
 
 
 def _points(curve: LossCurve, width: int, points: int) -> Tensor:

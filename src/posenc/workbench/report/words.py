@@ -22,6 +22,12 @@ def label(row: Row) -> str:
     return style(row.encoding).label
 
 
+def heading(task: str) -> str:
+    """A task's name, or the class of one that is custom, as a title begins."""
+    name = task.rpartition(":")[2]
+    return name[:1].upper() + name[1:]
+
+
 def at(row: Row) -> str:
     """The values of the axes, ``learning_rate 0.003, width 64``; empty without axes."""
     return ", ".join(f"{name} {shown(value)}" for name, value in row.at.items())

@@ -43,7 +43,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     """Draw every figure, embed them in ``report.html``, write ``study.toml`` beside it; returns the page."""
     runs = [run for result in outcome.results for run in result.runs]
     rows = [row for result in outcome.results for row in result.rows]
-    pictures = {name: embedded(view, name, folder / "figures") for name, view in _views(outcome)}
+    pictures = {name: embedded(view, name.replace(":", "."), folder / "figures") for name, view in _views(outcome)}
     training = {
         task: _learning(plans, outcome.curves)
         for task, plans in _by_task(outcome).items()

@@ -30,9 +30,8 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
                 cells += test(model.enlarged(*task.places(length)), task, length, count)
             except PositionOutOfRange as refusal:
                 cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
-    if task.measure == "loss":  # both come from the text, and a reader of the run may not have it
-        cells += [Cell(lengths[0], "chance", task.chance, 0), Cell(lengths[0], "gate", task.gate, 0)]
-    return tuple(cells)
+    # A reader of the run may have neither the text that both come from, nor the task's class.
+    return (*cells, Cell(lengths[0], "chance", task.chance, 0), Cell(lengths[0], "gate", task.gate, 0))
 
 
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:

@@ -43,6 +43,11 @@ class Identified:
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
 
+def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
+    """The ``module:Class`` names that a run needs, of parts of its encoding and of its task."""
+    return parse(encoding).foreign + ((task,) if ":" in task else ())
+
+
 def _digest(values: dict[str, Any]) -> str:
     """The id of a plan with these values; of an encoding its full text counts."""
     identity = {name: value for name, value in values.items() if name != "encoding"}
@@ -55,7 +60,7 @@ class Plan(Identified, Model, Training):
 
     Args:
         encoding: a text with the settings that differ from defaults.
-        task: a name in its catalogue.
+        task: its name, or ``module:Class``.
         seed: of the initial weights and of the order of training batches, the same for every encoding.
         steps, batch, learning_rate: of the training.
         train_length: the longest training sequence, in tokens.
@@ -122,7 +127,7 @@ class Cell:
     Args:
         measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
             ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why),
-            ``"chance"`` and ``"gate"`` (what runs on a text are judged by, at the trained length).
+            ``"chance"`` and ``"gate"`` (by which runs are judged, at the trained length).
         value: the number; NaN when refused.
         count: targets or answers behind it.
         detail: numbers behind it that later statistics pair up: the loss of each block, or the loss by

@@ -144,12 +144,20 @@ def setting(
 
 
 TASKS = {
-    "language": "Language",
-    "ordering": "Ordering",
-    "needle": "Needle",
-    "recent": "Recent",
-    "copying": "Copying",
-    "neighbours": "Neighbours",
+    "language": "language:Language",
+    "ordering": "ordering:Ordering",
+    "needle": "needle:Needle",
+    "recent": "recent:Recent",
+    "copying": "copying:Copying",
+    "reverse": "copying:Reverse",
+    "mqar": "mqar:MQAR",
+    "flip-flop": "flip_flop:FlipFlop",
+    "addition": "addition:Addition",
+    "addition-reversed": "addition:Reversed",
+    "addition-hints": "addition:Hints",
+    "addition-coupled": "addition:Coupled",
+    "s5": "s5:S5",
+    "neighbours": "neighbours:Neighbours",
 }
 """Every task: its module in ``posenc.workbench.tasks`` and its class there, known to ``--help`` without torch."""
 
@@ -162,7 +170,9 @@ class Grid:
         ("nope", "sinusoidal", "learned-clamped", "rotary", "alibi"),
         "such as t5, rotary(base=500000), layers(rotary*3 + nope), heads(alibi*2, rotary*2), my_file:Mine",
     )
-    tasks: tuple[str, ...] = setting(("language", "ordering", "needle"), f"any of {', '.join(TASKS)}")
+    tasks: tuple[str, ...] = setting(
+        ("language", "ordering", "needle"), f"any of {', '.join(TASKS)}, or my_file:MyTask"
+    )
     seeds: tuple[int, ...] = setting((0,), "one run for each; one number n stands for 0 to n−1", low=0, high=2**31)
     lengths: tuple[float, ...] = setting(
         (1.0, 2.0, 4.0, 8.0), "test lengths; 1 is always among them", "× the trained length", 1, 65536

@@ -1,23 +1,23 @@
 """A comparison: the plans of a study, those that its ledger lacks, and what the ledger's runs say."""
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
+
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.foreign import modules
+from posenc.encodings.foreign import modules, one_sentence
 from posenc.encodings.text import parse
-from posenc.errors import PosencError, StudyError
 from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
 from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import LossCurve, Plan, Run
+from posenc.workbench.run.plan import LossCurve, Plan, Run, custom_classes
 from posenc.workbench.run.training import TrainingJob, encoding, task_of
 from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import Text
+from posenc.workbench.tasks import Task, Text
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Comparison:
         self.study, self.text, self.ledger = study, text, ledger
         self.plans = tuple(study.plans(text))
         trained = {(plan.task, plan.train_length): plan for plan in self.plans}
-        self.tasks = {key: task_of(plan, text) for key, plan in trained.items()}
+        self.tasks = {key: _task(plan, text) for key, plan in trained.items()}
         finished = ledger.ids()
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
         self._checked = False
@@ -76,7 +76,7 @@ class Comparison:
         footprints = []
         alike = {replace(plan, seed=0, learning_rate=1.0): plan for plan in self.missing}
         for plan in alike.values():
-            built = _built(plan)
+            built = _encoding(plan)
             if devices:
                 footprints.append(footprint(plan, self.tasks[plan.task, plan.train_length], built))
         if footprints:
@@ -130,19 +130,21 @@ class Comparison:
 
 
 def _modules(plan: Plan) -> tuple[Path, ...]:
-    """Files and packages of the custom classes in its encoding."""
-    return modules(parse(plan.settings).foreign) if plan.source else ()
+    """Files and packages of its custom classes."""
+    return modules(custom_classes(plan.settings, plan.task)) if plan.source else ()
 
 
-def _built(plan: Plan) -> Encoding:
+def _encoding(plan: Plan) -> Encoding:
     """The encoding of a plan; what a custom class raises is one sentence with the class's line."""
-    try:
+    with one_sentence(f"encoding {plan.encoding!r}", parse(plan.settings).foreign):
         return encoding(plan)
-    except PosencError:
-        raise
-    except Exception as error:
-        files = _modules(plan)
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in files]
-        line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StudyError(f"encoding {plan.encoding!r} cannot be made ({message}{line})") from error
+
+
+def _task(plan: Plan, text: Text | None) -> Task:
+    """The task of a plan; a custom one draws a batch here first, and what it raises is one sentence."""
+    if ":" not in plan.task:
+        return task_of(plan, text)
+    with one_sentence(f"task {plan.task!r}", (plan.task,)):
+        task = task_of(plan, text)
+        task.train_batch(torch.Generator(), 1)
+        return task

@@ -193,7 +193,9 @@ def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> T
     for run in group:
         chance, gate = (run.cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
         if chance and gate:
-            return summarise(RecordedCriteria(name, TASKS[name].question, "loss", chance.value, gate.value), group)
+            question = TASKS[name].question if name in TASKS else name
+            measure: Any = "loss" if run.cell(plan.lengths[0], "loss") else "accuracy"
+            return summarise(RecordedCriteria(name, question, measure, chance.value, gate.value), group)
     text = source.load()
     if plan.text_sha256 not in ("", text.sha256):
         raise StudyError(

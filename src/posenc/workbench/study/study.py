@@ -7,14 +7,12 @@ from typing import Any
 
 import torch
 
-from posenc.arguments import one_of
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.foreign import source_hash
-from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
-from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.plan import Plan, custom_classes
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
-from posenc.workbench.tasks import TASKS, Source, Text
+from posenc.workbench.tasks import Source, Text, task_class
 from posenc.workbench.tasks.language import blocks
 
 MOST_SEEDS = 65_536
@@ -44,7 +42,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         check_settings(self)
         object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
         for name in self.tasks:
-            one_of("task", name, TASKS)
+            task_class(name)
         for name, values in (("encodings", self.encodings), ("tasks", self.tasks), ("seeds", self.seeds)):
             if not values or len(set(values)) != len(values):
                 joined = ",".join(map(str, values))
@@ -54,7 +52,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         for name in declared(ByTask):
             value = getattr(self, name)
             for task in value if isinstance(value, dict) else ():
-                one_of(f"task under {name}", task, TASKS)
+                task_class(task, f"task under {name}")
         for task in self.tasks:
             if self.axes(task):
                 self.points(task)
@@ -106,7 +104,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     def portions(self, task: str) -> dict[str, Any]:
         """Steps, batch, learning rate and trained length of one task: the study's, or the task's own."""
         names = ("steps", "batch", "learning_rate", "train_length")
-        portions = {name: self.of(name, task) or getattr(TASKS[task], name) for name in names}
+        portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
         tokens = self.of("tokens", task)
         if tokens:
             portions["steps"] = math.ceil(tokens / (portions["batch"] * self.accumulate * portions["train_length"]))
@@ -119,15 +117,17 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
 
     def read_text(self) -> Text | None:
         """The text, where a task reads it."""
-        return self.source.load() if "language" in self.tasks else None
+        return self.source.load() if any(task_class(name).reads_text for name in self.tasks) else None
 
     def plans(self, text: Text | None) -> list[Plan]:
         """The grid on ``read_text()``, longest trainings first so that no worker starts one when others are done.
 
         Sources of custom classes are read for their hash; nothing is imported.
         """
-        sources = {name: source_hash(custom) for name in self.encodings if (custom := parse(name).foreign)}
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
+        reads = {name: task_class(name).reads_text for name in self.tasks}
+        pairs = product(self.encodings, self.tasks)
+        sources = {pair: source_hash(custom) for pair in pairs if (custom := custom_classes(*pair))}
         plans = [
             Plan(
                 encoding=encoding,
@@ -136,13 +136,13 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 lengths=point.test_lengths(name),
                 test_count=(
                     min(self.blocks, blocks(text, point.test_lengths(name)[-1]))
-                    if text and TASKS[name].measure == "loss"
+                    if text and reads[name]
                     else self.answers
                 ),
                 device=self.device,
-                source=sources.get(encoding, ""),
+                source=sources.get((encoding, name), ""),
                 **point.portions(name),
-                **(of_text if name == "language" else {}),
+                **(of_text if reads[name] else {}),
                 **{setting: getattr(point, setting) for group in (Model, Training) for setting in declared(group)},
             )
             for name in self.tasks

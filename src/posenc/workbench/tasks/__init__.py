@@ -1,32 +1,60 @@
 """One file per task: sequences, right answers, chance, and the gate that shows that a model has learned it."""
 
-from importlib import import_module
+from typing import Any
 
 from posenc.arguments import one_of
+from posenc.encodings.foreign import load, one_sentence
+from posenc.errors import InvalidArgument
 from posenc.workbench.run import settings
-from posenc.workbench.tasks.language import Language
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
 from posenc.workbench.tasks.task import Criteria as Criteria
-from posenc.workbench.tasks.task import DrawnTask
+from posenc.workbench.tasks.task import DrawnTask as DrawnTask
 from posenc.workbench.tasks.task import RecordedCriteria as RecordedCriteria
 from posenc.workbench.tasks.task import Task as Task
 from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text
 
-TASKS: dict[str, type[Task]] = {
-    name: getattr(import_module(f"posenc.workbench.tasks.{name}"), kind) for name, kind in settings.TASKS.items()
-}
-DRAWN = {name: kind for name, kind in TASKS.items() if issubclass(kind, DrawnTask)}
+
+def task_class(name: str, kind: str = "task") -> type[Task]:
+    """The class of a task of this name, or of ``my_module:MyTask``, whose module is imported.
+
+    Raises:
+        UnknownName: no task of this name; the nearest is named.
+        InvalidArgument: no such module or class, one that is no ``Task``, or one that lacks what a study asks for.
+    """
+    if ":" not in name:
+        return TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
+    with one_sentence(f"task {name!r}", (name,)):
+        custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
+    _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
+    if custom.__abstractmethods__:
+        raise InvalidArgument(f"task {name} has no {' and no '.join(sorted(custom.__abstractmethods__))}; write it")
+    return custom
 
 
 def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
     """The task of this name, tested up to ``longest`` tokens, trained at its default length or at ``train_length``.
 
-    Only language reads the text, and needs it.
+    Tasks that read a text, such as language, need it; no other task looks at it.
     """
-    one_of("task", name, TASKS)
-    if name == "language":
-        assert text is not None
-        return Language(text, longest, train_length)
-    return DRAWN[name](train_length)
+    make: Any = task_class(name)
+    made: Task = make(text, longest, train_length) if make.reads_text else make(train_length)
+    _complete(name, made, "question", "chance", "gate", "vocabulary", "outputs")
+    made.name = name
+    return made
+
+
+def _complete(name: str, thing: object, *attributes: str) -> None:
+    missing = [attribute for attribute in attributes if not hasattr(thing, attribute)]
+    if missing:
+        raise InvalidArgument(
+            f"task {name} has no {' and no '.join(missing)}; set it in the class: {missing[0]} = …"
+        )
+
+
+TASKS: dict[str, type[Task]] = {
+    name: load(f"posenc.workbench.tasks.{where}", Task, "posenc.workbench.tasks.Task")
+    for name, where in settings.TASKS.items()
+}
+DRAWN = {name: kind for name, kind in TASKS.items() if issubclass(kind, DrawnTask)}

@@ -1,8 +1,14 @@
-"""Copying: after a separator, say the sequence again. Every token of the copy is scored, given those before it."""
+"""Copying and reverse: after a separator, say the sequence again, forwards or backwards.
+
+Every token of the copy is scored, given those before it: the model finds its place in the original by position, as
+symbols repeat. Both are tasks of Kazemnejad et al. 2023 (arXiv 2305.19466), on length generalisation.
+"""
 
 from typing import ClassVar
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
@@ -10,24 +16,34 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """n symbols, a separator, and the n symbols again: 2n tokens, n answers."""
+    """n symbols, a separator, and the n symbols again: 2n tokens, n answers. The place of an answer lies n back."""
 
-    name = "copying"
     question = "say the sequence again after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
     train_length: int = 32
     vocabulary: int = SYMBOLS + 1
     outputs: int = SYMBOLS
     steps: ClassVar[int] = 2000
-    batch: ClassVar[int] = 64
-    learning_rate: ClassVar[float] = 3e-3
     chance: float = 1 / SYMBOLS
     scores_every_answer: ClassVar[bool] = True
+
+    def answers(self, symbols: Int[Tensor, "B n"]) -> Int[Tensor, "B n"]:
+        """What is to be said of these symbols."""
+        return symbols
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         n = length // 2
         symbols = torch.randint(SYMBOLS, (rows, n), generator=generator)
-        separator = torch.full((rows, 1), SYMBOLS)
-        tokens = torch.cat((symbols, separator, symbols[:, :-1]), dim=1)
-        targets = torch.cat((torch.full((rows, n), IGNORE), symbols), dim=1)
+        answers, separator = self.answers(symbols), torch.full((rows, 1), SYMBOLS)
+        tokens = torch.cat((symbols, separator, answers[:, :-1]), dim=1)
+        targets = torch.cat((torch.full((rows, n), IGNORE), answers), dim=1)
         return Batch(tokens, targets)
+
+
+class Reverse(Copying):
+    """The n symbols backwards: the place of the k-th answer lies 2k − 1 back, another distance for each."""
+
+    question = "say the sequence backwards after the separator (share of tokens right)"
+
+    def answers(self, symbols: Int[Tensor, "B n"]) -> Int[Tensor, "B n"]:
+        return symbols.flip(1)

@@ -24,13 +24,13 @@ COUNTED = 2**22
 class Language(Task):
     """Next token of a text, at every position; the gate is a table of token pairs counted in training."""
 
-    name = "language"
     question = "predict the next byte of real text, the same targets with ever more context"
     measure: Literal["loss", "accuracy"] = "loss"
     train_length: int = 128
     steps: ClassVar[int] = 800
     batch: ClassVar[int] = 16
     learning_rate: ClassVar[float] = 8e-3
+    reads_text: ClassVar[bool] = True
 
     def __init__(self, text: Text, longest: int, train_length: int | None = None) -> None:
         """``longest`` is the longest test window: all windows end where the longest ones can."""

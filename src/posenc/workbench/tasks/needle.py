@@ -13,7 +13,6 @@ QUESTION = NOISE + VALUES
 class Needle(DrawnTask):
     """The value's index, asked for at the question mark that ends the sequence."""
 
-    name = "needle"
     question = "one of 16 values lies among noise: which? (content only)"
     shortest: ClassVar[int] = 16
     train_length: int = 64
@@ -21,8 +20,8 @@ class Needle(DrawnTask):
     outputs: int = VALUES
     steps: ClassVar[int] = 200
     batch: ClassVar[int] = 32
-    learning_rate: ClassVar[float] = 3e-3
     chance: float = 1 / VALUES
+    needs_order: ClassVar[bool] = False
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(NOISE, (rows, length), generator=generator)

@@ -19,9 +19,7 @@ SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 class Neighbours(DrawnTask):
     """The symbol of the cell on a side, in grids of any rows and columns; a token holds a symbol and a side."""
 
-    name = "neighbours"
     question = "every cell of a grid asks for a side: which symbol stands above, below, left, right?"
-    shortest: ClassVar[int] = 4
     train_length: int = 64
     vocabulary: int = SYMBOLS * len(SIDES)
     outputs: int = SYMBOLS

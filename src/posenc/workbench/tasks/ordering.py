@@ -16,15 +16,12 @@ SYMBOLS = 8
 class Ordering(DrawnTask):
     """Non-descending so far: yes (1) or no (0)."""
 
-    name = "ordering"
     question = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
     shortest: ClassVar[int] = 6
     train_length: int = 16
     vocabulary: int = SYMBOLS
     outputs: int = 2
     steps: ClassVar[int] = 600
-    batch: ClassVar[int] = 64
-    learning_rate: ClassVar[float] = 3e-3
     chance: float = 0.5
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:

@@ -13,9 +13,9 @@ NEEDLES = 4
 class Recent(Needle):
     """The index of the value nearest to the question mark that ends the sequence."""
 
-    name = "recent"
     question = "four values lie among noise: which came last? (needs order)"
     steps: ClassVar[int] = 1000
+    needs_order: ClassVar[bool] = True
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(NOISE, (rows, length), generator=generator)

@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
+from posenc.positions import on_axes
 
 IGNORE = -100
 """The target of a position that is not scored."""
@@ -32,11 +33,14 @@ class Batch:
     def on_axes(self, axes: int) -> "Batch":
         """The batch for an encoding with so many axes.
 
-        Places on a grid are its last axes, and axes before them, such as time, are 0; an encoding with one axis has
-        the cells one after the other, row by row.
+        Positions along one axis are the same along each, as a text's are. Places on a grid are an encoding's last
+        axes, and axes before them, such as time, are 0; an encoding with one axis has the cells one after the
+        other, row by row.
         """
-        if self.positions is None or axes == len(self.positions):
+        if self.positions is None or axes == len(self.positions) > 1:
             return self
+        if len(self.positions) == 1:
+            return replace(self, positions=on_axes(self.positions[0], axes))
         if axes < len(self.positions):
             return replace(self, positions=None)
         before = self.positions.new_zeros(axes - len(self.positions), self.positions.shape[1])
@@ -82,23 +86,35 @@ class RecordedCriteria(Criteria):
 
 
 class Task(Criteria, ABC):
-    """A task that a small decoder learns at lengths up to ``train_length``, and on which it is tested past it."""
+    """A task that a small decoder learns at lengths up to ``train_length``, and on which it is tested past it.
 
+    A study gives it its ``name``.
+    """
+
+    name: str = ""
+    measure: Literal["loss", "accuracy"] = "accuracy"
+    gate: float = 0.98
     train_length: int
     """The longest sequence in training, in tokens; the class has the task's default."""
     vocabulary: int
     outputs: int
     unit: str = "token"
     """One token in words."""
-    steps: ClassVar[int]
-    batch: ClassVar[int]
-    learning_rate: ClassVar[float]
+    steps: ClassVar[int] = 1000
+    batch: ClassVar[int] = 64
+    learning_rate: ClassVar[float] = 3e-3
 
     causal: ClassVar[bool] = True
     """Whether a token sees only itself and earlier tokens."""
 
     scores_every_answer: ClassVar[bool] = False
     """Whether a test scores every answer of a sequence, or the one at its last position."""
+
+    reads_text: ClassVar[bool] = False
+    """Whether it is made from a text, as ``Task(text, longest, train_length)``; else as ``Task(train_length)``."""
+
+    needs_order: ClassVar[bool] = True
+    """Whether the same tokens in another order have another answer, which ``check_task`` then holds it to."""
 
     def places(self, length: int) -> tuple[int, ...]:
         """The places on every axis of a test of so many tokens; none where tokens follow one another."""
@@ -135,16 +151,14 @@ def in_batches(length: int, count: int) -> Iterator[int]:
 class DrawnTask(Task):
     """A task with one answer a sequence, whose sequences are drawn at random: one method says how."""
 
-    measure: Literal["loss", "accuracy"] = "accuracy"
-    shortest: ClassVar[int]
-    gate: float = 0.98
+    shortest: ClassVar[int] = 4
 
     def __init__(self, train_length: int | None = None) -> None:
         self.train_length = train_length or type(self).train_length
         if self.train_length < self.shortest:
             raise InvalidArgument(
-                f"train_length={self.train_length} of {self.name} must be at least {self.shortest}, its shortest "
-                "sequence"
+                f"train_length={self.train_length} of {type(self).__name__} must be at least "
+                f"{self.shortest}, its shortest sequence"
             )
 
     @abstractmethod
@@ -159,5 +173,5 @@ class DrawnTask(Task):
         for rows in in_batches(length, count):
             batch = self.draw(generator, rows, length)
             if not self.scores_every_answer:
-                batch = replace(batch, targets=last_target(rows, length, batch.targets[:, -1]))
+                batch = replace(batch, targets=last_target(rows, batch.tokens.shape[1], batch.targets[:, -1]))
             yield batch

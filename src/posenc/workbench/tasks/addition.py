@@ -1,0 +1,114 @@
+"""Addition of two numbers of n digits each, digit by digit, in four formats; every digit of the sum is scored.
+
+plain      357+068=0425               Kazemnejad et al. 2023 (arXiv 2305.19466): the first digit needs all carries
+reversed   357+068=5240               Lee et al. 2023 (arXiv 2307.03381): each digit needs one column and a carry
+hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hint before each digit names its column
+coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
+
+A model must align three numbers over distances that grow with them, which is what the formats make easier, in this
+order: hints move the task from position to content, coupled positions put the columns into the encoding. Numbers
+are drawn digit by digit and keep leading zeros. The last two are reversed, as their authors have them, and draw the
+first column's hint or position anew, so that those of longer numbers are learned as well.
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from posenc.errors import PositionOutOfRange
+from posenc.positions import coupled
+from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
+
+PLUS, EQUALS, HINT = 10, 11, 12
+HINTS = 128
+"""Hints that there are; a number of n digits takes n + 1 in a row, from any of them."""
+
+
+class Addition(DrawnTask):
+    """Most significant digit first. Chance is a digit of ten, and the first of two: (n/10 + 1/2)/(n + 1)."""
+
+    question = "what is the sum of two numbers? (share of digits right)"
+    shortest: ClassVar[int] = 5
+    train_length: int = 32
+    vocabulary: int = HINT
+    outputs: int = 10
+    steps: ClassVar[int] = 3000
+    scores_every_answer: ClassVar[bool] = True
+    backwards: ClassVar[bool] = False
+    hinted: ClassVar[bool] = False
+
+    def __init__(self, train_length: int | None = None) -> None:
+        super().__init__(train_length)
+        n = self.digits(self.train_length)
+        self.chance = (n / 10 + 1 / 2) / (n + 1)
+
+    def digits(self, length: int) -> int:
+        """The n of so many tokens: 3n + 2, or 6n + 3 with hints; the last digit of the sum is no input."""
+        return (length - 3) // 6 if self.hinted else (length - 2) // 3
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        n = self.digits(length)
+        numbers = torch.randint(10, (2, rows, n), generator=generator)  # least significant digit first
+        total, column = _sum(*numbers), torch.arange(n + 1)
+        if not self.backwards:
+            total, column = total.flip(1), column.flip(0)
+        one, two = numbers.flip(2)
+        plus, equals = (torch.full((rows, 1), sign) for sign in (PLUS, EQUALS))
+        digits, sign = torch.arange(n).flip(0), torch.tensor([-1])
+        columns = torch.cat((digits, sign, digits, sign, column))
+        return self.written(generator, torch.cat((one, plus, two, equals, total), 1), columns)
+
+    def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
+        """The batch of sums in this format; ``columns`` counts from the least significant, and is −1 at signs."""
+        return _batch(text, torch.arange(len(columns)) > 2 * int(columns.max()) + 1)
+
+
+class Reversed(Addition):
+    """Least significant digit of the sum first."""
+
+    backwards: ClassVar[bool] = True
+
+
+class Hints(Reversed):
+    """As reversed, with a hint before each digit that names its column."""
+
+    shortest: ClassVar[int] = 9
+    train_length: int = 63
+    vocabulary: int = HINT + HINTS
+    hinted: ClassVar[bool] = True
+
+    def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
+        last = int(columns.max())
+        if last >= HINTS:
+            raise PositionOutOfRange(f"numbers of {last} digits need {last + 1} hints, and there are {HINTS}")
+        start = torch.randint(HINTS - last, (len(text), 1), generator=generator)
+        at = torch.arange(len(columns)).repeat_interleave(1 + (columns >= 0))
+        hint = at == at.roll(-1)
+        hinted = torch.where(hint, HINT + start + columns[at], text[:, at])
+        return _batch(hinted, ~hint & (at > 2 * last + 1))
+
+
+class Coupled(Reversed):
+    """As reversed, at positions that digits of a column share; signs have the one after the last column."""
+
+    def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
+        batch, groups = super().written(generator, text, columns), int(columns.max()) - columns
+        up_to = max(self.train_length, int(groups.max()) + 1)
+        return replace(batch, positions=coupled(groups[None, :-1], up_to, generator))
+
+
+def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]:
+    """The digits of the sum, one more, least significant first."""
+    digits, carry = [], torch.zeros_like(one[:, 0])
+    for column in (one + two).unbind(1):
+        digits.append((column + carry) % 10)
+        carry = (column + carry) // 10
+    return torch.stack((*digits, carry), 1)
+
+
+def _batch(text: Int[Tensor, "B L"], scored: Bool[Tensor, " L"]) -> Batch:
+    """Next tokens as targets where they are ``scored``."""
+    return Batch(text[:, :-1], torch.where(scored, text, IGNORE)[:, 1:])

@@ -1,0 +1,41 @@
+"""Flip-flop: read back the bit written last, however many ignored ones stand between.
+
+Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv 2306.00946), FFL(0.8): a
+memory of one bit, written, read and ignored by instructions that each precede a bit. It tests whether attention
+goes to the last write over any distance, and to nothing else: recall with order, where one wrong look is an error.
+"""
+
+from typing import ClassVar
+
+import torch
+
+from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
+
+WRITE, READ, SKIP = 2, 3, 4
+SHARES = 0.1, 0.1, 0.8
+"""Of the three instructions, as the paper's training has them."""
+
+
+class FlipFlop(DrawnTask):
+    """Instruction and bit in turn, from a write to a read; the bit after a read is the answer. Chance is a half."""
+
+    question = "read back the bit that was written last, past many that are to be ignored"
+    shortest: ClassVar[int] = 3
+    train_length: int = 64
+    vocabulary: int = 5
+    outputs: int = 2
+    chance: float = 0.5
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        pairs = (length + 1) // 2
+        shares = torch.tensor(SHARES).expand(rows, -1)
+        instructions = WRITE + torch.multinomial(shares, pairs, replacement=True, generator=generator)
+        instructions[:, 0], instructions[:, -1] = WRITE, READ
+        written = torch.where(instructions == WRITE, torch.arange(pairs), 0).cummax(1).values
+        reads = instructions == READ
+        bits = torch.randint(2, (rows, pairs), generator=generator)
+        bits = torch.where(reads, bits.gather(1, written), bits)
+        answers = torch.where(reads, bits, IGNORE), torch.full_like(bits, IGNORE)
+        tokens, targets = (torch.stack(pair, 2).flatten(1)[:, :-1] for pair in ((instructions, bits), answers))
+        depth = tuple((written[:, -1] / max(pairs - 2, 1)).tolist())
+        return Batch(tokens, targets, depth)

@@ -1,0 +1,41 @@
+"""MQAR, multi-query associative recall: which value came with this key?
+
+Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of key and value, then each key once more among
+noise, at a distance that follows a power law as repeated pairs do in text (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01.
+Content finds the pair, and the value stands one further on: a model needs the previous token, and recall at
+distances that grow with the length. The authors fill with random tokens of the whole vocabulary; here noise is a
+set of its own, so that no question goes unanswered.
+"""
+
+from typing import ClassVar
+
+import torch
+
+from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
+
+PAIRS, KEYS, VALUES, NOISE = 4, 32, 16, 16
+POWER = 0.01
+
+
+class MQAR(DrawnTask):
+    """Four pairs and four questions. Chance is 1/16; one of the four values at random is right in a quarter."""
+
+    question = "four keys and their values, then the keys among noise: which value came with each?"
+    shortest: ClassVar[int] = 4 * PAIRS
+    train_length: int = 64
+    vocabulary: int = KEYS + VALUES + NOISE
+    outputs: int = VALUES
+    steps: ClassVar[int] = 2000
+    chance: float = 1 / VALUES
+    scores_every_answer: ClassVar[bool] = True
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        first, slots = 2 * PAIRS, (length - 2 * PAIRS) // 2
+        keys = torch.rand(rows, KEYS, generator=generator).argsort(1)[:, :PAIRS]
+        values = torch.randint(VALUES, (rows, PAIRS), generator=generator)
+        near = torch.arange(1, slots + 1.0) ** (POWER - 1)
+        at = first + 2 * torch.multinomial(near.expand(rows, -1), PAIRS, generator=generator)
+        tokens = KEYS + VALUES + torch.randint(NOISE, (rows, length), generator=generator)
+        tokens[:, :first] = torch.stack((keys, KEYS + values), 2).flatten(1)
+        tokens.scatter_(1, at, keys)
+        return Batch(tokens, torch.full_like(tokens, IGNORE).scatter_(1, at, values))

@@ -1,0 +1,47 @@
+"""S5, a control: the product of permutations of five things, after every one.
+
+The word problem of a group that is not solvable is complete for NC1, and transformers of fixed depth compute no
+more than TC0 (Liu et al. 2022, "Transformers Learn Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024,
+"The Illusion of State in State-Space Models", arXiv 2404.08819). So no encoding should hold past the trained
+length: one that seems to shows a fault of the study.
+"""
+
+from functools import cache
+from itertools import permutations
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from posenc.workbench.tasks.task import Batch, DrawnTask
+
+THINGS, ELEMENTS = 5, 120
+
+
+class S5(DrawnTask):
+    """A token is one of the 120 permutations, and so is the product so far, each as likely: chance is 1/120."""
+
+    question = "what is the product of all permutations of five things so far? (no encoding should hold)"
+    shortest: ClassVar[int] = 2
+    train_length: int = 16
+    vocabulary: int = ELEMENTS
+    outputs: int = ELEMENTS
+    steps: ClassVar[int] = 2000
+    chance: float = 1 / ELEMENTS
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        tokens = torch.randint(ELEMENTS, (rows, length), generator=generator)
+        products = [tokens[:, 0]]
+        for token in tokens[:, 1:].unbind(1):
+            products.append(_table()[token, products[-1]])
+        return Batch(tokens, torch.stack(products, 1))
+
+
+@cache
+def _table() -> Tensor:
+    """``table[g, f]`` is the permutation that does f, then g; they are numbered in the order of dictionaries."""
+    elements = torch.tensor(list(permutations(range(THINGS))))
+    codes = elements @ THINGS ** torch.arange(THINGS)
+    numbers = torch.zeros(THINGS**THINGS, dtype=torch.int64).scatter_(0, codes, torch.arange(ELEMENTS))
+    composed = elements[:, elements]  # [g, f, i] = g(f(i))
+    return numbers[composed @ THINGS ** torch.arange(THINGS)]
