@@ -253,8 +253,10 @@ def _write(
         scaling = None if best.method.remap else best.method.scaling  # no config says that positions are remapped
         if best.plan is not None and scaling is not None:  # nor that no layer rotates
             weights = load_weights(folder, best.plan)
-            model.save(folder / "tuned", weights, scaling, extension.length)
-            console.print(f"tuned   {folder}/tuned/, under {best.method.label}, for transformers to open")
+            saved, reason = model.save(folder / "tuned", weights, scaling, extension.length)
+            console.print(f"tuned   {saved}{'' if saved.suffix else '/'}, under {best.method.label}")
+            if reason:
+                console.print(f"        no GGUF file: {reason}")
     console.print(f"page    {folder}/report.html")
 
 

@@ -7,6 +7,7 @@ with the square of their length, and each piece's logits are gone before the nex
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -22,6 +23,7 @@ from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.folder import identity, open_model, save
 from posenc.integrations.huggingface.language_model import text_config
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.part import Part
 from posenc.integrations.huggingface.patch import patched
 from posenc.integrations.huggingface.write import changes
@@ -30,6 +32,18 @@ from posenc.scaling import LengthScaling, Scaling
 
 PIECE = 512
 """Tokens that are read at a time."""
+
+
+def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
+    """The positions of a GGUF file's model under the scaling and the lengths that the file states."""
+    from posenc.integrations.programs import llama_cpp
+
+    try:
+        stated = llama_cpp.positions_of(llama_cpp.fields(path))
+    except InvalidArgument:  # windows or sections, of which the config has all
+        return positions
+    scaled = positions.with_scaling(stated.rotary.get("scaling"))
+    return replace(scaled, original_length=stated.original_length, max_length=stated.max_length)
 
 
 class Pretrained:
@@ -53,7 +67,9 @@ class Pretrained:
             _ = read(path).stretched  # refused before anything large is loaded
         model, self.tokenizer = open_model(path, dtype)
         self.model: Any = model.eval().to(device)
-        self.positions = read(self.model.config)
+        self.path, self.positions = path, read(self.model.config)
+        if path.suffix == ".gguf":  # of which transformers' config has no scaling
+            self.positions = _stated(self.positions, path)
         self.scaling = self.positions.rotary.get("scaling")
         self.original_length = self.positions.tuned_length
         self.pretrained_length = self.positions.original_length
@@ -216,15 +232,31 @@ class Pretrained:
 
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
-    ) -> None:
-        """A folder that transformers opens: these weights, and a config with the scaling up to the length.
+    ) -> tuple[Path, str]:
+        """These weights under the scaling up to the length: of a GGUF file another, else a folder for transformers.
+
+        Returns:
+            ``folder``, or the file beside it, and why a GGUF file became a folder; empty where it did not.
 
         Raises:
             StudyError: the folder cannot be written.
         """
-        model = copy.deepcopy(self.model)
+        model, reason = copy.deepcopy(self.model), ""
         model.load_state_dict(weights)
+        if self.path.suffix == ".gguf":
+            from posenc.integrations.huggingface.gguf_file import rewritten
+            from posenc.integrations.programs import llama_cpp
+
+            file, before, after = folder.with_suffix(".gguf"), self.model.state_dict(), model.state_dict()
+            try:
+                named = str(llama_cpp.fields(self.path).values["general.architecture"])
+                fields = llama_cpp.write(self.positions, scaling, architecture=named, max_length=length)
+                rewritten(self.path, file, before, after, fields)
+                return file, ""
+            except InvalidArgument as error:
+                reason = str(error)
         save(model, self.tokenizer, folder, self.patch(scaling, length))
+        return folder, reason
 
     @property
     def weights(self) -> int:
