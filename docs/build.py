@@ -77,6 +77,17 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+BOOSTS = {"api": 0.4, "claims": 0.4, "contributing/": 0.3, "gallery": 0.2, "lessons": 0.4, "questions": 0.6}
+"""What search multiplies the score of pages by that are looked up, so that guides stand above them."""
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Rank reference pages below guides in search."""
+    boost = next((boost for name, boost in BOOSTS.items() if page.file.src_uri.startswith(name)), 1.0)
+    page.meta.setdefault("search", {"boost": boost})
+    return html
+
+
 def on_post_build(config: Any) -> None:
     """The search's index as a script too, which a page opened from a file may load."""
     folder = Path(config.site_dir) / "search"

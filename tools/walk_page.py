@@ -1,4 +1,4 @@
-"""What the walk writes: the counts in docs/models.md, and docs/model-types.md with a row a type and what changed."""
+"""The pages that the walk writes: counts in docs/models.md, every type and what changed in docs/model-types.md."""
 
 import re
 from collections import Counter
@@ -45,14 +45,14 @@ class Walk:
 
 
 def pages(walk: Walk, since: Sequence[str], folder: Path) -> str:
-    """Write the counts into ``models.md``, and every type and what changed since another version into ``model-types.md``."""
+    """Write the counts into ``models.md``; into ``model-types.md`` every type, and what changed since a version."""
     results = sorted(walk.found.values(), key=lambda one: str(one["type"]).lower())
     counts = Counter(str(one["class"]) for one in results)
     rotating = [one for one in results if one.get("turns")]
     read = sum(one["class"] == "read and equal" for one in rotating)
     summary = [
-        f"transformers {walk.version} has {len(walk.names)} model types. {len(rotating)} of the {len(results)} walked "
-        f"rotate queries and keys, and `read` agrees with the measurement for {read} of those "
+        f"transformers {walk.version} has {len(walk.names)} model types. {len(rotating)} of the {len(results)} "
+        f"walked rotate queries and keys, and `read` agrees with the measurement for {read} of those "
         f"({read / max(1, len(rotating)):.1%}; `python -m tools.walk`, {date.today():%Y-%m-%d}).",
         *_rest(len(walk.names) - len(results)),
         "",

@@ -1,0 +1,98 @@
+"""The site's own search answers what engineers type: the page that answers is among the first three."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ANSWERS = {
+    "yarn llama": "scaling",
+    "rope scaling vllm": "one-config",
+    "vllm wrong output long context": "starts",
+    "model repeats after 4k tokens": "starts",
+    "long context fine-tune": "extending",
+    "extend context length": "extending",
+    "length generalisation": "choosing",
+    "length extrapolation": "choosing",
+    "which encoding": "choosing",
+    "rope or alibi": "choosing",
+    "write my own": "exercises/own",
+    "custom encoding": "exercises/own",
+    "custom bias": "exercises/own",
+    "pack sequences": "integrating",
+    "cu_seqlens": "recipes/flash",
+    "left padding": "integrating",
+    "kv cache": "integrating",
+    "static cache": "recipes/static-cache",
+    "attention mask float": "errors",
+    "error message": "errors",
+    "torch.compile": "integrating",
+    "context parallel": "integrating",
+    "speculative decoding tree": "integrating",
+    "softmax scale": "integrating",
+    "bfloat16": "integrating",
+    "attention sinks": "integrating",
+    "streaming llm": "remap",
+    "self-extend": "remap",
+    "sliding window": "from-transformers",
+    "rotate_half": "from-transformers",
+    "rope_theta": "from-transformers",
+    "position_ids": "from-transformers",
+    "interleaved vs half": "from-transformers",
+    "convert gguf": "configs",
+    "export onnx": "configs",
+    "flex attention": "recipes/flex",
+    "flash attention": "recipes/flash",
+    "mrope": "encodings/mrope",
+    "qwen vl": "encodings/mrope",
+    "alibi slopes": "encodings/alibi",
+    "supported models": "models",
+    "quick start": "starts",
+    "install": "index",
+    "benchmark speed": "speed",
+    "reference vectors": "vectors",
+    "day 13": "lessons",
+}
+"""What is typed, and the page that answers."""
+
+WORKER = """async ([docs, config, questions]) => {
+  const replies = [];
+  self.postMessage = (data) => replies.push(data);
+  await self.listener({ data: { type: 0, data: { config, docs, options: { suggest: false } } } });
+  const hits = {};
+  for (const question of questions) {
+    await self.listener({ data: { type: 2, data: question } });
+    const first = replies.at(-1).data.items.slice(0, 3);
+    hits[question] = first.map((sections) => sections[0].location.split(".html")[0]);
+  }
+  return hits;
+}"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly."""
+    pytest.importorskip("material", reason="needs the extra docs: make docs installs it")
+    built = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(built)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return built
+
+
+@pytest.mark.slow
+def test_search_answers_in_its_first_three_hits(site: Path, browser: Any) -> None:
+    index = json.loads((site / "search/search_index.json").read_text("utf-8"))
+    page = browser.new_page()
+    page.evaluate(
+        "self.addEventListener = (name, listener) => { if (name === 'message') self.listener = listener; }"
+    )
+    page.add_script_tag(path=next((site / "assets/javascripts/workers").glob("search.*.js")))
+    hits = page.evaluate(WORKER, [index["docs"], index["config"], list(ANSWERS)])
+    assert {question: first for question, first in hits.items() if ANSWERS[question] not in first} == {}
