@@ -1,7 +1,8 @@
 """Makes the example study that comes with posenc: ``tools/example.py [STUDY]``, some minutes of two cores.
 
 Of the weights those of the five language models are kept, and of other tasks learned tables, which the lab shows
-beside their beginnings; in 16 bits, with their hashes.
+beside their beginnings; in 16 bits, with their hashes. ``twice`` is a study of its own: the language models trained
+at twice the length on as many bytes, the baseline of what is read past its length.
 """
 
 import json
@@ -22,19 +23,22 @@ from posenc.workbench.run.checkpoint import FOLDER, load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware
 
-TASKS = ("language", "ordering", "needle")
+COMMANDS = {
+    "": ("--tasks", "language,ordering,needle"),
+    "twice": ("--tasks", "language", "--train-length", "256", "--batch", "8", "--lengths", "1,2,4"),
+}
 
 
-def keep(study: Path) -> None:
+def keep(study: Path, example: Path) -> None:
     """Copy what the lab shows of a study, in one file without a log beside it."""
-    shutil.rmtree(EXAMPLE, ignore_errors=True)
-    (EXAMPLE / FOLDER).mkdir(parents=True)
+    shutil.rmtree(example, ignore_errors=True)
+    (example / FOLDER).mkdir(parents=True)
     with Ledger(study) as ledger:
         plans = [run.plan for run in ledger.runs()]
     hashes = {}
     for plan in plans:
         if plan.task == "language" or plan.encoding.startswith("learned"):
-            path = EXAMPLE / FOLDER / f"{plan.id}.safetensors"
+            path = example / FOLDER / f"{plan.id}.safetensors"
             weights = load_weights(study, plan)
             save_file({k: v.half() if v.is_floating_point() else v for k, v in weights.items()}, path)
             path.chmod(0o644)  # safetensors makes its files private
@@ -46,8 +50,8 @@ def keep(study: Path) -> None:
         "dtype": "float16",
         "files": hashes,
     }
-    (EXAMPLE / "weights.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    ledger_path = EXAMPLE / "ledger.sqlite"
+    (example / "weights.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    ledger_path = example / "ledger.sqlite"
     with closing(sqlite3.connect(study / "ledger.sqlite")) as db:
         db.execute("VACUUM INTO ?", (str(ledger_path),))
     with closing(sqlite3.connect(ledger_path, isolation_level=None)) as db:
@@ -58,7 +62,8 @@ def keep(study: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        study = Path(sys.argv[1] if len(sys.argv) > 1 else folder)
-        words = ["compare", "--tasks", ",".join(TASKS), "--output", str(study)]
-        subprocess.run([sys.executable, "-m", "posenc", *words], check=True)
-        keep(study)
+        for name, settings in COMMANDS.items():
+            study = Path(sys.argv[1] if len(sys.argv) > 1 else folder) / name
+            words = ["compare", *settings, "--output", str(study)]
+            subprocess.run([sys.executable, "-m", "posenc", *words], check=True)
+            keep(study, EXAMPLE / name)

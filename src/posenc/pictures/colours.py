@@ -103,8 +103,12 @@ def dark_text(colour: Sequence[int]) -> bool:
 @lru_cache
 def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
     """The colours of codes 0 … 254."""
-    names = palette.MAGNITUDE if scale == "magnitude" else (paper.negative, paper.paper, paper.positive)
-    anchors = [rgb(name) for name in names]
+    names = {
+        "magnitude": palette.MAGNITUDE,
+        "picture": palette.PICTURE,
+        "signed": (paper.negative, paper.paper, paper.positive),
+    }
+    anchors = [rgb(name) for name in names[scale]]
     places = [code / (EMPTY - 1) * (len(anchors) - 1) for code in range(EMPTY)]
     return tuple(_between(anchors, place) for place in places)
 

@@ -45,6 +45,8 @@ def compose(answer: View) -> Scene:
 
 def limits(panel: Heatmap) -> tuple[float, float]:
     """Values at the ends of the colours that this matrix alone would have."""
+    if panel.scale == "picture":
+        return 0.0, panel.limit or 1.0
     low = float(panel.values.nan_to_num(math.inf).min())
     high = float(panel.values.nan_to_num(-math.inf).max())
     if low > high:  # not one value
@@ -67,7 +69,8 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     named = panels[0].name if len(panels) == 1 else ""
     unit = panels[0].unit
     label = with_unit(named, unit) if named else unit
-    return Bar(panels[0].scale, low, high, shown, label, with_texts(round_steps(*shown, most=5)), _legend(*shown))
+    legend = () if panels[0].scale == "picture" else _legend(*shown)
+    return Bar(panels[0].scale, low, high, shown, label, with_texts(round_steps(*shown, most=5)), legend)
 
 
 def _legend(low: float, high: float) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ def _legend(low: float, high: float) -> tuple[str, ...]:
 
 def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
     rows, columns = panel.values.shape
-    few = rows * columns <= WRITTEN_CELLS
+    few = rows * columns <= WRITTEN_CELLS and panel.picture is None
     return Map(
         panel.name,
         panel.values,
@@ -86,8 +89,9 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
         bar,
         panel.marked_rows,
         panel.marked_columns,
-        _texts(panel, compared) if few else (),
+        panel.words or (_texts(panel, compared) if few else ()),
         tuple(tick_text(panel.rows, i) for i in range(rows)) if few else (),
+        panel.picture,
     )
 
 

@@ -17,14 +17,16 @@ PANEL_WIDTH = 0.85
 
 def heatmap(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> AxesImage:
     """The matrix with its axes, marks and, when it is small, its numbers; the bar is the caller's."""
-    values = panel.values.detach().cpu().double().numpy()
-    rows, columns = values.shape
+    painted = panel.values if panel.picture is None else panel.picture
+    values = painted.detach().cpu().double().numpy()
+    rows, columns = panel.values.shape
     image = ax.imshow(
         values,
         cmap=colour_map(bar, paper),
         vmin=bar.low,
         vmax=bar.high,
         aspect="equal" if rows == columns else "auto",
+        extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
     )
     width, height = inches(ax)
     named = [text for _, text in panel.columns.ticks]
@@ -46,6 +48,8 @@ def heatmap(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> AxesImage:
 
 def colour_bar(figure: Figure, image: AxesImage, bar: Bar, axes: Axes | list[Axes], name: str = "") -> None:
     """The bar beside these axes: only the part of it that occurs, without a frame, named with its unit."""
+    if not bar.legend:
+        return
     scale = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.05, aspect=25)
     scale.outline.set_visible(False)
     scale.ax.set_ylim(*bar.shown)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 from zlib import crc32
 
-Scale = Literal["signed", "magnitude"]
-"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light."""
+Scale = Literal["signed", "magnitude", "picture"]
+"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light.
+``"picture"``: the colours of a painted picture, which have no bar."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,11 @@ MAGNITUDE = (
     *("#8c8878", "#9b9476", "#aba072", "#bcae6c", "#cdbb63", "#dec958", "#f0d846", "#fee838"),
 )
 """Dark to light, for magnitudes and similarities: cividis (Nuñez, Anderton and Renslow, 2018) at even places."""
+PICTURE = (
+    *("#5b95cf", "#fbe3bf", "#fff6cf", "#ffcf66", "#9fb4c0", "#6f8c98"),
+    *("#8fb365", "#47743a", "#3b3440", "#7b6a72", "#f7e27a", "#15161a"),
+)
+"""A cat before hills, two colours a shape: sky, sun, far hills, near hills, fur, eyes and pupils."""
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7f7f7f", "#8c6d31")
 """Lines that stand for no encoding, in the order they are drawn."""
 DASHES: tuple[tuple[float, ...], ...] = (

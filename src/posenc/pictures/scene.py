@@ -62,6 +62,7 @@ class Map:
         bar: which of the scene's bars its colours come from.
         texts: the number of every cell, where there are few enough to write.
         keys: the name of every row, where its numbers are written.
+        picture: painted in the place of the cells.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Map:
     marked_columns: tuple[int, ...] = ()
     texts: tuple[tuple[str, ...], ...] = ()
     keys: tuple[str, ...] = ()
+    picture: Float[Tensor, "down across"] | None = None
 
 
 @dataclass(frozen=True)

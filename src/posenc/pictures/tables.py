@@ -75,6 +75,7 @@ def value_at(answer: View, panel: int, row: int, column: int) -> str:
         )
     if isinstance(asked, Heatmap):
         place = f"{asked.rows.name} {tick_text(asked.rows, row)}, {columns.name} {tick_text(columns, column)}"
-        return f"{place}: {fixed(float(asked.values[row, column]), 6)}"
+        value = float(asked.values[row, column])
+        return f"{place}: {short(value) if asked.picture is not None else fixed(value, 6)}"
     values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in asked.lines]
     return f"{columns.name} {short(columns.values[column])}: " + ", ".join(values)

@@ -44,6 +44,10 @@ class Heatmap:
     """Where the colours end, ±limit or 0 … limit; by default at the largest (and smallest) value."""
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
+    """What is written in the cells, such as letters; by default their numbers, where they are few."""
+    picture: Float[Tensor, "down across"] | None = None
+    """What is painted in the place of the cells, which are still what is pointed at; on the same scale."""
 
 
 @dataclass(frozen=True)

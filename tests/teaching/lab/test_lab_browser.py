@@ -53,6 +53,34 @@ def test_moving_both_keeps_the_score(visitor: Any) -> None:
     assert seen == ["2, 4", "3, 5", "2, 4", "1, 3", "0, 2", "0, 2"]
 
 
+def test_a_patch_of_the_picture_is_pointed_at(visitor: Any) -> None:
+    page = visitor.open("/pictures", "picture")
+    field = page.locator("#picture .heatmap .field")
+    box = field.bounding_box()
+    assert abs(box["width"] - box["height"]) < 1
+    field.click(position={"x": 12.5 / 16 * box["width"], "y": 3.5 / 16 * box["height"]})
+    visitor.answered("picture", "at_row=3&at_column=12")
+    assert visitor.readouts("picture")["number in the line"] == "60"
+    page.locator("#picture .matrix .cell").first.click()  # numbers beside it set nothing
+    assert page.locator("#picture-at_row").input_value() == "3"
+    page.locator("#picture-side-8").check()  # eight rows are left, and the patch stays inside
+    page.locator("#picture-at_column").fill("15")
+    page.locator("#picture-at_column").press("Enter")
+    visitor.answered("picture", "side=8&at_row=3&at_column=7")
+
+
+def test_an_answer_that_takes_long_is_seen_to_be_computed(visitor: Any) -> None:
+    page = visitor.open("/results?length=256", "reading")
+    busy = page.locator("#reading .panels[aria-busy]")
+    assert busy.count() == 0
+    held: list[Any] = []
+    page.route("**/api/reading?*", lambda route: held.append(route))
+    page.locator("#reading-text-prose").check()
+    busy.wait_for()
+    held[0].continue_()
+    busy.wait_for(state="detached")
+
+
 def test_break_it(visitor: Any) -> None:
     page = visitor.open("/order")
     page.locator("#shuffle .guess button").first.click()

@@ -86,23 +86,30 @@ def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, stu
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it() -> None:
-    files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*") if path.is_file()}
-    with Ledger(EXAMPLE) as ledger:
+@pytest.mark.parametrize(
+    ("folder", "tasks"), [(EXAMPLE, {"language", "ordering", "needle"}), (EXAMPLE / "twice", {"language"})]
+)
+def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it(folder: Path, tasks: set[str]) -> None:
+    every = [path for path in EXAMPLE.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in every) < 4_000_000
+    inside = [
+        path for path in every if folder in path.parents and (folder.name == "twice" or "twice" not in path.parts)
+    ]
+    files = {str(path.relative_to(folder)) for path in inside}
+    with Ledger(folder) as ledger:
         runs = ledger.runs()
-    assert {run.plan.task for run in runs} == {"language", "ordering", "needle"}
+    assert {run.plan.task for run in runs} == tasks
     assert {run.plan.encoding for run in runs} >= {"nope", "sinusoidal", "learned-clamped", "rotary", "alibi"}
     models = [run.plan for run in runs if run.plan.task == "language" or run.plan.encoding == "learned-clamped"]
     weights = {f"{plan.id}.safetensors": plan for plan in models}
     assert files == {"ledger.sqlite", "weights.json", *(f"checkpoints/{name}" for name in weights)}
-    record = json.loads((EXAMPLE / "weights.json").read_text())
+    record = json.loads((folder / "weights.json").read_text())
     assert record["command"] == "python tools/example.py"
     assert {name: file["run"] for name, file in record["files"].items()} == {n: p.name for n, p in weights.items()}
     for name, plan in weights.items():
-        assert sha256((EXAMPLE / "checkpoints" / name).read_bytes()).hexdigest() == record["files"][name]["sha256"]
-        types = {value.dtype for value in load_weights(EXAMPLE, plan).values() if value.is_floating_point()}
+        assert sha256((folder / "checkpoints" / name).read_bytes()).hexdigest() == record["files"][name]["sha256"]
+        types = {value.dtype for value in load_weights(folder, plan).values() if value.is_floating_point()}
         assert types == {torch.float16}
-    assert sum((EXAMPLE / name).stat().st_size for name in files) < 2_000_000
 
 
 @pytest.mark.parametrize("asked", ["curves", "positions", "depths"])

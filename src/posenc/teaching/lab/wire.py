@@ -45,19 +45,21 @@ def codes(values: Tensor, bar: Bar) -> Tensor:
 
 def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
     steps = (EMPTY - 1) / (bar.high - bar.low)
-    both = panel.marked_rows and panel.marked_columns
+    painted = panel.values if panel.picture is None else panel.picture
+    both, marked = panel.marked_rows and panel.marked_columns, panel.marked_rows or panel.marked_columns
     down = panel.rows.label == "position" and panel.columns.label != "position"
     return {
         "scale": bar.scale,
         "shape": list(panel.values.shape),
-        "codes": base64.b64encode(codes(panel.values, bar).contiguous().numpy().tobytes()).decode(),
+        "codes": base64.b64encode(codes(painted, bar).contiguous().numpy().tobytes()).decode(),
+        "across": painted.shape[1],
         "rows": _axis(panel.rows),
         "columns": _axis(panel.columns),
         "legend": list(bar.legend),
         "span": [round((v - bar.low) * steps) for v in bar.shown],
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),
-        "picked": "both" if both else "rows" if down else "columns",
+        "picked": "both" if both else "" if panel.texts and not marked else "rows" if down else "columns",
         **({"texts": panel.texts, "keys": panel.keys} if panel.texts else {}),
     }
 

@@ -110,11 +110,16 @@ class Attention(nn.Module):
         normed = nn.RMSNorm if config.qk_norm else nn.Identity
         self.q_norm, self.k_norm = normed(self.head_dim), normed(self.head_dim)
 
-    def forward(self, x: Tensor, placed: Placed, mask: Mask, layer: int, cache: Cache | None) -> Tensor:
+    def heads(self, x: Float[Tensor, "B T C"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, (B, H, T, D), not yet rotated."""
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
+        return self.q_norm(q), self.k_norm(k), v
+
+    def forward(self, x: Tensor, placed: Placed, mask: Mask, layer: int, cache: Cache | None) -> Tensor:
+        q, k, v = self.heads(x)
         placed, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
-        q, k = placed.rotate(self.q_norm(q), self.k_norm(k))
+        q, k = placed.rotate(q, k)
         if cache is not None:
             cache.states[layer] = state
             k, v = cache.extend(layer, k, v)

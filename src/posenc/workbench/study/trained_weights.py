@@ -1,4 +1,4 @@
-"""The rows of a learned table before and after the training of a run."""
+"""What runs have learned: language models, and the rows of a learned table before training and after."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ from posenc.encodings.learned_grid import LearnedGrid
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.training import encoding
-from posenc.workbench.run.transformer import draw_parameters
+from posenc.workbench.run.training import build, encoding, task_of
+from posenc.workbench.run.transformer import Transformer, draw_parameters
+from posenc.workbench.tasks import Source
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,17 @@ class TrainedTable:
     plan: Plan
     before: Float[Tensor, "P C"]
     after: Float[Tensor, "P C"]
+
+
+def language_models(study: Path, source: Source = Source()) -> dict[str, Transformer]:  # noqa: B008 - frozen
+    """The language models of a study by their encodings, in evaluation mode; of several seeds the last."""
+    with Ledger(study) as ledger:
+        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
+    task = task_of(plans[0], source.load())
+    models = {plan.encoding: build(plan, task).eval() for plan in plans}
+    for plan in plans:
+        models[plan.encoding].load_state_dict(load_weights(study, plan))
+    return models
 
 
 def newest_table(study: Path, name: str) -> TrainedTable | None:

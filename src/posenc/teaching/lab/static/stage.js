@@ -38,7 +38,8 @@ export class Stage {
     const key = this.shown().map(([each, text]) => `${each}=${text}`).join("&");
     const answer = async () => (this.file ? fromPacked(await packed(this.file, this.question), key) : getJson(name));
     const get = async () => {
-      const view = await answer();
+      const late = setTimeout(() => this.find(".panels").setAttribute("aria-busy", true), 100); // until it is settled
+      const view = await answer().finally(() => clearTimeout(late));
       if (view.panels.some(({ kind }) => kind === "heatmap")) await toned();
       return view;
     };
@@ -120,6 +121,7 @@ export class Stage {
   choose(panel, row, column, dragged) {
     if (!this.picks.length || this.before) return null;
     const { picked } = this.view.panels[panel];
+    if (!picked) return null;
     if (picked === "both") {
       this.state.setAll(new Map([[this.picks[0], String(row)], [this.picks[1], String(column)]]));
       return 0;
@@ -219,7 +221,7 @@ function size({ kind, shape, texts }, wide, tall) {
   if (kind === "lines") return Math.min(wide / 1.5, tall);
   if (kind === "plane") return Math.min(wide / 0.9, tall);
   const [rows, columns] = shape;
-  if (!texts) return Math.min(wide / Math.min(2, Math.max(0.8, columns / rows)), tall);
+  if (!texts) return Math.min((wide - 44) / Math.min(2, Math.max(0.8, columns / rows)), tall);
   const letters = Math.max(...texts.flat().map((text) => text.length));
   return Math.min(26, (wide - 90) / columns / (0.66 * letters), (0.6 * tall) / rows); // beside the rows' names
 }

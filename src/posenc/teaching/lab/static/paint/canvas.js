@@ -15,8 +15,8 @@ export class Canvas extends Panel {
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.rows.label} by ${panel.columns.label}. Arrow keys read values, Enter picks.`);
     const steps = tones(panel.scale);
     this.fit(rows, columns);
-    coloured(this.canvas, columns, bytes(panel.codes), steps);
-    this.canvas.classList.toggle("fine", columns > this.field.clientWidth * devicePixelRatio);
+    coloured(this.canvas, panel.across, bytes(panel.codes), steps);
+    this.canvas.classList.toggle("fine", panel.across > this.field.clientWidth * devicePixelRatio);
     ticks(this.rowTicks, panel.rows.ticks, "top");
     ticks(this.columnTicks, panel.columns.ticks, "left");
     const [first, last] = panel.span;
@@ -33,7 +33,7 @@ export class Canvas extends Panel {
     const u = unit();
     const wide = this.element.clientWidth - 44 * u;
     const tall = Math.max(60, this.element.clientHeight - this.name.offsetHeight - 104 * u);
-    const same = rows === columns && this.panel.rows.label === this.panel.columns.label;
+    const same = rows === columns && (this.panel.rows.label === this.panel.columns.label || this.panel.across > columns);
     const shape = same ? 1 : clamp(wide / tall, 0.5, 2.4);
     const width = Math.max(60, Math.min(wide, tall * shape));
     Object.assign(this.field.style, { width: `${width}px`, height: `${width / shape}px` });

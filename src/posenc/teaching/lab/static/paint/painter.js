@@ -5,6 +5,6 @@ import { Matrix } from "./matrix.js";
 import { Plane } from "./plane.js";
 
 export function painter(panel, picked) {
-  if (panel.kind === "heatmap") return panel.texts && (!picked || panel.picked === "both") ? Matrix : Canvas;
+  if (panel.kind === "heatmap") return panel.texts && (!picked || ["", "both"].includes(panel.picked)) ? Matrix : Canvas;
   return { lines: Lines, plane: Plane }[panel.kind];
 }

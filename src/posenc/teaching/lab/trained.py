@@ -1,0 +1,242 @@
+"""What do trained models do past their length? The example study's models read one text after ever more text."""
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+import posenc
+from posenc.arguments import one_of
+from posenc.mask import Mask
+from posenc.pictures.palette import style
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, labelled
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.teaching.views.bounds import Bounds, bounded
+
+if TYPE_CHECKING:
+    from posenc.workbench.run.transformer import Transformer
+
+Read = Annotated[int, Bounds(128, 1024)]
+ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
+"""Where passages of the validation text end, which no model was trained on."""
+TRAINED = 128
+"""The length of training; the twins of the study in ``twice`` read as many bytes, 256 at a time."""
+SCORED, GUESSED, POINTS = 64, 20, 16
+"""The last bytes whose loss is told, those whose guesses are shown, and points of a curve."""
+MAP = 32
+"""Rows and columns of a map of attention."""
+
+PYTHON = """\
+from torch.nn.functional import cross_entropy
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.teaching.lab.trained import window
+from posenc.workbench.study.trained_weights import language_models
+
+inputs, targets = window({text!r}, {own!r}, {length})
+for study in (EXAMPLE, EXAMPLE / "twice"):
+    for name, model in language_models(study).items():
+        losses = cross_entropy(model(inputs[None]).mT, targets[None], reduction="none")
+        print(losses[0, -{scored}:].double().mean().item())"""
+
+
+@bounded
+def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
+    """The loss of five models, byte by byte, over a window of ``length`` bytes that ends where every window ends.
+
+    Args:
+        text: the passage that is read.
+        own: read after it, so that the window ends with it.
+        length: of the window.
+    """
+    losses = {study: _losses(study, text, own, length) for study in ("", "twice")}
+    width = length // POINTS
+    first = length - POINTS * width
+    at = tuple(first + width * (i + 0.5) for i in range(POINTS))
+
+    def curve(name: str, study: str = "") -> Tensor:
+        return losses[study][name][first:].unflatten(0, (POINTS, width)).mean(1)
+
+    names = tuple(losses[""])
+    last = torch.stack([torch.stack([each[name][-SCORED:].mean() for each in losses.values()]) for name in names])
+    best, rope = min(range(len(names)), key=lambda i: float(last[i, 0])), names.index("rotary")
+    other = "" if best == rope else f"; RoPE {last[rope, 0]:.2f}"
+    return View(
+        f"After {length} bytes {style(names[best]).label} reads best: {last[best, 0]:.2f} nats a byte{other}",
+        (
+            Lines(
+                "loss by position",
+                (
+                    *(Line(style(name).label, curve(name), name) for name in names),
+                    Line("RoPE, trained at 256", curve("rotary", "twice"), "rotary(base=10000)"),
+                ),
+                Axis("position", at, "bytes"),
+                "loss",
+                "nats per byte",
+                marks=((float(TRAINED), "trained to here"),) if length > TRAINED else (),
+                levels=((math.log(256), "a guess among 256"),),
+            ),
+            Heatmap(
+                f"loss of the last {SCORED} bytes",
+                last,
+                labelled("", (style(name).label for name in names)),
+                labelled("trained at", ("128", "256")),
+                "magnitude",
+                "nats per byte",
+                limit=math.log(256),
+                words=tuple(tuple(f"{v:.2f}" for v in row) for row in last.tolist()),
+            ),
+        ),
+        {
+            f"RoPE, nats of the last {SCORED}": float(last[rope, 0]),
+            "RoPE trained at 256": float(last[rope, 1]),
+            "ALiBi": float(last[names.index("alibi"), 0]),
+        },
+        PYTHON.format(text=text, own=own, length=length, scored=SCORED),
+    )
+
+
+GUESSES_PYTHON = """\
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.teaching.lab.trained import window
+from posenc.workbench.study.trained_weights import language_models
+
+inputs, targets = window({text!r}, {own!r}, {length})
+for name, model in language_models(EXAMPLE).items():
+    guesses = model(inputs[None])[0, -{guessed}:].double().softmax(-1)
+    print(guesses.gather(1, targets[-{guessed}:, None]).T.tolist())
+    # guesses.argmax(-1) are the bytes that it holds likeliest"""
+
+
+@bounded
+def guesses(text: str = "code", own: str = "", length: Read = 1024) -> View:
+    """The byte that each model holds likeliest at the end of the window, coloured by what it gave the right one."""
+    targets = window(text, own, length)[1][-GUESSED:]
+    models = {style(name).label: logits for name, logits in _logits("", text, own, length).items()}
+    models["RoPE, trained at 256"] = _logits("twice", text, own, length)["rotary"]
+    last = torch.stack([logits[-GUESSED:] for logits in models.values()]).double()
+    given = last.softmax(-1)[:, torch.arange(GUESSED), targets]
+    likeliest = last.argmax(-1)
+    right = (likeliest == targets).sum(1).tolist()
+    return View(
+        f"After {length} bytes: of the last {GUESSED}, RoPE guesses {right[list(models).index('RoPE')]} right",
+        (
+            Heatmap(
+                "likeliest byte",
+                given,
+                labelled("", models),
+                labelled("what the text says", _letters(targets)),
+                "magnitude",
+                "chance given to the right byte",
+                limit=1.0,
+                words=tuple(map(_letters, likeliest)),
+            ),
+        ),
+        {f"{name}, right of {GUESSED}": count for name, count in zip(models, right, strict=True)},
+        GUESSES_PYTHON.format(text=text, own=own, length=length, guessed=GUESSED),
+    )
+
+
+LOOKS_PYTHON = """\
+import torch, posenc
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.teaching.lab.trained import attention_weights, window
+from posenc.workbench.study.trained_weights import language_models
+
+inputs, _ = window({text!r}, {own!r}, {length})
+for name, model in language_models(EXAMPLE).items():
+    weights = attention_weights(model, inputs, {layer})[{head}].double()
+    print(round(weights.tril(-{trained})[-{scored}:].sum(-1).mean().item(), 4))"""
+
+
+@bounded
+def looks(
+    text: str = "code",
+    own: str = "",
+    length: Read = 1024,
+    layer: Annotated[int, Bounds(1, 2)] = 1,
+    head: Annotated[int, Bounds(1, 4)] = 1,
+) -> View:
+    """Where a head of each model looks: the share of attention from each part of the window to each part before it.
+
+    Args:
+        text, own, length: as in ``reading``.
+        layer, head: counted from 1.
+    """
+    inputs, _ = window(text, own, length)
+    width = length // MAP
+    cut = width * MAP
+    panels: list[Heatmap] = []
+    far: dict[str, float | str] = {}
+    for name, model in models("").items():
+        weights = attention_weights(model, inputs, layer - 1)[head - 1].double()
+        parts = weights[-cut:, -cut:].unflatten(1, (MAP, width)).sum(-1).unflatten(0, (MAP, width)).mean(1)
+        starts = tuple(float(length - cut + width * i) for i in range(MAP))
+        axes = Axis("from", starts, "byte"), Axis("to", starts, "byte")
+        far[style(name).label] = round(float(weights.tril(-TRAINED)[-SCORED:].sum(-1).mean()), 4)
+        marked = (TRAINED // width,) if length > TRAINED else ()
+        panels.append(Heatmap(style(name).label, parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked))
+    return View(
+        f"The last {SCORED} bytes of {length}: RoPE’s head sends {float(far['RoPE']):.0%} of its attention "
+        f"further than {TRAINED} bytes",
+        tuple(panels),
+        far,
+        LOOKS_PYTHON.format(
+            text=text, own=own, length=length, layer=layer - 1, head=head - 1, trained=TRAINED, scored=SCORED
+        ),
+    )
+
+
+def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
+    """The last ``length`` bytes of the passage with ``own`` behind it, (T,), and the byte after each, (T,)."""
+    from posenc.workbench.tasks.text import load
+
+    end, held_out = ENDS[one_of("text", text, ENDS)], bytes(load().validation.tolist())
+    passage = held_out[: held_out.index(end) + len(end)]
+    added = f"\n\n{own}".encode(errors="replace") if own else b""
+    data = torch.tensor(list((passage + added)[-length - 1 :]))
+    return data[:-1], data[1:]
+
+
+@torch.inference_mode()
+def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tensor:
+    """Attention of every head of a layer, (H, T, T), while a model reads ``inputs``, (T,)."""
+    placed, mask = model.encoding.at(posenc.positions.arange(len(inputs))), Mask(causal=True)
+    x = placed.embed(model.embedding(inputs[None]))
+    for i, block in enumerate(model.layers[:layer]):
+        x = block(x, placed[i], mask, i, None)
+    block = model.layers[layer]
+    q, k, _ = block.attention.heads(block.attention_norm(x))
+    q, k = placed[layer].rotate(q, k)
+    weights: Tensor = posenc.scores(q, k, placed[layer], mask)[0].softmax(-1)
+    return weights
+
+
+@lru_cache
+def models(study: str) -> "dict[str, Transformer]":
+    """The models by encoding, of the example study or of ``"twice"``."""
+    from posenc.workbench.study.trained_weights import language_models
+
+    return language_models(EXAMPLE / study)
+
+
+@lru_cache(maxsize=8)
+@torch.inference_mode()
+def _logits(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
+    inputs, _ = window(text, own, length)
+    return {name: model(inputs[None])[0] for name, model in models(study).items()}
+
+
+def _losses(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
+    """By encoding, the loss of every byte of the window."""
+    _, targets = window(text, own, length)
+    logits = _logits(study, text, own, length)
+    return {name: cross_entropy(each, targets, reduction="none").double() for name, each in logits.items()}
+
+
+def _letters(codes: Tensor) -> tuple[str, ...]:
+    """Bytes as one sign each: a space and a line's end are seen, what is no letter of ASCII is a dot."""
+    signs = {32: "␣", 10: "↵"}
+    return tuple(signs.get(c, chr(c) if 32 < c < 127 else "·") for c in codes.tolist())
