@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from cmath import exp
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from posenc.integrations.vectors import vectors
 from posenc.pictures.draw import both_papers
 from posenc.pictures.mpl import rendered
 from posenc.teaching.claims.properties import measured
+from posenc.teaching.claims.rotary import QUARTER, plane_score
 from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels
 from posenc.teaching.views.catalogue import VIEWS, make
@@ -250,7 +252,27 @@ def gallery() -> str:
     )
 
 
+def arrows() -> str:
+    """The home page's picture: two words on two arrows, the arc between them, and their score."""
+    turn = QUARTER * 2  # the second word stands two positions further
+    tips = {"dog": complex(1.5, 0.5), "man": complex(0.8, 1.0) * exp(1j * turn)}  # the widget's q and k
+    marks = []
+    for word, tip in tips.items():
+        end, label = tip * 85, tip * 85 + tip / abs(tip) * 20
+        marks.append(
+            f'<line class="{word}" x2="{end.real:.2f}" y2="{-end.imag:.2f}" marker-end="url(#{word}-tip)"/>'
+            f'<text class="{word}" x="{label.real:.2f}" y="{-label.imag:.2f}">{word}</text>'
+        )
+    first, last = (tip / abs(tip) * 40 for tip in tips.values())
+    arc = f"M{first.real:.2f} {-first.imag:.2f}A40 40 0 0 0 {last.real:.2f} {-last.imag:.2f}"
+    score = f"{plane_score(0, 2):.3f}".replace("-", "−")
+    return HOME.read_text("utf-8").format(arrows="".join(marks), arc=arc, score=score)
+
+
+HOME = HERE / "assets" / "arrows.svg.html"
+
 COMPUTED = {
+    "<!-- arrows -->": arrows,
     "<!-- classes -->": classes,
     "<!-- programs -->": programs,
     "<!-- gallery -->": gallery,

@@ -18,6 +18,7 @@ from posenc.pictures.draw import draw, paint
 from posenc.pictures.palette import DARK, LIGHT, Paper, style
 from posenc.pictures.view import Axis, Heatmap, View
 from posenc.teaching.gallery import gallery as written
+from posenc.teaching.three_panels import three_panels
 from posenc.teaching.views import alibi, sinusoidal
 from posenc.teaching.views.catalogue import VIEWS, make
 from posenc.teaching.views.four import NAMES
@@ -125,6 +126,13 @@ def test_the_lesson_figure_has_its_size(tmp_path: Path) -> None:
     show("lesson", output=tmp_path / "three.png")
     with Image.open(tmp_path / "three.png") as image:
         assert image.size == (2700, 750)
+
+
+def test_the_lesson_figure_takes_another_width_and_length() -> None:
+    code, similarity, waves = three_panels(width=32, length=20).axes[:3]
+    assert code.images[0].get_array().shape == (20, 32)
+    assert similarity.images[0].get_array().shape == (20, 20)
+    assert {text.get_text() for text in waves.texts} == {f"dimension {d}" for d in (0, 1, 10, 20)}  # no 50
 
 
 def test_show_writes_a_figure_with_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,8 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
     [
         ("show --set width=64", "--set 'width=64' does not apply: name a figure"),
         ("show -o names.txt", "--output 'names.txt' does not apply: the list of names is printed"),
-        ("show lesson --set width=64", "--set 'width=64' does not apply: lesson has no settings"),
-        ("show lesson --set d_model=64", "--set 'd_model=64' does not apply: lesson has no settings"),
+        ("show lesson --set d_model=64", "unknown setting of lesson 'd_model'; did you mean 'width'"),
+        ("show lesson --set length=0", "length=0 must be between"),
         (
             "show all --set nonsense=3",
             "--set 'nonsense=3' does not apply: all draws every figure with",

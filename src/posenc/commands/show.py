@@ -10,11 +10,10 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument, UnknownName
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
-"""The three-panel figure; it is drawn from three views, and has no settings."""
+"""The three-panel figure, which is drawn from three views."""
 
 _UNSET = {
     "": "name a figure, as in posenc show heatmap --set width=32",
-    LESSON: f"{LESSON} has no settings; its panels are the figures heatmap, similarity and waves, which have",
     "all": "all draws every figure with its defaults; name one figure to set something",
 }
 """Why nothing can be set where no one figure is named, and what to do."""
@@ -33,7 +32,7 @@ def show(
     from posenc.teaching.views.catalogue import VIEWS
 
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
-    if name in ("", LESSON, "all") and chosen:
+    if name in _UNSET and chosen:
         raise InvalidArgument(f"--set {settings[0]!r} does not apply: {_UNSET[name]}")  # type: ignore[index]
     if not name:
         if output is not None:
@@ -44,7 +43,7 @@ def show(
     elif name == "all":
         console.print(f"wrote {gallery(output or Path('figures'))}")
     elif name == LESSON:
-        console.print(f"wrote {_lesson(output)}")
+        console.print(f"wrote {_lesson(output, chosen)}")
     elif name in VIEWS:
         console.print(f"wrote {_one(name, chosen, output or Path(f'{name}.svg'))}")
     else:
@@ -57,7 +56,7 @@ def gallery(folder: Path) -> Path:
     from posenc.teaching.views.catalogue import VIEWS
 
     names = track(VIEWS, description="Drawing", console=screen(), transient=True)
-    return written(names, folder, _lesson(folder / LESSON_FILE).name)
+    return written(names, folder, _lesson(folder / LESSON_FILE, {}).name)
 
 
 def _one(name: str, settings: dict[str, str], path: Path) -> Path:
@@ -67,11 +66,12 @@ def _one(name: str, settings: dict[str, str], path: Path) -> Path:
     return save(make(name, settings), path)
 
 
-def _lesson(output: Path | None) -> Path:
+def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
     from posenc.pictures.mpl import write
     from posenc.teaching.three_panels import three_panels
+    from posenc.teaching.views.catalogue import arguments
 
-    return write(three_panels(), output or Path(LESSON_FILE))
+    return write(three_panels(**arguments(LESSON, three_panels, settings)), output or Path(LESSON_FILE))
 
 
 def _chosen(settings: list[str]) -> dict[str, str]:

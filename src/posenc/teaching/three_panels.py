@@ -18,7 +18,8 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     assert isinstance(code, Heatmap)
     dims = type(code.columns)("dimension", code.columns.values[:shown])
     first = Heatmap(code.name, code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
-    waves = sinusoidal.waves(width, (0, 1, 10, 20, 50), last=99).panels[0]
+    single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
+    waves = sinusoidal.waves(width, single, last=99).panels[0]
     assert isinstance(waves, Lines)
     titles = "Sinusoidal code", "Cosine of two positions' codes", "Single dimensions"
     panels = first, sinusoidal.similarity(width, length).panels[0], waves

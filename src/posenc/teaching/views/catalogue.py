@@ -86,11 +86,15 @@ def make(name: str, settings: Mapping[str, str]) -> View:
         InvalidArgument: a word that is not a value of the setting's kind, or a value out of range.
     """
     one_of("view", name, VIEWS)
-    parameters = inspect.signature(VIEWS[name]).parameters
+    return VIEWS[name](**arguments(name, VIEWS[name], settings))
+
+
+def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, object]:
+    """Settings given as words, as values of the kinds that the figure's defaults are."""
+    parameters = inspect.signature(figure).parameters
     for setting in settings:
         one_of(f"setting of {name}", setting, parameters)
-    given = {setting: _value(setting, word, parameters[setting].default) for setting, word in settings.items()}
-    return VIEWS[name](**given)
+    return {setting: _value(setting, word, parameters[setting].default) for setting, word in settings.items()}
 
 
 def _value(setting: str, word: str, default: object) -> object:

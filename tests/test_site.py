@@ -1,4 +1,4 @@
-"""The site's own search answers what engineers type: the page that answers is among the first three."""
+"""The built site: search answers in its first three hits, rows filter, the first picture moves."""
 
 import json
 import os
@@ -96,3 +96,31 @@ def test_search_answers_in_its_first_three_hits(site: Path, browser: Any) -> Non
     page.add_script_tag(path=next((site / "assets/javascripts/workers").glob("search.*.js")))
     hits = page.evaluate(WORKER, [index["docs"], index["config"], list(ANSWERS)])
     assert {question: first for question, first in hits.items() if ANSWERS[question] not in first} == {}
+
+
+@pytest.mark.slow
+def test_rows_of_model_types_are_filtered(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto((site / "model-types.html").as_uri() + "?q=gpt_neox")
+    assert page.locator(".filter tbody tr:visible code").all_inner_texts() == ["gpt_neox", "gpt_neox_japanese"]
+    page.fill(".filter input", "window GEMMA")
+    texts = page.locator(".filter tbody tr:visible").all_inner_texts()
+    assert texts
+    assert all("window" in text and "gemma" in text.lower() for text in texts)
+    assert page.locator(".filter output").inner_text().startswith(f"{len(texts)} of ")
+
+
+@pytest.mark.slow
+def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, browser: Any) -> None:
+    home = (site / "index.html").as_uri()
+    moving, resting = browser.new_page(reduced_motion="no-preference"), browser.new_page(reduced_motion="reduce")
+    for page in (moving, resting):
+        page.goto(home)
+    moving.wait_for_function("document.querySelector('.turning').transform.baseVal[0]?.angle < -1")
+    assert resting.evaluate("document.querySelector('.turning').transform.baseVal.length") == 0
+    resting.locator(".arrows input").fill("3")
+    assert resting.locator(".arrows figcaption").inner_text().startswith("−1.100")
+    assert [resting.locator(f".arrows .{name}").inner_text() for name in "mn"] == ["3", "5"]
+    assert resting.evaluate("document.querySelector('.turning').transform.baseVal[0].angle") == -135
+    moving.click(".arrows button")
+    assert moving.locator(".arrows button").inner_text() == "Play"
