@@ -21,7 +21,7 @@ QUESTIONS = """# Questions
 
 Short answers to what is asked in lessons and interviews; numbers are computed by the library. ★ is easy, ★★ common,
 ★★★ hard; a question wants something recalled, derived, or weighed (a trade-off). Companies are those whose models
-or papers it is about. The lab asks the same questions, one at a time, and says why a wrong choice is wrong;
+or papers it is about; a lesson also names companies that ask it, which nobody can check. The lab asks the same questions, one at a time, and says why a wrong choice is wrong;
 `posenc lab --get /api/quiz` prints them.
 """
 

@@ -60,7 +60,7 @@ def invariant() -> Evidence:
 
 @claim(
     statement="A decoder without positional encoding cannot know order.",
-    precise="The causal mask leaks it: each token sees another number of keys. Two layers already tell "
+    precise="The causal mask leaks it: each token sees a different number of keys. Two layers already tell "
     "orders apart.",
     verdict=Verdict.FAILS,
     source="Haviv et al. 2022; Kazemnejad et al. 2023, theorem 1",

@@ -49,8 +49,8 @@ def bits_and_hands(
         {
             "flips of the first bit": int(flips[0]),
             "flips of the last bit": int(flips[-1]),
-            "way of the first hand's cosine": float(changes[0]),
-            "way of the last hand's cosine": float(changes[-1]),
+            "total change of the first cosine": float(changes[0]),
+            "total change of the last cosine": float(changes[-1]),
         },
         PYTHON.format(positions=positions, bits=bits, width=2 * bits, base=base),
     )

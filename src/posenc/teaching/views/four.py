@@ -152,8 +152,8 @@ def properties(encoding: str = "rotary") -> View:
     columns = labelled("property", NAMES)
     marked = (names.index(encoding),) if encoding in names else ()
     return View(
-        f"All four before any training: {all_four or 'none'}",
-        (Heatmap("has it", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked),),
+        f"All four properties before training: {all_four or 'none'}",
+        (Heatmap("yes", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked),),
         {
             "least difference of two positions": chosen.closest,
             "growth out to 10⁹": chosen.growth,
