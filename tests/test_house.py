@@ -68,6 +68,7 @@ HOMES = {
     "pandas": ["workbench.notebook"],
     "pyarrow": ["workbench.tasks.text"],
     "tokenizers": ["workbench.tasks.tokens"],
+    "wandb": ["workbench.run.tracking"],
     "rich": ["cli", "commands", "workbench.report"],
 }
 """The one place each package that is not torch may be imported from."""

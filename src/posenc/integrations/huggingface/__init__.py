@@ -12,5 +12,6 @@ from posenc.integrations.huggingface.model_laws import assert_positions as asser
 from posenc.integrations.huggingface.model_laws import check as check
 from posenc.integrations.huggingface.model_positions import ModelPositions as ModelPositions
 from posenc.integrations.huggingface.patch import patched as patched
+from posenc.integrations.huggingface.trainer import loss_by_position as loss_by_position
 from posenc.integrations.huggingface.write import changes as changes
 from posenc.integrations.huggingface.write import write as write

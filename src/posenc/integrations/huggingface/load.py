@@ -6,7 +6,7 @@ with the square of their length, and each piece's logits are gone before the nex
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from inspect import signature
@@ -70,11 +70,31 @@ class Pretrained:
         self.path, self.positions = path, read(self.model.config)
         if path.suffix == ".gguf":  # of which transformers' config has no scaling
             self.positions = _stated(self.positions, path)
-        self.scaling = self.positions.rotary.get("scaling")
-        self.original_length = self.positions.tuned_length
-        self.pretrained_length = self.positions.original_length
         self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
         self.identity = identity(path)
+
+    @classmethod
+    def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
+        """One that is in memory, for ``losses``; it has no identity and cannot be saved."""
+        one = cls.__new__(cls)
+        one.model, one.tokenizer, one.name = model, tokenizer, type(model).__name__
+        one.positions = read(one.model.config)
+        return one
+
+    @property
+    def scaling(self) -> Any:
+        """That of its config."""
+        return self.positions.rotary.get("scaling")
+
+    @property
+    def original_length(self) -> int:
+        """The length that it is trained to."""
+        return self.positions.tuned_length
+
+    @property
+    def pretrained_length(self) -> int:
+        """The length that it was trained to before any scaling."""
+        return self.positions.original_length
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         """Text to tokens, without special ones."""
@@ -103,11 +123,12 @@ class Pretrained:
     def losses(
         self,
         tokens: Int[Tensor, " T+1"],
-        encoding: Encoding,
+        encoding: Encoding | None,
         tick: Callable[[float], None] = lambda share: None,
         state: Path | None = None,
     ) -> Float[Tensor, " T"]:
-        """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions.
+        """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions; None leaves the
+        model its own.
 
         ``tick`` is called with the share of the work that was just done, layer by layer. ``state`` is a file for
         the part that is read: killed and called again with it, the text goes on there, with equal numbers.
@@ -117,7 +138,7 @@ class Pretrained:
         def scored(logits: Tensor, start: int) -> Tensor:
             return F.cross_entropy(logits, targets[start : start + len(logits)], reduction="none")
 
-        with torch.inference_mode(), self.placed(encoding):
+        with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
             return self._read(tokens[:-1], scored, tick, state)[0].end()
 
     def answers(

@@ -294,7 +294,7 @@ LAWS = (
 
 
 @contextmanager
-def _unchanged(model: nn.Module) -> Iterator[None]:
+def unchanged(model: nn.Module) -> Iterator[None]:
     """Inside, the model evaluates without gradients; afterwards it has all attributes and buffers that it had."""
     before = [(one, {**vars(one), "_buffers": dict(one._buffers)}) for one in model.modules()]
     devices = [p.device for p in model.parameters() if p.is_cuda][:1]
@@ -329,7 +329,7 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     """
     if not isinstance(model, nn.Module):
         raise InvalidArgument(f"model is a {type(model).__name__}; load it first: AutoModel….from_pretrained(…)")
-    with _unchanged(model):
+    with unchanged(model):
         subject = LoadedModel(model, tokenizer, packed)
         return Report(type(model).__name__, tuple(verdict(one, subject) for one in LAWS))
 

@@ -1,0 +1,71 @@
+"""A callback for transformers' Trainer that says, while a model trains, how its loss depends on the position."""
+
+from collections.abc import Callable
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.load import Pretrained
+from posenc.integrations.huggingface.model_laws import unchanged
+
+
+def loss_by_position(
+    text: str,
+    *,
+    length: int | None = None,
+    every: int = 500,
+    tokenizer: Any = None,
+    report: Callable[[int, dict[str, float]], Any] = lambda step, losses: None,
+) -> Any:
+    """Score the beginning of ``text`` before the first step, after every so many, and after the last.
+
+    ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are those of ``posenc extend``, in nats
+    per token under the model's own positions: ``loss_to_1024`` is the mean over positions 512 … 1023. They go into
+    the Trainer's log history, and so into ``trainer_state.json``, and to ``report``. Of several processes the first
+    one scores, which needs all weights: not for models that are sharded.
+
+    Args:
+        length: positions that are scored; four times the length that the model's config states.
+        every: steps.
+        tokenizer: the Trainer's own ``processing_class`` where it has one.
+        report: called with the step and the losses by name, such as ``partial(tracker.log, "run")`` of a
+            ``posenc.workbench.run.tracking.Tracker``.
+
+    Raises:
+        InvalidArgument: when training begins: no tokenizer, or a text that is too short.
+    """
+    from transformers import TrainerCallback
+
+    class LossByPosition(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            self._score(state, given)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            if state.global_step % every == 0 or state.global_step == state.max_steps:
+                self._score(state, given)
+
+        def _score(self, state: Any, given: Any) -> None:
+            if not state.is_world_process_zero:
+                return
+            model, reader = given["model"], tokenizer or given.get("processing_class")
+            if reader is None:
+                raise InvalidArgument("tokenizer=None, and the Trainer has no processing_class; pass one of them")
+            one = Pretrained.loaded(model, reader)
+            losses = by_position(one, text, length or 4 * one.original_length)
+            state.log_history.append({**losses, "step": state.global_step, "epoch": state.epoch})
+            report(state.global_step, losses)
+
+    return LossByPosition()
+
+
+def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
+    """The losses of the first ``length`` positions by name, each the mean past the length before it."""
+    tokens = model.encode(text.encode())[: length + 1]
+    if len(tokens) <= length:
+        raise InvalidArgument(f"text has {len(tokens)} tokens, and {length} positions need {length + 1}; pass more")
+    with unchanged(model.model):  # which keeps frequencies for the last text's length, where its scaling is dynamic
+        losses = model.losses(tokens, None)
+    ends = [max(1, model.original_length // 4)]
+    while ends[-1] < length:
+        ends.append(min(2 * ends[-1], length))
+    parts = zip([0, *ends], ends, strict=False)
+    return {f"loss_to_{end}": float(losses[start:end].double().mean()) for start, end in parts}

@@ -1,0 +1,92 @@
+"""A Trainer's loss by position: transformers' own losses of that moment, and a training that does not notice."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import loss_by_position
+from support.pretrained import save_llama
+
+TEXT = "".join(chr(97 + i * i % 26) for i in range(300))
+
+
+class Rows(torch.utils.data.Dataset[dict[str, Tensor]]):
+    """One text, again and again."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, at: int) -> dict[str, Tensor]:
+        ids = torch.arange(at, at + 24) % 26
+        return {"input_ids": ids, "labels": ids}
+
+
+def trained(folder: Path, model: Any, *callbacks: Any, **given: Any) -> Any:
+    arguments = transformers.TrainingArguments(
+        str(folder / "out"),
+        max_steps=4,
+        learning_rate=1e-2,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        save_strategy="no",
+    )
+    trainer = transformers.Trainer(model, arguments, train_dataset=Rows(), callbacks=[*callbacks], **given)
+    trainer.train()
+    return trainer
+
+
+@pytest.fixture(params=["default", "dynamic"])
+def llama(request: Any, tmp_path: Path) -> Any:
+    """Trained to 16; a dynamic one keeps frequencies of the last text's length, which training goes on with."""
+    save_llama(tmp_path, trained=16)
+    config = transformers.AutoConfig.from_pretrained(tmp_path)
+    config.attention_dropout = 0.5
+    if request.param == "dynamic":
+        config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    return transformers.AutoModelForCausalLM.from_pretrained(tmp_path, config=config)
+
+
+def test_losses_are_those_of_the_model_at_that_step(llama: Any, tmp_path: Path) -> None:
+    tokenizer, told = transformers.AutoTokenizer.from_pretrained(tmp_path), dict[int, dict[str, float]]()
+    before = copy.deepcopy(llama)
+    callback = loss_by_position(TEXT, length=80, every=3, tokenizer=tokenizer, report=told.__setitem__)
+    trainer = trained(tmp_path, llama, callback)
+    assert list(told) == [0, 3, 4]
+    assert list(told[0]) == ["loss_to_4", "loss_to_8", "loss_to_16", "loss_to_32", "loss_to_64", "loss_to_80"]
+    ids = torch.tensor(tokenizer(TEXT)["input_ids"])[:81]
+    for step, model in ((0, before), (4, llama)):
+        with torch.no_grad():
+            losses = F.cross_entropy(model.eval()(ids[None, :-1]).logits[0], ids[1:], reduction="none")
+        parts = losses.split([4, 4, 8, 16, 32, 16])
+        assert list(told[step].values()) == pytest.approx([float(p.mean()) for p in parts], abs=1e-4)
+    logged = [one for one in trainer.state.log_history if "loss_to_80" in one]
+    assert [{k: v for k, v in one.items() if k.startswith("loss_to")} for one in logged] == list(told.values())
+    assert [one["step"] for one in logged] == [0, 3, 4]
+
+
+def test_a_training_ends_in_the_same_weights(llama: Any, tmp_path: Path) -> None:
+    tokenizer, other = transformers.AutoTokenizer.from_pretrained(tmp_path), copy.deepcopy(llama)
+    tokenizer.pad_token = "?"
+    trained(tmp_path, llama, loss_by_position(TEXT, every=1), processing_class=tokenizer)
+    trained(tmp_path, other, processing_class=tokenizer)
+    assert llama.training == other.training
+    for (name, one), two in zip(llama.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two), name
+
+
+def test_refusals(tmp_path: Path) -> None:
+    save_llama(tmp_path, trained=16)
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    with pytest.raises(InvalidArgument, match="tokenizer=None, and the Trainer has no processing_class"):
+        trained(tmp_path, model, loss_by_position(TEXT))
+    with pytest.raises(InvalidArgument, match="text has 64 tokens, and 64 positions need 65; pass more"):
+        trained(tmp_path, model, loss_by_position(TEXT[:64], tokenizer=tokenizer))
