@@ -73,6 +73,28 @@ def test_scores_are_those_of_the_papers_distances(encoding: Remap, settings: dic
     assert near(dense @ leaves[2].repeat_interleave(2, dim=1), want)
 
 
+@pytest.mark.parametrize(
+    "case", [(SelfExtend(ROPE, 4, 64), {"group": 4, "window": 64}), (ReRoPE(ROPE, 300), {"window": 300})]
+)
+def test_blocks_that_see_far_keys_alike_lose_none(case: tuple[Remap, dict[str, Any]]) -> None:
+    """Long enough for several blocks of rows, after a cache, with sinks and gradients; padding and gaps too."""
+    q, k, v = (x.requires_grad_() for x in drawn(700, 1, 2, 1))
+    at = torch.arange(700) + (torch.arange(700) > 400) * 30
+    rows, sinks = slice(50, 700), torch.tensor([0.5, -1.0], dtype=torch.float64)
+    distances = remapped.matrix(used(*case), at[rows], at)
+    causal = torch.ones(700, 700).tril().bool()[rows]
+    for key_mask in (None, (torch.arange(700) >= 20)[None]):
+        visible = causal if key_mask is None else causal & key_mask
+        placed = case[0].at(at[rows], at, dtype=torch.float64)
+        rotated = q[:, :, rows], case[0].rotate_keys(k, at)
+        y = posenc.attention(*rotated, v, placed, Mask(causal=True, key_mask=key_mask), sinks=sinks)
+        want = remapped.attention(q[:, :, rows], k, v, distances, visible, sinks)
+        assert near(y, want)
+        weight = torch.randn(want.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        gradients = [torch.autograd.grad((one * weight).sum(), [q, k, v]) for one in (y, want)]
+        assert all(near(a, b, 1e-11) for a, b in zip(*gradients, strict=True))
+
+
 @EVERY
 def test_gaps_padding_and_documents_have_the_distances_of_their_positions(
     encoding: Remap, settings: dict[str, Any]
