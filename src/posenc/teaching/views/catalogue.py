@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
@@ -89,7 +90,7 @@ def make(name: str, settings: Mapping[str, str]) -> View:
     return VIEWS[name](**arguments(name, VIEWS[name], settings))
 
 
-def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, object]:
+def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
     """Settings given as words, as values of the kinds that the figure's defaults are."""
     parameters = inspect.signature(figure).parameters
     for setting in settings:
