@@ -46,7 +46,7 @@ FAULTS = """() => {
   if (aside([...pictures, ...boxes(".current ul.key")], holder)) found.push("the picture stands to one side");
   const bottom = Math.max(...pictures.map((b) => b.bottom)), top = Math.min(...pictures.map((b) => b.top));
   const percent = (part, whole) => `${Math.round((100 * part) / whole)} %`;
-  if (innerWidth > 500 && bottom - holder.top < 0.5 * holder.height)
+  if (innerWidth > 500 && bottom - holder.top < 0.4 * holder.height)
     found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of its height`);
   if (innerWidth > 500) return found;
   const seen = Math.min(bottom, sheet.top) - top;

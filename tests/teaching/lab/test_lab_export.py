@@ -283,6 +283,7 @@ def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(
     keys = dict(line.split(": ", 1) for line in front.splitlines())
     assert (keys["sdk"], keys["license"]) == ("static", "apache-2.0")
     assert keys["app_file"] in paths
+    assert paths["LICENSE"] == (Path(__file__).parents[3] / "LICENSE").read_text("utf-8")
     assert page.ABOUT in words
     previews = {
         name: re.findall(r'<meta property="og:(title|description)" content="([^"]+)">', text)
@@ -306,6 +307,58 @@ def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> No
 @pytest.mark.slow
 def test_the_whole_site_opens_from_files(offline: Any, site: Path) -> None:
     walk(offline, site.as_uri())
+
+
+EVERY_STOP = """async () => {
+  const stage = document.querySelector(".stage.current"), wrong = [];
+  let moved = 0;
+  const check = async (what) => {
+    for (let i = 0; i < 4; i += 1) await new Promise((done) => setTimeout(done)); // what is asked is painted
+    moved += 1;
+    const error = stage.querySelector(".error");
+    if (error.checkVisibility()) wrong.push(`${what}: ${error.innerText}`);
+  };
+  const set = (input, value, kind) => {
+    input.value = value;
+    input.dispatchEvent(new Event(kind));
+  };
+  for (const control of stage.querySelectorAll("[data-kind][data-name]")) {
+    const { name, kind } = control.dataset;
+    const slider = control.querySelector("[type=range]");
+    for (let i = 0; slider && i <= Number(slider.max); i += 1) {
+      set(slider, i, "input");
+      await check(`${name}, stop ${i}`);
+    }
+    for (const option of control.querySelectorAll("option")) {
+      set(option.parentElement, option.value, "change");
+      await check(`${name} ${option.value}`);
+    }
+    for (const box of control.querySelectorAll("[type=radio], [type=checkbox]")) {
+      box.click();
+      await check(`${name} ${box.value}`);
+    }
+    for (const i of control.querySelectorAll(".chips button").keys()) {
+      control.querySelectorAll(".chips button")[i].click();
+      await check(`${name}, word ${i}`);
+    }
+    stage.querySelector(".reset").click();
+    await check("reset");
+  }
+  return [wrong, moved];
+}"""
+"""Moves every control of the stage on show to every stop that the page gives it, one after the other."""
+
+
+@pytest.mark.slow
+def test_every_control_of_every_stage_goes_to_every_stop_from_a_file(offline: Any, site: Path) -> None:
+    moved = 0
+    for room in rooms.ROOMS:
+        for stage in (stage for stage in room.stages if not stage.fresh):
+            shows(offline, f"{site.as_uri()}/{room.name}.html#{stage.question}", stage)
+            wrong, stops = offline.evaluate(EVERY_STOP)
+            assert wrong == [], stage.question
+            moved += stops
+    assert moved > 1000
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,14 @@ license: apache-2.0
 {page.ABOUT}
 
 These pages are static. Put the folder on any static host, or push it to a Hugging Face Space as it is. They open
-from a disk too, and fetch nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0.
+from a disk too, and fetch nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0, see
+`LICENSE`.
 """
 """``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
 
 
 def write(folder: Path) -> list[Path]:
-    """The whole lab as a site in ``folder``, with its card; the files written, pages first."""
+    """The whole lab as a site in ``folder``, with its card and licence; the files written, pages first."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
@@ -75,9 +77,11 @@ def write(folder: Path) -> list[Path]:
     paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
     for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
         path.write_text(text, encoding="utf-8")
-    card = folder / "README.md"
-    card.write_text(CARD, encoding="utf-8")
-    return [*paths, card]
+    licence = next(path for path in files("posenc") or () if path.name == "LICENSE")
+    texts = {folder / "README.md": CARD, folder / "LICENSE": licence.read_text("utf-8")}
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return [*paths, *texts]
 
 
 def page_of(question: str, texts: Mapping[str, str]) -> str:

@@ -70,13 +70,13 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
                 "loss by position",
                 (
                     *(Line(style(name).label, curve(name), name) for name in names),
-                    Line("RoPE, trained at 256", curve("rotary", "twice"), "rotary(base=10000)"),
+                    Line("RoPE at 256", curve("rotary", "twice"), "rotary(base=10000)"),
                 ),
                 Axis("position", at, "bytes"),
                 "loss",
                 "nats per byte",
                 marks=((float(TRAINED), "trained to here"),) if length > TRAINED else (),
-                levels=((math.log(256), "a guess among 256"),),
+                levels=((math.log(256), "a blind guess"),),
             ),
             Heatmap(
                 f"loss of the last {SCORED} bytes",
@@ -179,8 +179,7 @@ def looks(
         marked = (TRAINED // width,) if length > TRAINED else ()
         panels.append(Heatmap(style(name).label, parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked))
     return View(
-        f"The last {SCORED} bytes of {length}: RoPE’s head sends {float(far['RoPE']):.0%} of its attention "
-        f"further than {TRAINED} bytes",
+        f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention further back than {TRAINED} bytes",
         tuple(panels),
         far,
         LOOKS_PYTHON.format(

@@ -1,5 +1,6 @@
 """A picture cut into patches: the number of each in the line that attention reads, and its place on each axis."""
 
+from functools import lru_cache
 from typing import Annotated
 
 import torch
@@ -91,6 +92,7 @@ def _neighbours(side: int, row: int, column: int) -> Heatmap:
     return Heatmap("steps away", steps, labelled("neighbour", tokens), columns, "signed", limit=float(side))
 
 
+@lru_cache
 def _with_cuts(patch: int) -> Float[Tensor, "224 224"]:
     """The picture with a line where each patch begins."""
     at = torch.arange(SIDE) % patch == 0

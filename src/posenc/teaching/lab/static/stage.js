@@ -207,7 +207,10 @@ function fromPacked(content, key) {
 
 // How many panels stand beside each other, so that each is as large as it can be; of equals, the widest row.
 function across(panels, holder) {
-  if (matchMedia("(max-width: 50rem)").matches) return panels.length > 3 || (panels.length > 1 && !panels.some((panel) => panel.texts || panel.kind !== "heatmap")) ? 2 : 1;
+  if (matchMedia("(max-width: 50rem)").matches) {
+    const bare = panels.every(({ kind, texts }) => !texts && kind !== "lines"); // no names or numbers to be read
+    return 1 + (panels.length > 3 || (bare && panels.length > 1 && panels[0].kind === "heatmap")) + (bare && panels.length > 4);
+  }
   const counts = panels.map((_, i) => i + 1);
   const sizes = counts.map((count) => Math.min(...panels.map((panel) => {
     const around = panel.kind === "plane" ? 20 : panel.texts ? 60 : 110; // names, ticks and bar
