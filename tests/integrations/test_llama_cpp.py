@@ -201,7 +201,7 @@ def test_a_file_written_with_other_weights_is_read_as_transformers_reads_them(so
     ids = model.encode(b"The longest river of the country flows past nine towns. " * 20)[:128]
     scaling = YaRN(4.0, 64)
     file, reason = model.save(tmp_path / "tuned", weights, scaling, 256)
-    assert (file.name, reason) == ("tuned.gguf", "")
+    assert (file.name, reason) == ("model.gguf", "")
     (answer,) = asked("ask_llama.py", "env", [{"file": str(file), "tokens": ids.tolist()}])
     os.unlink(file)
     theirs = -torch.tensor(answer)

@@ -38,15 +38,15 @@ def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> N
 
 def test_the_first_sentence_and_the_file_have_both_lengths(tmp_path: Path) -> None:
     assert lengths(FOUND, ()) == (
-        "Effective length in tokens, loss within 0.05 nats of the model's own at 16: YaRN at least 48, no scaling "
-        "16."
+        "Effective length in tokens, loss within 0.05 nats of the model's own at 16: at least 48 with YaRN, 16 "
+        "with no scaling."
     )
     few = replace(
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
-    assert lengths(few, ()).endswith("undecided, no scaling undecided. 3 --documents decide it.")
+    assert lengths(few, ()).endswith("undecided with YaRN, undecided with no scaling. 3 --documents decide it.")
     page = write(few, tmp_path, "posenc extend x", 3.0, None).read_text()
-    assert "no scaling undecided" in page
+    assert "undecided with no scaling" in page
     write(FOUND, tmp_path, "posenc extend x", 3.0, None)
     read = json.loads((tmp_path / "extension.json").read_text())
     assert read["use"] == "yarn"
@@ -65,7 +65,9 @@ def test_a_task_has_a_length_of_its_own() -> None:
     needles = Retrieval("a model", 32, layer, tuple(shares), found.view(1, 4, 10, len(DEPTHS)))
     (length,) = by_retrieval(needles)
     assert (length.low, length.tokens, length.high) == (16, 32, 32)  # 81 of 90 are not surely 85 %
-    assert lengths(FOUND, [needles]).endswith(f" With {THRESHOLD:.0%} of needle right: no scaling 32 (16 … 32).")
+    assert lengths(FOUND, [needles]).endswith(
+        f" With {THRESHOLD:.0%} of needle right: 32 (16 … 32) with no scaling."
+    )
 
 
 @pytest.mark.parametrize("documents", [3, 4, 8])

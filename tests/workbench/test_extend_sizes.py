@@ -129,8 +129,8 @@ def test_a_gguf_file_is_tuned_and_written_as_another(gguf_file: Path, tmp_path: 
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "2"]
     run = CliRunner().invoke(app, asked)
     assert run.exit_code == 0, run.output
-    assert "tuned.gguf, under" in run.stdout
-    saved = Pretrained(tmp_path / "out" / "tuned.gguf")
+    assert "tuned/model.gguf, under" in run.stdout
+    saved = Pretrained(tmp_path / "out" / "tuned" / "model.gguf")
     assert (saved.scaling, saved.original_length) in ((Default(), 128), (YaRN(2.0, 64), 128))
 
 
@@ -147,7 +147,7 @@ def test_a_gguf_file_of_other_weights_is_read_as_they_are(
         for name, w in model.model.state_dict().items()
     }
     saved, reason = model.save(tmp_path / "tuned", weights, scaling, 128)
-    assert (saved.name, reason) == ("tuned.gguf", "")
+    assert (saved.name, reason) == ("model.gguf", "")
     again = Pretrained(saved, dtype=dtype)
     for name, weight in again.model.state_dict().items():
         assert torch.equal(weight, weights[name]), name
@@ -165,7 +165,7 @@ def test_a_scaling_that_no_gguf_file_has_becomes_a_folder(gguf_file: Path, tmp_p
     saved, reason = model.save(tmp_path / "tuned", model.model.state_dict(), DynamicNTK(2.0, 64), 128)
     assert (saved, Pretrained(saved).scaling) == (tmp_path / "tuned", DynamicNTK(2.0, 64))
     assert "is not in llama.cpp" in reason
-    assert not saved.with_suffix(".gguf").exists()
+    assert not (saved / "model.gguf").exists()
 
 
 def test_a_tensor_loaded_in_an_unknown_way_is_refused(gguf_file: Path, tmp_path: Path) -> None:

@@ -254,10 +254,11 @@ class Pretrained:
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
     ) -> tuple[Path, str]:
-        """These weights under the scaling up to the length: of a GGUF file another, else a folder for transformers.
+        """These weights under the scaling up to the length, in a folder: ``model.gguf`` of a GGUF file, else what
+        transformers opens.
 
         Returns:
-            ``folder``, or the file beside it, and why a GGUF file became a folder; empty where it did not.
+            That file, or the folder; and why a GGUF file became none, empty where it did.
 
         Raises:
             StudyError: the folder cannot be written.
@@ -268,7 +269,8 @@ class Pretrained:
             from posenc.integrations.huggingface.gguf_file import rewritten
             from posenc.integrations.programs import llama_cpp
 
-            file, before, after = folder.with_suffix(".gguf"), self.model.state_dict(), model.state_dict()
+            folder.mkdir(parents=True, exist_ok=True)
+            file, before, after = folder / "model.gguf", self.model.state_dict(), model.state_dict()
             try:
                 named = str(llama_cpp.fields(self.path).values["general.architecture"])
                 fields = llama_cpp.write(self.positions, scaling, architecture=named, max_length=length)

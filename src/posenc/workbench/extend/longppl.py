@@ -75,12 +75,12 @@ class Evaluator:
 
     def key(self, ids: Int[Tensor, " n"], tick: Callable[[float], None]) -> Bool[Tensor, " n"]:
         """Which tokens of a text are key ones."""
-        whole, encoding = self.work(len(ids)), self.method.positions(self.model, self.long)
-        losses = torch.full((2, len(ids)), math.nan)
-        for row, windows in zip(losses, self.windows(len(ids)), strict=True):
-            for start, first, end in windows:
-                read = self.model.losses(ids[start:end], encoding, _part(tick, (end - start) / whole))
-                row[first:end] = read[first - end :]
+        whole, losses = self.work(len(ids)), torch.full((2, len(ids)), math.nan)
+        with self.model.placed(self.method.positions(self.model, self.long)):
+            for row, windows in zip(losses, self.windows(len(ids)), strict=True):
+                for start, first, end in windows:
+                    read = self.model.losses(ids[start:end], None, _part(tick, (end - start) / whole))
+                    row[first:end] = read[first - end :]
         long, short = losses
         return (short - long > GAIN) & (-long > LIKELY)  # False where a loss was not read
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -67,12 +67,15 @@ class StudyModel:
     def losses(
         self,
         tokens: Int[Tensor, " T+1"],
-        encoding: Encoding,
+        encoding: Encoding | None,
         tick: Tick = lambda share: None,
         state: Path | None = None,
     ) -> Float[Tensor, " T"]:
-        """Nats per byte for tokens[1:], each given all before it; too short to keep parts of it in ``state``."""
-        with torch.inference_mode(), self.placed(encoding):
+        """Nats per byte for tokens[1:], each given all before it; None leaves the model its own encoding.
+
+        Texts are too short to keep parts of them in ``state``.
+        """
+        with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
         return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()

@@ -79,7 +79,7 @@ def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = F
     """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
     chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
     named = [chosen] if chosen is plain else [chosen, plain]
-    each = ", ".join(f"{curve.label} {by_loss(extension, curve)}" for curve in named)
+    each = ", ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
     text = (
         f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
         f"{count(extension.original_length)}: {each}."
@@ -88,7 +88,9 @@ def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = F
         text += f" {FEW} --documents decide it."
     for asked in () if tuned else tasks:
         by_label = dict(zip((m.label for m in asked.methods), by_retrieval(asked), strict=True))
-        each = ", ".join(f"{curve.label} {by_label[curve.label]}" for curve in named if curve.label in by_label)
+        each = ", ".join(
+            f"{by_label[curve.label]} with {curve.label}" for curve in named if curve.label in by_label
+        )
         text += f" With {THRESHOLD:.0%} of {asked.task} right: {each}."
     return text
 
