@@ -1,5 +1,7 @@
 """The command line: one line and status 2 for what it refuses, a page that needs nothing else."""
 
+import csv
+import json
 import re
 import subprocess
 import sys
@@ -48,6 +50,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
         (("runs", "--what", "steps"), "what='steps' says which rows --csv writes; add --csv steps.csv"),
+        (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True are two ways out"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )
@@ -167,3 +170,39 @@ def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.csv"
     assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0
     assert ",needle,alibi,0,64,accuracy," in target.read_text()
+
+
+def test_the_rows_of_csv_are_those_of_json(written: Path, tmp_path: Path) -> None:
+    target = tmp_path / "all.csv"
+    for what in ("numbers", "runs", "steps"):
+        words = ["runs", str(written), "--sort", "encoding", "--what", what]
+        rows = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+        assert CliRunner().invoke(app, [*words, "--csv", str(target)]).exit_code == 0
+        with target.open(newline="") as file:
+            written_rows = list(csv.DictReader(file))
+        assert len(rows) == len(written_rows) > 0
+        for row, other in zip(rows, written_rows, strict=True):
+            assert {name: str(value) for name, value in row.items() if value is not None} == {
+                name: value for name, value in other.items() if value not in ("", "nan")
+            } | {name: "" for name, value in row.items() if value == ""}
+
+
+def test_the_tables_of_the_page_lie_beside_it(written: Path) -> None:
+    tables, page = json.loads((written / "tables.json").read_text()), (written / "report.html").read_text()
+    assert [row["encoding"] for row in tables["results"]] == [
+        row["encoding"] for row in sorted(tables["results"], key=lambda row: -row["values"]["128"]["mean"])
+    ]
+    for row in tables["results"]:
+        assert (row["task"], row["best"], row["seeds"]) == ("needle", True, 1)
+        assert row["verdict"] in page
+        for length in ("64", "128"):
+            value = row["values"][length]
+            assert value["low"] <= value["mean"] <= value["high"]
+            assert f"{value['mean']:.3f}" in page
+    for row in tables["training"]["needle"]:
+        assert f"{row['loss']:.3f}" in page
+        assert f"{row['validation']:.3f}" in page
+    latex = (written / "tables.tex").read_text()
+    assert latex.count("\\\\") == 3
+    assert {line.count("&") for line in latex.splitlines() if line.endswith("\\\\")} == {3}
+    assert f"& {tables['results'][0]['values']['64']['mean']:.3f} {{\\scriptsize [" in latex

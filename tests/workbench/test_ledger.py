@@ -91,10 +91,12 @@ def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_message_that_comes_after_its_run_doubles_no_curve(tmp_path: Path) -> None:
-    run = replace(RUN, curve=LossCurve((3.0, 2.0), 20, 1.0))
+    run = replace(RUN, curve=LossCurve((3.0, 2.0), 20, 1.0, (0.5, 0.25), ((0, 2.7), (1, 2.6))))
     with Ledger(tmp_path, write=True) as ledger:
-        ledger.note(Progress(PLAN.id, 1, 0, (3.0,), 10, 0.5))
-        assert ledger.curve(PLAN.id) == LossCurve((3.0,), 10, 0.5)
+        ledger.note(Progress(PLAN.id, 1, 0, (3.0,), 10, 0.5, (0.5,), ((0, 2.7),)))
+        assert ledger.curve(PLAN.id) == LossCurve((3.0,), 10, 0.5, (0.5,), ((0, 2.7),))
+        ledger.note(Progress(PLAN.id, 1, 1, (2.0,), 10, 0.5, (0.25,), ((1, 2.6),)))
+        assert ledger.curve(PLAN.id) == run.curve
         ledger.add(run)
         ledger.note(Progress(PLAN.id, 1, 2, (2.0,), 10, 0.5))
         assert ledger.curve(PLAN.id) == run.curve
@@ -119,7 +121,7 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
     db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
     db.commit()
     db.close()
-    with pytest.raises(StudyError, match="version 99 and this posenc reads 2; upgrade"):
+    with pytest.raises(StudyError, match="version 99 and this posenc reads 3; upgrade"):
         Ledger(tmp_path)
 
 

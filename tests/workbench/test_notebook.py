@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 import posenc.workbench
 from posenc.commands.runs import runs
 from posenc.errors import StudyError, UnknownName
+from posenc.pictures.draw import draw
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
@@ -51,6 +53,34 @@ def test_figures_draw_themselves_and_are_saved(study: Path, tmp_path: Path) -> N
         assert "<svg" in drawn._repr_html_()
         assert repr(drawn).endswith("it draws itself in a notebook, and save(path) writes it")
     assert opened.over_steps("needle").save(tmp_path / "losses.png").stat().st_size > 1000
+
+
+def test_a_column_of_a_paper_is_narrow_has_no_title_and_keeps_its_text(study: Path, tmp_path: Path) -> None:
+    drawing = Opened(study).over_lengths("needle")
+    inches = {}
+    for width in ("page", "column"):
+        svg = drawing.save(tmp_path / f"{width}.svg", width).read_text()
+        inches[width] = float(re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)[1]) / 72  # type: ignore[index]
+        assert drawing.save(tmp_path / f"{width}.pdf", width).read_bytes().startswith(b"%PDF")
+    assert inches == {"page": pytest.approx(7.0), "column": pytest.approx(3.3)}
+    assert draw(drawing.view)._suptitle is not None  # type: ignore[attr-defined]
+    assert draw(drawing.view, column=True)._suptitle is None  # type: ignore[attr-defined]
+    with pytest.raises(UnknownName, match="unknown width 'colum'; did you mean 'column'"):
+        drawing.save(tmp_path / "x.svg", "colum")
+
+
+def test_results_leave_for_latex_with_their_signs_escaped(tmp_path: Path) -> None:
+    named = replace(TINY, tasks=("needle", "ordering"), encodings=("rotary(base=500000, rotary_dim=8)", "nope"))
+    with Ledger(tmp_path, write=True) as ledger:
+        Comparison(named, python_text(), ledger).run(inline)
+    opened = Opened(tmp_path)
+    latex = opened.to_latex()
+    assert latex == opened.to_latex("needle") + "\n" + opened.to_latex("ordering")
+    assert latex.count("\\begin{tabular}{lrrr}") == latex.count("\\end{tabular}") == 2
+    assert re.search(r"(?<!\\)[_#$]", latex) is None
+    assert "rotary\\_dim=8" in latex
+    with pytest.raises(UnknownName, match="did you mean 'needle'"):
+        opened.to_latex("nedle")
 
 
 def test_a_figure_of_what_is_not_there_is_a_sentence(study: Path, tmp_path: Path) -> None:

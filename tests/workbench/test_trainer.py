@@ -18,6 +18,7 @@ from posenc.workbench.run.trainer import Recipe, factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
+from posenc.workbench.study.table import of_steps
 from support.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
@@ -60,7 +61,8 @@ def test_a_training_killed_mid_way_ends_in_the_same_numbers(
         with pytest.raises(KilledError):
             trained(plan, tmp_path / "a.state", killed_at=at)
     again, done = trained(plan, tmp_path / "a.state")
-    assert done.losses == whole.losses
+    assert (done.losses, done.norms) == (whole.losses, whole.norms)
+    assert [tuple(pair) for pair in done.validation] == whole.validation
     assert all((again[name] == value).all() for name, value in weights.items())
 
 
@@ -88,7 +90,41 @@ def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(tmp_path: Path) -
         curve = ledger.curve(run.plan.id)
         assert len(curve.losses) == run.plan.steps == 2
         assert curve.losses[-1] == pytest.approx(run.final_loss)
+        assert len(curve.norms) == 2
+        assert [step for step, _ in curve.validation] == [0, 1]
+        assert [row["validation_loss"] for row in of_steps([run], ledger)] == [loss for _, loss in curve.validation]
         assert curve.tokens_per_second > 0
+
+
+def test_the_norm_is_that_of_the_gradient_before_it_is_clipped() -> None:
+    """Without momentum a step of SGD is the rate times the gradient, which thus shows in the weights."""
+    how = {"optimiser": "sgd", "beta1": 0.0, "weight_decay": 0.0, "warm_up": 0.0, "schedule": "constant"}
+    plan = replace(PLAN, steps=1, dtype="float64", clip=0.0, **how)  # type: ignore[arg-type]
+    start = build(plan, task_of(plan, python_text())).state_dict()
+    for clip in (0.0, 1e-3):
+        weights, done = trained(replace(plan, clip=clip))
+        moved = math.sqrt(sum(float((weights[name] - value).square().sum()) for name, value in start.items()))
+        assert moved / plan.learning_rate == pytest.approx(clip or done.norms[0], rel=1e-6)
+        assert done.norms[0] > 0.1
+
+
+def test_validation_is_the_loss_on_tests_at_the_trained_length_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = replace(PLAN, task="copying", steps=9, train_length=16, batch=3)
+    weights, done = trained(plan)
+    assert [step for step, _ in done.validation] == list(range(9))
+    made = task_of(plan, python_text())
+    model = build(plan, made)
+    model.load_state_dict(weights)
+    (tests,) = made.test_batches(16, 8)
+    wanted = torch.nn.functional.cross_entropy(model(tests.tokens).mT, tests.targets)
+    assert done.validation[-1][1] == pytest.approx(float(wanted.detach()), rel=1e-6)
+    monkeypatch.setattr(trainer, "VALIDATIONS", 2)
+    again, fewer = trained(plan)
+    assert fewer.validation == [done.validation[3], done.validation[7]]
+    assert fewer.losses == done.losses
+    assert all((again[name] == value).all() for name, value in weights.items())
 
 
 def test_schedules_rise_over_the_warm_up_and_fall_to_their_floor() -> None:

@@ -1,4 +1,4 @@
-"""`posenc runs`: the runs of a study's ledger, filtered, sorted, and exported to CSV."""
+"""`posenc runs`: the runs of a study's ledger, filtered, sorted, and exported to CSV or JSON."""
 
 import csv as writer
 from collections.abc import Iterable
@@ -28,18 +28,22 @@ def runs(
         str | None, typer.Option(help="By this column, such as final_loss; -final_loss begins with the highest.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print rows as JSON instead.")] = False,
     what: Annotated[
         str | None,
         typer.Option(
-            help="Rows of --csv: numbers (measured; so by default), runs (every setting), or steps (losses)."
+            help="Rows of --csv or --json: numbers (measured; by default), runs (every setting), or steps (losses)."
         ),
     ] = None,
 ) -> None:
     """List the finished runs of a study."""
     if what is not None and what not in WHAT:
         raise UnknownName("what", what, WHAT)
-    if what is not None and csv is None:
+    if what is not None and csv is None and not json:
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
+    if csv is not None and json:
+        raise InvalidArgument(f"csv={str(csv)!r} and json=True are two ways out; leave one of them out")
+    from posenc.workbench.report.tables import as_json
     from posenc.workbench.report.words import mixed
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.study.table import of_run
@@ -48,10 +52,13 @@ def runs(
     with Ledger(study) as ledger:
         finished = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_filtered([of_run(run, ledger) for run in finished.values()], where or ()), sort)
-        if csv is not None:
+        if csv is not None or json:
             what = what or WHAT[0]
             lines = _rows(what, rows, [finished[row["run"]] for row in rows], ledger)
-            console.print(f"{_write(csv, lines)} {what} written to {csv}", soft_wrap=True)
+            if csv is None:
+                typer.echo(as_json(list(lines)))
+            else:
+                console.print(f"{_write(csv, lines)} {what} written to {csv}", soft_wrap=True)
             return
     if finished and not rows:
         console.print(f"none of {len(finished)} runs has {' and '.join(where or ())}")

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from posenc.errors import UnknownName
 from posenc.pictures import mpl
 from posenc.pictures.colours import partners
 from posenc.pictures.compose import compose
@@ -19,6 +20,8 @@ ONE_ROW, ACROSS = 5, 4
 """Up to five panels share a row; more go four to a row."""
 NARROW = 3.7
 """Inches of a figure for a phone: its text is as large as on paper, its panels stand under one another."""
+COLUMN = 3.3
+"""Inches of a column of a paper with two; such a figure has no title, which the caption says."""
 LINE = 0.14
 """Inches that a line of readouts adds to a figure."""
 NAMED = 0.24
@@ -29,13 +32,13 @@ SHOWN = 8
 """Readouts under a figure, at most."""
 
 
-def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False) -> Figure:
-    """The view as a figure of its own."""
-    scene = compose(view)
+def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False, column: bool = False) -> Figure:
+    """The view as a figure of its own; for a phone, or for the column of a paper."""
+    scene, narrow = compose(view), narrow or column
     count = len(scene.panels)
     across = 1 if narrow and count <= ACROSS else 2 if narrow else count if count <= ONE_ROW else ACROSS
     down = -(-count // across)
-    width = NARROW if narrow else mpl.WIDTH if count == 1 else 9.0
+    width = COLUMN if column else NARROW if narrow else mpl.WIDTH if count == 1 else 9.0
     height = 0.9 + 2.6 * down if narrow or count > 2 else mpl.HEIGHT
     readouts = _readout_lines(scene, width, 1 if narrow else 2)
     names = (
@@ -48,7 +51,9 @@ def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False) -> Figure:
     with mpl.styled(paper):
         axes = mpl.sheet(across, down, width=width, height=height)
         figure = mpl.figure_of(axes[0])
-        figure.suptitle(mpl.wrapped(scene.title, width, mpl.TEXT + 2), x=0.012, ha="left", fontsize=mpl.TEXT + 2)
+        if not column:
+            title = mpl.wrapped(scene.title, width, mpl.TEXT + 2)
+            figure.suptitle(title, x=0.012, ha="left", fontsize=mpl.TEXT + 2)
         _panels(scene, axes[:count], paper)
         for panel, ax in zip(scene.panels, axes, strict=False):
             if count > 1:
@@ -128,9 +133,11 @@ class Drawing:
 
     view: View
 
-    def save(self, path: str | Path) -> Path:
-        """Write it; the name's end decides the format."""
-        return save(self.view, path)
+    def save(self, path: str | Path, width: str = "page") -> Path:
+        """Write it as wide as a ``"page"`` or as the ``"column"`` of a paper; the name's end decides the format."""
+        if width not in ("page", "column"):
+            raise UnknownName("width", width, ("page", "column"))
+        return mpl.write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:
         return f"{self.view.title}; it draws itself in a notebook, and save(path) writes it"

@@ -71,6 +71,12 @@ class Opened:
         results = {name: newest(self._runs, name, self.source) for name in names}
         return {name: result for name, result in results.items() if result}
 
+    def to_latex(self, *tasks: str) -> str:
+        """The results of these tasks, or of all, as tables for LaTeX with the package booktabs."""
+        from posenc.workbench.report.tables import as_latex
+
+        return as_latex([self._of(task) for task in tasks or self.results])
+
     def over_lengths(self, task: str) -> "Drawing":
         """The measure of every encoding at every length, with its interval."""
         from posenc.pictures.draw import Drawing
@@ -79,7 +85,7 @@ class Opened:
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """The training loss of every encoding, step by step."""
+        """Training loss, validation loss and gradient norm of every encoding, step by step."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 

@@ -38,7 +38,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
         Comparison(STUDY, text, ledger).run(inline, finished=look)
     assert "Under way: 1 of 2 runs have ended; load this page again" in pages[0]
     assert pages[1] == pages[0]  # just written
-    assert "<h2>Training loss</h2>" in pages[0]
+    assert "<h2>Training</h2>" in pages[0]
     assert count(1280) in pages[0]  # tokens a second of the run under way
     assert (tmp_path / "figures" / "needle-steps.svg").exists()
 
@@ -56,6 +56,6 @@ def test_a_study_that_has_told_nothing_has_no_such_part(tmp_path: Path) -> None:
 
     with Ledger(tmp_path, write=True) as ledger:
         found = Comparison(STUDY, python_text(), ledger).run(nothing)
-    assert "<h2>Training loss</h2>" not in write(found, tmp_path, "posenc compare", STUDY).read_text()
+    assert "<h2>Training</h2>" not in write(found, tmp_path, "posenc compare", STUDY).read_text()
     assert not list(tmp_path.glob("figures/*-steps.svg"))
     assert (found.ended, len(found.plans)) == (0, 2)

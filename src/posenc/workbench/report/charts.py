@@ -1,10 +1,9 @@
 """Results as views: the measure by length, the loss by position and by training step, and accuracy by depth."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch import Tensor
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
@@ -98,26 +97,40 @@ def by_depth(result: TaskResult) -> View | None:
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
-    """The loss of the training steps of a task's plans, averaged over the seeds that have come as far, by encoding.
+    """The losses and the gradient's norm in the training of a task's plans, by encoding, the mean over its seeds.
 
     ``curves`` are by plan's id; plans without losses have not begun. None where no run has come to the first point.
     """
     begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
     width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)
-    points = max((len(curves[plan.id].losses) // width for plan in begun), default=0)
-    if not points:
+    training = _over_steps(
+        "training loss", "nats per target", begun, lambda plan: _means(curves[plan.id].losses, width)
+    )
+    if not training:
         return None
+    held_out = _over_steps("validation loss", "nats per target", begun, lambda plan: curves[plan.id].validation)
+    norms = _over_steps(
+        "gradient norm", "before clipping", begun, lambda plan: _means(curves[plan.id].norms, width)
+    )
+    return View(f"{heading(task)}: training", (*training, *held_out, *norms))
+
+
+def _over_steps(
+    name: str, unit: str, plans: Sequence[Plan], values: Callable[[Plan], Sequence[tuple[float, float]]]
+) -> tuple[Lines, ...]:
+    """A line an encoding of ``values``, pairs of step and value, averaged over the seeds that have come as far."""
+    by_plan = {plan.id: dict(values(plan)) for plan in plans}
+    steps = sorted({step for pairs in by_plan.values() for step in pairs})
     lines = []
-    for encoding in dict.fromkeys(plan.encoding for plan in begun):
-        seeds = [_points(curves[plan.id], width, points) for plan in begun if plan.encoding == encoding]
-        lines.append(Line(style(encoding).label, torch.stack(seeds).nanmean(0), encoding))
-    centres = tuple(width * (i + 0.5) for i in range(points))
-    panel = Lines("training loss", tuple(lines), Axis("step", centres, "steps"), "loss", "nats per target")
-    return View(f"{heading(task)}: training loss", (panel,))
+    for encoding in dict.fromkeys(plan.encoding for plan in plans):
+        seeds = [by_plan[plan.id] for plan in plans if plan.encoding == encoding]
+        means = torch.tensor([[pairs.get(step, math.nan) for step in steps] for pairs in seeds]).nanmean(0)
+        lines.append(Line(style(encoding).label, means, encoding))
+    return (Lines(name, tuple(lines), Axis("step", tuple(steps), "steps"), name, unit),) if steps else ()
 
 
-def _points(curve: LossCurve, width: int, points: int) -> Tensor:
-    """Means over ``width`` steps; NaN from where the curve ends."""
-    full = len(curve.losses) // width
-    means = torch.tensor(curve.losses[: full * width]).unflatten(0, (full, width)).mean(1)
-    return torch.cat((means, torch.full((points - full,), torch.nan)))
+def _means(values: Sequence[float], width: int) -> list[tuple[float, float]]:
+    """Means over ``width`` steps, at their middles."""
+    full = len(values) // width
+    means = torch.tensor(values[: full * width]).reshape(full, width).mean(1).tolist()
+    return [(width * (i + 0.5), mean) for i, mean in enumerate(means)]

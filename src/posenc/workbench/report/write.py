@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
 from posenc.pictures.palette import family, token
 from posenc.pictures.view import View
 from posenc.workbench.files import write_atomically
-from posenc.workbench.report import charts, words
+from posenc.workbench.report import charts, tables, words
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.comparison import Outcome
@@ -29,18 +29,23 @@ class Learning:
 
     Args:
         loss: nats per target over the last tenth of the steps, the mean over seeds.
+        validation: the last loss on held-out sequences, the mean over seeds; None before the first.
         rate: tokens read in a second.
     """
 
     encoding: str
     loss: float
+    validation: float | None
     steps: int
     planned: int
     rate: int
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
-    """Draw every figure, embed them in ``report.html``, write ``study.toml`` beside it; returns the page."""
+    """Draw every figure and embed them in ``report.html``; returns the page.
+
+    Beside it come ``study.toml``, and its tables as ``tables.json`` and for LaTeX as ``tables.tex``.
+    """
     runs = [run for result in outcome.results for run in result.runs]
     rows = [row for result in outcome.results for row in result.rows]
     pictures = {name: embedded(view, name.replace(":", "."), folder / "figures") for name, view in _views(outcome)}
@@ -50,7 +55,17 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         if f"{task}-steps" in pictures
     }
     toml = as_toml(study, folder)
-    (folder / "study.toml").write_text(toml, encoding="utf-8")
+    data = {
+        "results": list(tables.of_results(outcome.results)),
+        "training": {task: [asdict(row) for row in rows] for task, rows in training.items()},
+    }
+    texts = {
+        "study.toml": toml,
+        "tables.json": tables.as_json(data),
+        "tables.tex": tables.as_latex(outcome.results),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
     page = render(
         "compare.html",
         command=command,
@@ -141,5 +156,7 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> list[Le
         rate = sum(curve.tokens for curve in losses) / max(1e-9, sum(curve.seconds for curve in losses))
         last = fmean(fmean(curve.losses[-max(1, len(curve.losses) // 10) :]) for curve in losses)
         steps = sum(len(curve.losses) for curve in losses)
-        rows.append(Learning(encoding, last, steps, sum(plan.steps for plan in alike), round(rate)))
+        held_out = [curve.validation[-1][1] for curve in losses if curve.validation]
+        validation = fmean(held_out) if held_out else None
+        rows.append(Learning(encoding, last, validation, steps, sum(plan.steps for plan in alike), round(rate)))
     return rows

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 @dataclass
 class Trained:
-    """The loss of every step so far, tokens and seconds, and why the training was broken off, if it was."""
+    """What a ``LossCurve`` has, so far, and why the training was broken off, if it was."""
 
     losses: list[float] = field(default_factory=list)
     tokens: int = 0
     seconds: float = 0.0
     verdict: str = ""
+    norms: list[float] = field(default_factory=list)
+    validation: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def final_loss(self) -> float:
@@ -44,7 +46,8 @@ class Trained:
     @property
     def curve(self) -> LossCurve:
         """As ledgers keep it."""
-        return LossCurve(tuple(self.losses), self.tokens, self.seconds)
+        validation = tuple((step, loss) for step, loss in self.validation)
+        return LossCurve(tuple(self.losses), self.tokens, self.seconds, tuple(self.norms), validation)
 
 
 class State:
@@ -64,12 +67,13 @@ class State:
             return Trained()
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
+            trained = Trained(**values["trained"])
         except Exception:  # cut short, say: torch has many ways to say so
             return Trained()
         self.model.load_state_dict(values["model"])
         self.optimiser.load_state_dict(values["optimiser"])
         self.generator.set_state(values["generator"])
-        return Trained(values["losses"].tolist(), values["tokens"], values["seconds"])
+        return trained
 
     def save(self, trained: Trained) -> None:
         """Write the state after the step of the last loss."""
@@ -79,9 +83,7 @@ class State:
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "generator": self.generator.get_state(),
-            "losses": torch.tensor(trained.losses, dtype=torch.float64),
-            "tokens": trained.tokens,
-            "seconds": trained.seconds,
+            "trained": asdict(trained),
         }
         try:
             with write_atomically(self.path) as partial:

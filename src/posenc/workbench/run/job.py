@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from posenc.errors import InvalidArgument, PosencError
-from posenc.workbench.run.plan import Identified, Run
+from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks.text import Source
 
 
@@ -25,6 +25,8 @@ class Progress:
             again, from step 0.
         losses: nats per target of each step.
         tokens, seconds: read and spent in these steps.
+        norms: of each step's gradient before it was clipped.
+        validation: step and validation loss after it, where one of these steps had one.
     """
 
     run: str
@@ -33,6 +35,13 @@ class Progress:
     losses: tuple[float, ...] = ()
     tokens: int = 0
     seconds: float = 0.0
+    norms: tuple[float, ...] = ()
+    validation: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def curve(self) -> LossCurve:
+        """As ledgers keep it."""
+        return LossCurve(self.losses, self.tokens, self.seconds, self.norms, self.validation)
 
 
 Report = Callable[[Progress], None]

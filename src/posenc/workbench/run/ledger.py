@@ -1,12 +1,13 @@
 """The ledger: finished runs in SQLite, one transaction a run, so that a killed study loses only runs under way.
 
-Schema, version 2:
+Schema, version 3:
 
     meta   key, value                                  schema version, and what created the ledger
     runs   id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict    one row a plan's hash
     cells  run, length, measure, value, count, detail, note                           the run's numbers
-    steps  run, first, losses, tokens, seconds         losses of steps first, first + 1 … as float32; also of runs
-                                                       that have not ended
+    steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms of steps first,
+                                                       first + 1 … as float32, validation losses as float64 pairs
+                                                       of step and loss; also of runs that have not ended
 """
 
 import json
@@ -16,6 +17,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from os import W_OK, access
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from posenc.errors import StudyError
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
 
-VERSION = 2
+VERSION = 3
 RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -39,7 +41,7 @@ CREATE TABLE cells (
 );
 CREATE TABLE steps (
     run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
-    PRIMARY KEY (run, first)
+    norms BLOB NOT NULL, validation BLOB NOT NULL, PRIMARY KEY (run, first)
 )
 """
 MERGE = f"""
@@ -109,7 +111,7 @@ class Ledger:
         if not progress.losses or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone():
             return
         with self._explained(), self._transaction():
-            self._steps(progress.run, progress.first, LossCurve(progress.losses, progress.tokens, progress.seconds))
+            self._steps(progress.run, progress.first, progress.curve)
 
     def merge(self, folder: Path) -> None:
         """Copy the runs of this folder's ledger that this one lacks, and the losses of runs without any here."""
@@ -123,10 +125,12 @@ class Ledger:
 
     def curve(self, run: str) -> LossCurve:
         """The losses of a run by its plan's id, ended or not; empty before its first report."""
-        select = "SELECT losses, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
+        select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
-        losses = tuple(value for blob, _, _ in rows for value in array("f", blob))
-        return LossCurve(losses, sum(row[1] for row in rows), sum(row[2] for row in rows))
+        losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
+        validation = tuple((int(step), loss) for step, loss in zip(pairs[::2], pairs[1::2], strict=True))
+        tokens, seconds = (sum(row[i] for row in rows) for i in (3, 4))
+        return LossCurve(tuple(losses), tokens, seconds, tuple(norms), validation)
 
     def ids(self) -> set[str]:
         """The ids of the plans that are done."""
@@ -164,8 +168,10 @@ class Ledger:
 
     def _steps(self, run: str, first: int, curve: LossCurve) -> None:
         self._db.execute("DELETE FROM steps WHERE run = ? AND first >= ?", (run, first))
-        row = (run, first, array("f", curve.losses).tobytes(), curve.tokens, curve.seconds)
-        self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
+        of_steps = (array("f", values).tobytes() for values in (curve.losses, curve.norms))
+        losses, norms, pairs = *of_steps, array("d", chain.from_iterable(curve.validation)).tobytes()
+        row = (run, first, losses, curve.tokens, curve.seconds, norms, pairs)
+        self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def _rows(self, which: str, *values: str) -> list[tuple[Any, ...]]:
         return self._db.execute(f"SELECT {RUNS} FROM runs {which}", values).fetchall()

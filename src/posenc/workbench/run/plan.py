@@ -144,16 +144,20 @@ class Cell:
 
 @dataclass(frozen=True)
 class LossCurve:
-    """The loss of every step of a training, and how fast it read.
+    """The loss and gradient norm of every step of a training, its validation losses, and how fast it read.
 
     Args:
         losses: nats per target, from step 0.
         tokens, seconds: read and spent in its steps.
+        norms: of each step's gradient before it was clipped; empty where they were not noted.
+        validation: step and nats per target after it, on the same held-out sequences each time.
     """
 
     losses: tuple[float, ...] = ()
     tokens: int = 0
     seconds: float = 0.0
+    norms: tuple[float, ...] = ()
+    validation: tuple[tuple[int, float], ...] = ()
 
     @property
     def tokens_per_second(self) -> float:

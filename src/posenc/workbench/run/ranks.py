@@ -47,6 +47,10 @@ class Alone:
         batch = batch.to(device)
         return _loss(model(batch.tokens, batch.positions), batch.targets)
 
+    def validation(self, model: Transformer, batch: Batch, device: str) -> Tensor:
+        """The loss of the whole batch, which every process takes by itself."""
+        return ALONE.loss(model, batch, device)
+
     def synchronise(self, model: nn.Module, last: bool) -> None:
         """Share gradients out with the next batch, the ``last`` of a step, or add them up here until then."""
 
@@ -142,6 +146,12 @@ class Ranks(Alone):
             tokens, targets = tokens.chunk(ranks)[rank], targets.chunk(ranks)[rank]
         total = _loss(model(tokens, **keywords), targets, "sum")
         return total * (ranks / (batch.targets != IGNORE).sum())  # gradients are averaged over ranks
+
+    def validation(self, model: Transformer, batch: Batch, device: str) -> Tensor:
+        loss = ALONE.loss(model, batch, self.device)
+        if self.way == "fsdp":
+            model.reshard()  # type: ignore[operator]  # a gathered weight would outlive the next step
+        return loss
 
     def synchronise(self, model: nn.Module, last: bool) -> None:
         if isinstance(model, nn.parallel.DistributedDataParallel):

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from posenc.encodings.encoding import Encoding
 from posenc.workbench.run.checkpoint import Trained
 from posenc.workbench.run.job import Progress, Report
+from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.transformer import wide
@@ -24,6 +25,8 @@ REPORT_EVERY = 0.25
 STATE_EVERY = 60.0
 """Seconds between two states on disk; a training that is shorter leaves none. Several processes look at the clock
 together, at every ``Ranks.every``-th step."""
+VALIDATIONS = 20
+"""How many validation losses a training has, where it has as many steps."""
 DIVERGED, FOR = 10.0, 10
 """A training has diverged when its loss is no number, or so many times its first loss for so many steps on end."""
 
@@ -38,6 +41,7 @@ class Recipe:
         how: optimiser, schedule and the rest.
         state: the file of its state; None keeps none.
         ranks: the processes that share it.
+        validate: gives the model's loss on held-out sequences, which changes no number of the training.
     """
 
     run: str
@@ -48,6 +52,7 @@ class Recipe:
     work: float = 1.0
     """What one step counts for in the plan's work."""
     ranks: Alone = ALONE
+    validate: Callable[[], Tensor] | None = None
 
 
 Portion = Callable[[torch.Generator], tuple[Tensor, int]]
@@ -67,6 +72,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     state = recipe.ranks.state(recipe.state, masters, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
     _round(masters, model)
+    every = max(1, recipe.steps // VALIDATIONS)
     for step in range(len(watch.trained.losses), recipe.steps):
         _set_rate(optimiser, recipe.learning_rate * factor(step, recipe.steps, how))
         model.zero_grad(set_to_none=True)
@@ -78,11 +84,15 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
             total, tokens = total + loss.detach().float() / how.accumulate, tokens + count
         for master, parameter in zip(parameters, model.parameters(), strict=True):
             master.grad = None if parameter.grad is None else parameter.grad.to(master.dtype)
+        norm = _unsharded(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
         if how.clip:
-            torch.nn.utils.clip_grad_norm_(parameters, how.clip)
+            torch.nn.utils.clip_grads_with_norm_(parameters, how.clip, norm)
         optimiser.step()
         _round(masters, model)
-        watch.note(total, tokens)
+        watch.note(total, norm, tokens)
+        if recipe.validate and (step + 1) % every == 0:
+            with torch.no_grad(), _autocast(how, device):
+                watch.validation.append((step, recipe.validate()))
         if (step + 1) % recipe.ranks.every:
             continue
         if watch.look():
@@ -155,6 +165,11 @@ def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
+def _unsharded(norm: Tensor) -> Tensor:
+    """The norm of a gradient whose parts lie on several processes, which all call this together."""
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
 def _autocast(how: Training, device: torch.device) -> AbstractContextManager[object]:
     if how.autocast == "none":
         return nullcontext()
@@ -167,16 +182,19 @@ class _Watch:
     def __init__(self, recipe: Recipe, listener: Report, trained: Trained) -> None:
         self.recipe, self.listener, self.trained, losses = recipe, listener, trained, trained.losses
         self.waiting: list[Tensor] = []
+        self.norms: list[Tensor] = []
+        self.validation: list[tuple[int, Tensor]] = []
         self.tokens = 0
         self.high = next((i for i, value in enumerate(reversed(losses)) if value <= DIVERGED * losses[0]), 0)
         self.reported = self.saved = time.monotonic()
         if losses:
             work = len(losses) * recipe.work
-            listener(Progress(recipe.run, work, 0, tuple(losses), trained.tokens, trained.seconds))
+            listener(Progress(recipe.run, work, 0, **asdict(trained.curve)))
 
-    def note(self, loss: Tensor, tokens: int) -> None:
+    def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
         """Note a step."""
         self.waiting.append(loss)
+        self.norms.append(norm)
         self.tokens += tokens
 
     def look(self) -> bool:
@@ -194,12 +212,17 @@ class _Watch:
             return
         values: list[float] = self.recipe.ranks.total(torch.stack(self.waiting)).tolist()
         losses = list(self._until_lost(values))
-        now, first = time.monotonic(), len(self.trained.losses)
-        self.trained.losses += losses
+        norms = torch.stack(self.norms).tolist()[: len(losses)]
+        validation = [(step, float(loss)) for step, loss in self.validation]
+        now, first, trained = time.monotonic(), len(self.trained.losses), self.trained
+        trained.losses += losses
+        trained.norms += norms
+        trained.validation += validation
         work, took = len(losses) * self.recipe.work, now - self.reported
-        self.trained.tokens, self.trained.seconds = self.trained.tokens + self.tokens, self.trained.seconds + took
-        self.listener(Progress(self.recipe.run, work, first, tuple(losses), self.tokens, took))
-        self.waiting, self.tokens, self.reported = [], 0, now
+        trained.tokens, trained.seconds = trained.tokens + self.tokens, trained.seconds + took
+        curve = LossCurve(tuple(losses), self.tokens, took, tuple(norms), tuple(validation))
+        self.listener(Progress(self.recipe.run, work, first, **asdict(curve)))
+        self.waiting, self.norms, self.validation, self.tokens, self.reported = [], [], [], 0, now
 
     def _until_lost(self, values: list[float]) -> Iterator[float]:
         start = (self.trained.losses or values)[0]

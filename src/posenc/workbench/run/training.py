@@ -24,6 +24,9 @@ from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks import Source, Task, Text
 from posenc.workbench.tasks import task as task_named
 
+HELD_OUT = 8
+"""Sequences of a test at the trained length on which a validation loss is taken, at most."""
+
 
 @dataclass(frozen=True)
 class TrainingJob:
@@ -153,5 +156,10 @@ def learn(
         ranks.synchronise(wrapped, next(turns) == plan.accumulate - 1)
         return ranks.loss(forward, batch, plan.device), batch.tokens.numel()
 
-    recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks)
+    held_out = next(iter(task.test_batches(plan.train_length, HELD_OUT))).on_axes(model.encoding.axes)
+
+    def validate() -> Tensor:
+        return ranks.validation(model, held_out, plan.device)
+
+    recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks, validate=validate)
     return train(model, portion, plan.seed, recipe, report)

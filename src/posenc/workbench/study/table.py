@@ -1,6 +1,7 @@
 """A ledger as flat rows for CSV files and frames: one for each run, each measured number or each step."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from posenc.workbench.run.ledger import Ledger
@@ -38,10 +39,13 @@ def of_cells(runs: Sequence[Run[Plan]]) -> Iterator[dict[str, Any]]:
 
 
 def of_steps(runs: Sequence[Run[Plan]], ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """The loss of every step."""
+    """The loss and the gradient's norm of every step, and the validation loss of those that have one."""
     for run in runs:
-        for step, loss in enumerate(ledger.curve(run.plan.id).losses):
-            yield {**_head(run), "step": step, "loss": loss}
+        curve = ledger.curve(run.plan.id)
+        validation = dict(curve.validation)
+        for step, (loss, norm) in enumerate(zip_longest(curve.losses, curve.norms)):
+            more = {"gradient_norm": norm, "validation_loss": validation.get(step)}
+            yield {**_head(run), "step": step, "loss": loss, **more}
 
 
 def _head(run: Run[Plan]) -> dict[str, Any]:
