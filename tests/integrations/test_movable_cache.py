@@ -13,7 +13,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.cache import MovableCache, RingCache
 from posenc.remap import ReRoPE
-from posenc.scaling import DynamicNTK
+from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE
 from support.tiny_models import SIZES, rope, tiny
 
 IDS = torch.randint(3, 64, (2, 96), generator=torch.Generator().manual_seed(0))
@@ -183,18 +183,29 @@ def test_a_chunk_longer_than_the_ring_sees_what_is_there_and_itself() -> None:
     close(fed(model, cache, IDS[:, :9]), again(model, IDS[:, :9]))
 
 
+SHORT, LONG = [1.0 + i / 8 for i in range(8)], [2.0 + i for i in range(8)]
+GROWING = [
+    (rope("dynamic", 1e4, factor=2.0), DynamicNTK(2.0, 32)),
+    (
+        rope(
+            "longrope", 1e4, short_factor=SHORT, long_factor=LONG, factor=4.0, original_max_position_embeddings=32
+        ),
+        LongRoPE(tuple(SHORT), tuple(LONG), 32, 4.0),
+    ),
+]
+
+
 @BOTH
-def test_stale_keys_follow_the_plan(raw: bool) -> None:
-    """transformers grows the base of dynamic NTK as a text grows and leaves cached keys at the old one."""
-    dynamic = rope("dynamic", 1e4, factor=2.0)
-    model = one_layer(**dynamic, max_position_embeddings=32)
-    plain = posenc.Rotary(16, pairing="half")
-    cache = MovableCache(plain, raw=raw, scaling=DynamicNTK(2.0, 32))
+@pytest.mark.parametrize(("growing", "scaling"), GROWING, ids=["dynamic", "longrope"])
+def test_stale_keys_follow_the_plan(raw: bool, growing: dict[str, Any], scaling: LengthScaling) -> None:
+    """transformers changes frequencies as a text grows and leaves cached keys at the old ones."""
+    model = one_layer(**growing, max_position_embeddings=32)
+    cache = MovableCache(posenc.Rotary(16, pairing="half"), raw=raw, scaling=scaling)
     stale = transformers.DynamicCache()
     for start in range(0, 90, 15):
         logits = fed(model, cache, IDS[:, start : start + 15])
         left = fed(model, stale, IDS[:, start : start + 15])
-        whole = again(one_layer(**dynamic, max_position_embeddings=32), IDS[:, : start + 15])[:, start:]
+        whole = again(one_layer(**growing, max_position_embeddings=32), IDS[:, : start + 15])[:, start:]
         close(logits, whole)
     assert (left - whole).abs().max() > 0.1
 
