@@ -1,4 +1,5 @@
-"""``python -m benchmarks.remap``: what remapped positions cost, whole and part by part, of plain causal attention.
+"""``python -m benchmarks.remap``: what remapped positions cost, whole and part by part, of plain causal attention,
+and what a step of decoding costs a cache with sinks.
 
 Processor time of one thread, the least of three. A part's is divided by the share of causal pairs that it sees.
 """
@@ -11,9 +12,11 @@ import torch
 import posenc
 from posenc import Mask
 from posenc.attend.remapped import remapped
+from posenc.integrations.huggingface.cache import MovableCache, RingCache
 from posenc.remap import DCA, STRING, LeakyReRoPE, ReRoPE, SelfExtend
 
 T, HEADS, D = 8192, 16, 64
+SLOTS = 2048
 ROPE = posenc.Rotary(D, pairing="half")
 ENCODINGS = (
     SelfExtend(ROPE, group=4, window=2048),
@@ -54,6 +57,18 @@ def main() -> None:
             took = seconds(lambda: posenc.attention(of_q, of_k, v, layer, mask, return_logsumexp=True))  # noqa: B023
             parts.append(f"{took / plain / seen:.2f} of {seen:.2f}")
         print(f"{encoding.name:13s} {whole / plain:.2f}; its parts {', '.join(parts)}", flush=True)
+    ring, moved = RingCache(ROPE, slots=SLOTS, wrap=4 * SLOTS), MovableCache(ROPE)
+    held, token = torch.randn(2, 1, 8, SLOTS, D), torch.randn(2, 1, 8, 1, D)
+    remaining = torch.cat((at[:4], at[5:SLOTS]))
+
+    def step_by_moving() -> None:
+        moved.select(remaining)
+        moved.update(*token, 0)
+
+    for cache in (ring, moved):
+        cache.update(*held, 0)
+    took = 1e3 * seconds(lambda: ring.update(*token, 0)), 1e3 * seconds(step_by_moving)
+    print(f"a step of a layer, 8 heads, {SLOTS} keys: ring {took[0]:.2f} ms, all keys moved {took[1]:.1f} ms")
 
 
 if __name__ == "__main__":
