@@ -26,7 +26,8 @@ from packaging.version import Version
 from tools.walk_page import Walk, changes, pages
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ROOT / "build"
+KEPT = ROOT / "tools" / "walked"
+"""Of every version that was walked: its types, and a line a result."""
 FEW = 60
 """Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
 MEMORY = 6 * 2**30
