@@ -101,7 +101,7 @@ def test_search_answers_in_its_first_three_hits(site: Path, browser: Any) -> Non
 @pytest.mark.slow
 def test_rows_of_model_types_are_filtered(site: Path, browser: Any) -> None:
     page = browser.new_page()
-    page.goto((site / "model-types.html").as_uri() + "?q=gpt_neox")
+    page.goto((site / "model-types.html").as_uri() + "?rows=gpt_neox")
     assert page.locator(".filter tbody tr:visible code").all_inner_texts() == ["gpt_neox", "gpt_neox_japanese"]
     page.fill(".filter input", "window GEMMA")
     texts = page.locator(".filter tbody tr:visible").all_inner_texts()

@@ -1,4 +1,4 @@
-// A box above every table in .filter: rows that lack one of its words are hidden. The words stand in the address as ?q=.
+// A box above every table in .filter: rows that lack one of its words are hidden. The words stand in the address as ?rows=.
 for (const place of document.querySelectorAll(".filter")) {
   const rows = [...place.querySelectorAll("tbody tr")];
   const texts = rows.map((row) => row.textContent.toLowerCase());
@@ -11,10 +11,10 @@ for (const place of document.querySelectorAll(".filter")) {
     count.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
   };
   box.addEventListener("input", () => {
-    history.replaceState(null, "", box.value ? `?q=${encodeURIComponent(box.value)}` : location.pathname);
+    history.replaceState(null, "", box.value ? `?rows=${encodeURIComponent(box.value)}` : location.pathname);
     apply();
   });
-  box.value = new URLSearchParams(location.search).get("q") ?? "";
+  box.value = new URLSearchParams(location.search).get("rows") ?? "";
   place.prepend(box, count);
   apply();
 }
