@@ -1,11 +1,13 @@
 """Settings with several values: every combination is trained, and reported at each encoding's best and whole."""
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from posenc.workbench.notebook import Opened
 from posenc.workbench.report import words
 from posenc.workbench.report.terminal import table
 from posenc.workbench.report.write import write
@@ -58,6 +60,14 @@ def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Pa
     assert page.count('<tr class="open">\n<th scope="row">') == 5 + 15
     assert "Every value: learning_rate" in page
     assert read_study(config=tmp_path / "study" / "study.toml") == study
+    data = json.loads((tmp_path / "study" / "tables.json").read_text())["results"]
+    assert sorted((row["encoding"], row["learning_rate"]) for row in data) == sorted(
+        (row.encoding, row.at["learning_rate"]) for row in result.grid
+    )
+    assert sum(row["best"] for row in data) == 5
+    opened = Opened(tmp_path / "study")
+    assert len(opened.results["needle"].grid) == 15
+    assert list(opened.verdicts["learning_rate"]) == [row.at["learning_rate"] for row in result.rows]
 
 
 def test_lists_are_the_same_in_a_file_and_on_the_command_line_and_one_value_is_no_axis(tmp_path: Path) -> None:
@@ -119,6 +129,14 @@ def test_an_interval_over_seeds_and_blocks_holds_the_mean_of_other_seeds_and_oth
         assert both.mean == pytest.approx(by_seeds.mean)
     assert held["both"] >= 0.94 * 400
     assert held["seeds"] < 0.5 * 400
+
+
+def test_the_headline_says_how_many_seeds_there_are_and_who_is_best_inside() -> None:
+    runs = [run("rotary", [[1.0] * 4, [3.0] * 4]), run("alibi", [[1.05] * 4, [1.05] * 4])]
+    again = [replace(one, plan=replace(one.plan, seed=1)) for one in runs]
+    headline = "At 2× the trained length ALiBi holds on language. Within it RoPE reads best."
+    assert words.answer([summarise(LANGUAGE, runs)]) == f"{headline} One seed."
+    assert words.answer([summarise(LANGUAGE, [*runs, *again])]) == f"{headline} 2 seeds."
 
 
 def test_seeds_that_agree_leave_the_spread_of_the_text() -> None:

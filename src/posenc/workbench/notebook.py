@@ -50,12 +50,13 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A row for each encoding of a task: the measure at every length, and the verdict."""
+        """A row for each encoding of a task at its best: values of axes, the measure at every length, and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
                 "task": result.task.name,
                 "encoding": row.encoding,
+                **row.at,
                 **{str(n): row.values[n].mean if n in row.values else None for n in lengths},
                 "verdict": result.verdict(row),
             }
@@ -66,7 +67,7 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """By task, the newest runs that differ in encoding and seed alone."""
+        """By task, the newest runs, and those that differ in encoding, seed and values of axes alone."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         results = {name: newest(self._runs, name, self.source) for name in names}
         return {name: result for name, result in results.items() if result}

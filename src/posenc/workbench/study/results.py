@@ -181,7 +181,7 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
 
 
 def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> TaskResult | None:  # noqa: B008 - frozen
-    """The results of a task's newest runs that differ in encoding and seed alone; None without a run.
+    """The results of a task's newest runs and of those ``alike``; None without a run.
 
     Raises:
         StudyError: the runs recorded no chance and gate, and read another text than ``source``.
@@ -207,17 +207,19 @@ def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> T
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:
-    """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies.
+    """The runs that differ from the newest in encoding, seed and the settings that may be axes alone.
 
-    Of an encoding and seed only the newest counts: the source of a custom class may have changed.
+    A ledger may hold several studies. Of runs that differ in nothing but the source of a custom class, which may
+    have changed, the newest counts.
     """
 
     def common(run: Run) -> dict[str, object]:
-        differing = ("encoding", "settings", "source", "seed")
+        differing = ("encoding", "settings", "source", "seed", *AXES)
         return {key: value for key, value in asdict(run.plan).items() if key not in differing}
 
     group = [run for run in runs if common(run) == common(runs[-1])]
-    return list({(run.plan.encoding, run.plan.seed): run for run in group}.values())
+    names = ("encoding", "seed", *AXES)
+    return list({tuple(getattr(run.plan, name) for name in names): run for run in group}.values())
 
 
 def _mean(row: Row, length: int) -> float:
