@@ -75,6 +75,16 @@ def answer(extension: Extension, verdict: Verdict) -> str:
     return advice + f" The end is predicted as well as from the last {start} {unit}s alone, not better."
 
 
+def headline(extension: Extension, verdict: Verdict) -> str:
+    """The verdict as a heading."""
+    chosen, end = verdict.chosen.curve, f"{count(extension.length)} {extension.unit}s"
+    if not chosen.losses.isfinite().all():
+        return f"No method reads {end} with a finite loss"
+    if chosen.method.name == "none":
+        return f"No scaling is needed to reach {end}"
+    return f"Use {chosen.method.label} to reach {end}"
+
+
 def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = False) -> str:
     """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
     chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
@@ -148,7 +158,17 @@ def _curve(curve: MethodLosses, chosen: bool) -> view.Line:
     return view.Line(label, mean, hand, low, high)
 
 
-HEADS = ("effective length", "first {length}", "all past it", "last {far}", "to the best", "short text pays")
+HEADS = (
+    "effective length",
+    "loss, first {length}",
+    "loss past it",
+    "loss, last {far}",
+    "last {far} minus best's",
+    "first {length} minus no scaling",
+)
+
+SHOWN = (0, 1, 3, 4, 5)
+"""Of them, what a terminal has room for."""
 
 
 def cells(extension: Extension, score: MethodScore) -> tuple[tuple[str, str], ...]:
@@ -173,16 +193,17 @@ def table(extension: Extension, verdict: Verdict) -> Table:
     rows = Table(box=None, pad_edge=False, header_style="bold", title_justify="left", caption_justify="left")
     rows.caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
     rows.add_column("method", no_wrap=True)
-    for head in HEADS:
-        rows.add_column(
-            head.format(length=extension.original_length, far=extension.far * extension.width), justify="right"
-        )
+    for head in SHOWN:
+        name = HEADS[head].format(length=extension.original_length, far=extension.far * extension.width)
+        rows.add_column(name, justify="right")
     rows.add_column("", no_wrap=True)
     for score in verdict.scores:
         best = score is verdict.chosen
-        numbers = (text for text, _ in cells(extension, score))
+        numbers = [text for text, _ in cells(extension, score)]
         words = f"use this, {score.standing}" if best else score.standing
-        rows.add_row(score.curve.label, *numbers, words, style="bold" if best else "")
+        rows.add_row(
+            score.curve.method.label, *(numbers[head] for head in SHOWN), words, style="bold" if best else ""
+        )
     return rows
 
 
@@ -234,7 +255,8 @@ def _measured(extension: Extension, tasks: Sequence[Retrieval], figures: Path, *
     picture = embedded(over_positions(extension, tuned=tuned), "extension-tuned" if tuned else "extension", figures)
     return {
         "lengths": lengths(extension, tasks, tuned=tuned),
-        "answer": answer(extension, verdict),
+        "answer": headline(extension, verdict),
+        "words": answer(extension, verdict),
         "verdict": verdict,
         "picture": picture,
     }

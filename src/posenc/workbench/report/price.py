@@ -57,7 +57,7 @@ class Price:
         )
         grid.add_column("factor", no_wrap=True)
         for length in self.lengths:
-            grid.add_column(f"to {count(length)}", justify="right")
+            grid.add_column(f"up to {count(length)}", justify="right")
         for row, label in enumerate(self.labels):
             means = zip(self.losses[row], self.to_lowest[row], strict=True)
             grid.add_row(label, *(f"{plain(loss, 3)} {signed(gap.mean)}" for loss, gap in means))
