@@ -5,12 +5,28 @@ import math
 import pytest
 import torch
 
+from posenc.pictures import draw
 from posenc.pictures.colours import LINES
 from posenc.pictures.compose import compose, limits
 from posenc.pictures.palette import DASHES, ENCODINGS
 from posenc.pictures.scene import Chart, Disc, Map
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
+from posenc.teaching.lab import wire
 from posenc.teaching.views.catalogue import VIEWS
+
+
+def test_points_that_stand_apart_are_not_joined() -> None:
+    """A layer is no place between two others: the page is told, and the drawing has markers and no line."""
+    panel = Lines("layers", (Line("window", torch.tensor([1.0, 2.0])),), counted("layer", 2), "tokens", apart=True)
+    assert wire.view(View("t", (panel,)))["panels"][0]["apart"]
+    curve, dots = draw.paint(panel).get_lines()[:2]
+    assert curve.get_linestyle() == "None"
+    assert dots.get_marker() not in ("", "None")
+
+
+def test_words_stand_in_cells_in_the_place_of_numbers() -> None:
+    said = heatmap([[1.0, 0.0]], words=(("✓", "–"),))
+    assert compose(View("t", (said,))).panels[0].texts == (("✓", "–"),)  # type: ignore[union-attr]
 
 
 def heatmap(values: list[list[float]], **settings: object) -> Heatmap:

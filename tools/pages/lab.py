@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from posenc.pictures.compose import compose
+from posenc.pictures.palette import PICTURE
 from posenc.pictures.scene import Bar, Chart, Disc, Map
 from posenc.teaching.lab import export, page
 from posenc.teaching.lab.rooms import ROOMS, find
@@ -20,11 +21,26 @@ def thumbnails() -> dict[str, str]:
     """A small picture of every room's first stage, in colours that the page decides."""
     drawings = {room.name: drawn(room.stages[0].question) for room in ROOMS if not room.stages[0].fresh}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
-    return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION)}
+    return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION), "pictures": wrapped(patched())}
 
 
 LINES = ((0.1, "encoding-alibi"), (0.35, "encoding-nope"), (0.75, "encoding-rotary"))
 QUESTION = f'<text x="{WIDE / 2}" y="{TALL / 2}" class="middle">which? why? how far?</text>'
+
+
+def patched() -> str:
+    """The cat of the room of pictures, in few shapes, and where it is cut."""
+    shapes = {
+        0: f'<rect width="{WIDE}" height="{TALL}"',
+        3: '<circle cx="122" cy="19" r="9"',
+        4: '<path d="M0 45Q25 32 55 46T110 44T160 38V80H0Z"',
+        6: '<path d="M0 62Q70 48 160 60V80H0Z"',
+        8: '<path d="M58 80Q50 52 66 46Q56 38 60 16L68 25H80L88 16Q92 38 82 46Q98 52 90 80Z"',
+        10: '<path d="M66 35h5M77 35h5" stroke-width="4" stroke="var(--reference)"',
+    }
+    cuts = "".join(f"M{at} 0V{TALL}" for at in range(20, WIDE, 20)) + f"M0 20H{WIDE}M0 40H{WIDE}M0 60H{WIDE}"
+    painted = "".join(f'{shape} fill="{PICTURE[colour]}"/>' for colour, shape in shapes.items())
+    return f'{painted}<path d="{cuts}" stroke="{PICTURE[2]}"/>'
 
 
 def drawn(question: str) -> str:
@@ -54,9 +70,9 @@ def cells(panel: Map, bar: Bar) -> str:
     return "".join(shapes)
 
 
-def curve(values: list[float], name: str) -> str:
+def curve(values: list[float], name: str, joint: str = "L") -> str:
     places = [f"{10 + 140 * i / (len(values) - 1):.1f} {70 - 60 * v:.1f}" for i, v in enumerate(values)]
-    return f'<path class="stroke {name}" d="M{"L".join(places)}"/>'
+    return f'<path class="stroke {name}" d="M{joint.join(places)}h0"/>'
 
 
 def chart(panel: Chart) -> str:
@@ -64,7 +80,7 @@ def chart(panel: Chart) -> str:
     for line in panel.curves:
         every = max(1, len(line.values) // 60)
         shares = [share for v in line.values[::every] if (share := panel.y.place(v)) is not None]
-        shapes.append(curve(shares, line.colour))
+        shapes.append(curve(shares, line.colour, "h0M" if panel.apart else "L"))
     return "".join(shapes)
 
 

@@ -120,7 +120,8 @@ def _chart(panel: Lines) -> Chart:
     bands += [[value] for value, _ in panel.levels]
     curves = tuple(_curve(panel, i) for i in range(len(panel.lines)))
     y = _logarithmic(bands, panel.y_name, panel.y_unit) if panel.y_log else _linear(bands, panel)
-    return Chart(panel.name, _across(panel.x, panel.marks), y, panel.x.values, curves, panel.marks, panel.levels)
+    x, more = _across(panel.x, panel.marks), (panel.marks, panel.levels, panel.apart)
+    return Chart(panel.name, x, y, panel.x.values, curves, *more)
 
 
 def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> AxisScale:

@@ -25,8 +25,8 @@ def lines(panel: Chart, ax: Axes, paper: Paper) -> Axes:
     for curve in panel.curves:
         colour = line(curve.colour, paper)
         real = slice(None, None, curve.between + 1)
-        dots = curve.marker if len(panel.at[real]) <= MARKED else ""
-        (drawn,) = ax.plot(panel.at, curve.values, color=colour)
+        dots = curve.marker if panel.apart or len(panel.at[real]) <= MARKED else ""
+        (drawn,) = ax.plot(panel.at, curve.values, color=colour, linestyle="none" if panel.apart else "-")
         ax.plot(
             panel.at[real],
             curve.values[real],
@@ -36,7 +36,7 @@ def lines(panel: Chart, ax: Axes, paper: Paper) -> Axes:
             markersize=3.5,
             markerfacecolor=paper.paper if curve.hollow else colour,
         )
-        if curve.dash:
+        if curve.dash and not panel.apart:
             drawn.set_dashes(curve.dash)
         if curve.hollow:
             drawn.set_linewidth(0.8)

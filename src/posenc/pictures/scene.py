@@ -105,7 +105,7 @@ class Curve:
 class Chart:
     """Curves over one axis; ``at`` are their places on it.
 
-    ``marks`` are vertical lines with captions, ``levels`` horizontal ones.
+    ``marks`` are vertical lines with captions, ``levels`` horizontal ones; ``apart``: points are not joined.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Chart:
     curves: tuple[Curve, ...]
     marks: tuple[Tick, ...] = ()
     levels: tuple[Tick, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ class Lines:
     """Horizontal lines at y with their captions, such as (0.06, "chance")."""
     between: int = 0
     """How many of the points lie between two that the encoding has, and only make the curve smooth."""
+    apart: bool = False
+    """Whether points stand alone, as layers do: nothing lies between two of them."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.programs import llama_cpp
+from posenc.pictures.numbers import fixed
 from posenc.pictures.view import View
 from posenc.scaling import (
     NTK,
@@ -295,7 +296,7 @@ def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
     last = positions.max_length - 1
     risks = [
         f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
-        f"{drift(spectrum, last):.0e} at position {count(last)}"
+        f"{fixed(drift(spectrum, last), 1)} at position {count(last)}"
     ]
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
     if kind in ("float16", "bfloat16"):

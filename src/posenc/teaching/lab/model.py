@@ -32,7 +32,6 @@ def layers(config: str) -> View:
 
     given, inspection = _inspected(config)
     positions = inspection.positions
-    # A line a kind: layers of two kinds have nothing between them that a line could join.
     values = {
         "longest wavelength" + (f", {name}" if len(positions.rotary_recipes) > 1 else ""): [
             longest(recipe, positions) if kind == name else math.nan for kind in positions.layer_types
@@ -40,7 +39,6 @@ def layers(config: str) -> View:
         for name, recipe in positions.rotary_recipes.items()
     }
     values["window"] = [float(window or math.nan) for window in positions.windows]
-    values["trained length"] = [float(positions.original_length)] * len(positions.layer_types)
     lines = tuple(
         Line(name, torch.tensor(row, dtype=torch.float64))
         for name, row in values.items()
@@ -53,7 +51,17 @@ def layers(config: str) -> View:
     readouts |= {f"risk {i}": words for i, words in enumerate(inspection.risks, 1)}
     return View(
         inspection.answer,
-        (Lines("layers", lines, counted("layer", len(positions.layer_types)), "tokens", y_log=True),),
+        (
+            Lines(
+                "layers",
+                lines,
+                counted("layer", len(positions.layer_types)),
+                "tokens",
+                y_log=True,
+                levels=((float(positions.original_length), "trained length"),),
+                apart=True,
+            ),
+        ),
         readouts,
         PYTHON.format(config=json.dumps(given)),
     )

@@ -35,7 +35,7 @@ def _named(study: Path) -> str:
     return "the example study" if study == EXAMPLE else repr(str(study))
 
 
-def curves(task: str = "ordering") -> "View":
+def curves(task: str = "language") -> "View":
     """The measure of every encoding at every length, with its interval."""
     from posenc.workbench.report.charts import over_lengths
 

@@ -87,6 +87,7 @@ def _lines(panel: Chart) -> dict[str, Any]:
         ],
         "marks": [[x.place(value), caption] for value, caption in panel.marks],
         "levels": [[y.place(value), caption] for value, caption in panel.levels],
+        "apart": panel.apart,
         "between": panel.curves[0].between if panel.curves else 0,
     }
 

@@ -151,9 +151,10 @@ def properties(encoding: str = "rotary") -> View:
     rows = labelled("encoding", (style(name).label for name in names))
     columns = labelled("property", NAMES)
     marked = (names.index(encoding),) if encoding in names else ()
+    ticks = tuple(tuple("✓" if each else "–" for each in four(name).has) for name in names)
     return View(
         f"All four properties before training: {all_four or 'none'}",
-        (Heatmap("yes", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked),),
+        (Heatmap("yes", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked, words=ticks),),
         {
             "least difference of two positions": chosen.closest,
             "growth out to 10⁹": chosen.growth,

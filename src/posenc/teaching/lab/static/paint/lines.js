@@ -76,7 +76,7 @@ export class Lines extends Panel {
 
   draw(shown) {
     this.shown = shown;
-    const { at } = this.panel.x;
+    const { apart, x: { at } } = this.panel;
     shown.forEach((ys, i) => {
       let pen = "M";
       const path = ys.map((share, j) => {
@@ -84,10 +84,10 @@ export class Lines extends Panel {
         pen = step ? "L" : "M";
         return step;
       });
-      this.curves[i].setAttribute("d", path.join(""));
+      this.curves[i].setAttribute("d", apart ? "" : path.join(""));
       const held = ys.map((_, j) => j).filter((j) => j % this.every === 0 && ys[j] !== null);
       const wide = (this.box.right - this.box.left) / (ys.length / this.every);
-      if (wide >= APART) this.dots[i].setAttribute("d", held.map((j) => `M${this.spot(at[j], ys[j])}h0`).join(""));
+      if (apart || wide >= APART) this.dots[i].setAttribute("d", held.map((j) => `M${this.spot(at[j], ys[j])}h0`).join(""));
     });
   }
 
