@@ -66,7 +66,7 @@ HOMES = {
     "ray": ["workbench.launch.ray", "workbench.launch.remote"],
     "typer": ["cli", "commands"],
     "pandas": ["workbench.notebook"],
-    "pyarrow": ["workbench.tasks.text"],
+    "pyarrow": ["workbench.tasks.documents"],
     "tokenizers": ["workbench.tasks.tokens"],
     "wandb": ["workbench.run.tracking"],
     "rich": ["cli", "commands", "workbench.report"],

@@ -9,7 +9,7 @@ import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
-from posenc.workbench.tasks.text import DEFAULT, DOCUMENT
+from posenc.workbench.tasks.documents import DEFAULT, SEPARATOR
 
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = ("models.md", "model-types.md", "api.md", "api-integrations.md", "api-workbench.md", "gallery.md")
@@ -33,6 +33,6 @@ def _docstrings(file: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    data = DOCUMENT.join(text.strip().encode() for text in documents())
+    data = SEPARATOR.join(text.strip().encode() for text in documents())
     DEFAULT.write_bytes(lzma.compress(data, preset=9 | lzma.PRESET_EXTREME))
     print(f"{DEFAULT}: {len(data):,} bytes, {DEFAULT.stat().st_size:,} compressed")

@@ -1,6 +1,7 @@
 """Files written atomically, so that a killed process leaves no half of one; and which of them have changed."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,27 @@ def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock(path: Path, wait: bool = False) -> Iterator[None]:
+    """Hold a lock, which the operating system releases however this process ends.
+
+    Raises:
+        sqlite3.OperationalError: another process holds it, unless this one waits; or the file cannot be opened.
+    """
+    held = sqlite3.connect(path, isolation_level=None, timeout=1.0 if wait else 0.0)
+    try:
+        while True:
+            try:
+                held.execute("BEGIN EXCLUSIVE")
+                break
+            except sqlite3.OperationalError as error:
+                if not wait or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+        yield
+    finally:
+        held.close()
 
 
 def sweep(folder: Path, stem: str) -> None:

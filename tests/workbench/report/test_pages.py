@@ -109,7 +109,7 @@ def test_a_study_repeats_from_its_file_wherever_it_is_typed_and_its_folder_goes(
     before = tmp_path / "home" / "somebody"
     (before / "study").mkdir(parents=True)
     (before / "book.txt").write_text("A line of a book.\n" * 40)
-    (before / "pieces.json").write_text(trained_bpe(b"A line of a book.\n" * 40, 256))
+    (before / "pieces.json").write_text(trained_bpe([b"A line of a book.\n" * 40], 256))
     monkeypatch.chdir(before)
     asked = replace(TINY, text=Path("book.txt"), tokenizer="pieces.json", tasks=("language",))
     text = as_toml(asked, Path("study"))

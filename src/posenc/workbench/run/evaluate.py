@@ -38,7 +38,7 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
     """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
     rows = []
     for batch in _batches(model, task, length, count):
-        outputs = model(batch.tokens, batch.positions).float()
+        outputs = model(batch.tokens, **batch.inputs()).float()
         losses = F.cross_entropy(outputs.mT, batch.targets, reduction="none")
         rows.append(losses.double().cpu())
     losses = torch.cat(rows)
@@ -58,7 +58,7 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
     shares: list[torch.Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):
-        outputs = model(batch.tokens, batch.positions)
+        outputs = model(batch.tokens, **batch.inputs())
         asked = batch.targets != IGNORE
         right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
         shares.append((right.sum(1) / asked.sum(1)).cpu())

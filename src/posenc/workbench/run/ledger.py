@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
+from posenc.workbench.files import lock
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
 
@@ -75,7 +76,7 @@ class Ledger:
         with ExitStack() as opened, self._explained():
             if write:
                 folder.mkdir(parents=True, exist_ok=True)
-                opened.callback(self._hold().close)
+                opened.enter_context(self._hold())
             address = f"{self.path.absolute().as_uri()}?{'mode=rwc' if write else self._reading()}"
             self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             opened.callback(self._db.close)
@@ -196,17 +197,17 @@ class Ledger:
         left = self.path.with_name(f"{self.path.name}-wal")
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
-    def _hold(self) -> sqlite3.Connection:
-        """Take the study's lock; the operating system releases it however this process ends."""
-        lock = sqlite3.connect(self.folder / "lock.sqlite", isolation_level=None, timeout=0)
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            lock.close()
-            raise StudyError(
-                f"another process is writing to {str(self.folder)!r}; wait for it, or choose another --output"
-            ) from error
-        return lock
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        """Hold the study's lock."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(lock(self.folder / "lock.sqlite"))
+            except sqlite3.OperationalError as error:
+                raise StudyError(
+                    f"another process is writing to {str(self.folder)!r}; wait for it, or choose another --output"
+                ) from error
+            yield
 
     def _open(self, write: bool) -> None:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():

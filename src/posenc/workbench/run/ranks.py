@@ -1,7 +1,7 @@
 """One training over several processes, a device each: which process holds which part of batch and model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,7 +45,7 @@ class Alone:
     def loss(self, model: nn.Module, batch: Batch, device: str) -> Tensor:
         """The part of the batch's mean loss that this process adds to it, at least in float32."""
         batch = batch.to(device)
-        return _loss(model(batch.tokens, batch.positions), batch.targets)
+        return _loss(model(batch.tokens, **batch.inputs()), batch.targets)
 
     def validation(self, model: Transformer, batch: Batch, device: str) -> Tensor:
         """The loss of the whole batch, which every process takes by itself."""
@@ -131,20 +131,20 @@ class Ranks(Alone):
         """Every process draws the whole batch, and so knows its number of targets without asking."""
         if self.way == "context" and batch.positions is not None:
             raise InvalidArgument(
-                "parallel='context' shares out tokens that follow one another, and these stand on a grid; choose "
-                "ddp or fsdp"
+                "parallel='context' shares out tokens that follow one another, and these stand on a grid or in "
+                "documents of their own; choose ddp or fsdp"
             )
         rank, ranks, rows = dist.get_rank(), dist.get_world_size(), len(batch.tokens)
         batch = batch.to(self.device)
-        tokens, targets, keywords = batch.tokens, batch.targets, dict[str, Any](positions=batch.positions)
         if self.way == "context":
-            positions, keywords = _shard(tokens.shape[1], rank, ranks, self.device)
-            tokens, targets = tokens[:, positions], targets[:, positions]
+            positions, keywords = _shard(batch.tokens.shape[1], rank, ranks, self.device)
+            part = replace(batch, tokens=batch.tokens[:, positions], targets=batch.targets[:, positions])
         else:
             if rows % ranks:
                 raise InvalidArgument(f"batch={rows} must be a multiple of devices={ranks} to be shared out")
-            tokens, targets = tokens.chunk(ranks)[rank], targets.chunk(ranks)[rank]
-        total = _loss(model(tokens, **keywords), targets, "sum")
+            part = batch.part(rank, ranks)
+            keywords = part.inputs()
+        total = _loss(model(part.tokens, **keywords), part.targets, "sum")
         return total * (ranks / (batch.targets != IGNORE).sum())  # gradients are averaged over ranks
 
     def validation(self, model: Transformer, batch: Batch, device: str) -> Tensor:

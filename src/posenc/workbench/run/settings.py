@@ -190,7 +190,7 @@ class TextSettings:
 
     text: Path | None = setting(
         None,
-        "file, folder, or .parquet table with a column text; posenc's documentation of 2026-11-23 by default",
+        "file, folder, or rows of .jsonl or .parquet with a text; posenc's documentation of 2026-11-23 by default",
         kind=Path,
         axis=False,
     )
@@ -198,6 +198,12 @@ class TextSettings:
         "bytes", "bytes, bpe (trained on the training part), or the path of a tokenizer.json", axis=False
     )
     vocabulary: int = setting(4096, "size of the bpe tokenizer", "tokens", 256, 1e6, axis=False)
+    documents: str = setting(
+        "windowed",
+        "windowed: training windows cross documents; packed: tokens see their own document alone",
+        choices=("windowed", "packed"),
+        axis=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

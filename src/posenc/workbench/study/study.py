@@ -94,7 +94,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     @property
     def source(self) -> Source:
         """Where the text comes from."""
-        return Source(self.text, self.tokenizer, self.vocabulary)
+        return Source(self.text, self.tokenizer, self.vocabulary, self.documents)
 
     def of(self, name: str, task: str) -> Any:
         """A setting of ``ByTask`` for one task; None where the study leaves it out."""

@@ -3,14 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.positions import on_axes
+from posenc.mask import Mask
+from posenc.positions import on_axes, packed
 
 IGNORE = -100
 """The target of a position that is not scored."""
@@ -27,16 +28,22 @@ class Batch:
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
     """Per row, the place of the answer: 0 at the start of the sequence, 1 at its end; empty where it has none."""
-    positions: Int[Tensor, "A T"] | None = None
-    """The tokens' positions, the same for all rows; None where tokens follow one another."""
+    positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
+    """The tokens' positions on a grid, the same for all rows, or in their documents; None where tokens follow one
+    another."""
+    documents: tuple[tuple[int, ...], ...] = ()
+    """Of every row the lengths of its documents, which see themselves alone; empty where a row is one document."""
 
     def on_axes(self, axes: int) -> "Batch":
         """The batch for an encoding with so many axes.
 
         Positions along one axis are the same along each, as a text's are. Places on a grid are an encoding's last
         axes, and axes before them, such as time, are 0; an encoding with one axis has the cells one after the
-        other, row by row.
+        other, row by row. In documents positions begin anew, the same along each axis.
         """
+        if self.documents:
+            at = torch.stack([packed(lengths)[0] for lengths in self.documents])
+            return replace(self, positions=on_axes(at, axes))
         if self.positions is None or axes == len(self.positions) > 1:
             return self
         if len(self.positions) == 1:
@@ -50,6 +57,26 @@ class Batch:
         """The same on a device."""
         at = None if self.positions is None else self.positions.to(device)
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
+
+    def inputs(self) -> dict[str, Any]:
+        """Positions and mask of a causal model that reads the tokens."""
+        if not self.documents:
+            return {"positions": self.positions}
+        device = self.tokens.device
+        segments = torch.stack([packed(each, device=device)[1] for each in self.documents])
+        mask = Mask(causal=True, q_segments=segments, document_lengths=self.documents)
+        return {"positions": self.positions, "mask": mask}
+
+    def part(self, rank: int, ranks: int) -> "Batch":
+        """One of so many equal parts of the rows."""
+        size = len(self.tokens) // ranks
+        rows = slice(rank * size, (rank + 1) * size)
+        if self.documents:
+            assert self.positions is not None
+            within = {"positions": self.positions[..., rows, :], "documents": self.documents[rows]}
+        else:
+            within = {}
+        return replace(self, tokens=self.tokens[rows], targets=self.targets[rows], **within)  # type: ignore[arg-type]
 
 
 class Criteria:

@@ -1,37 +1,38 @@
 """Real text: tokens, split into training and validation by document, with a hash of both."""
 
-import hashlib
-import lzma
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, field
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.errors import MissingExtra, StudyError
-from posenc.workbench.tasks.cache import cached, mapped
-from posenc.workbench.tasks.tokens import Bytes, Pieces, Tokens, of_file, trained_bpe
+from posenc.errors import StudyError
+from posenc.workbench.tasks.cache import cached
+from posenc.workbench.tasks.documents import DEFAULT, ROWS, documents, files
+from posenc.workbench.tasks.spool import VALIDATION_SHARE, Spool
+from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe, trim
 
-VALIDATION_SHARE = 0.1
-BETWEEN = b"\n\n"
-"""The separator of documents."""
-DEFAULT = Path(__file__).with_name("default_text.xz")
-"""The text of a study that names none: posenc's documentation of one day, which ``tools/default_text.py`` froze."""
-DOCUMENT = b"\f"
-"""The separator of its documents."""
+SAMPLE = 8
+"""Pieces of the training part, evenly spread, that a ``bpe`` tokenizer is trained on at most."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Tokens.
+    """Tokens, mapped into memory from their files.
 
     Args:
         name: for people.
-        sha256: of the training and validation bytes together.
-        train, validation: tokens in the narrowest type that holds them; memory-mapped unless they are bytes.
+        sha256: of the training and validation bytes together, and of the documents' lengths where they are packed.
+        train, validation: tokens in the narrowest type that holds them.
         tokens: the tokenizer.
+        ends: where each document of both parts ends, if they are packed; None where windows cross documents.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Text:
     train: Int[Tensor, " n"]
     validation: Int[Tensor, " m"]
     tokens: Tokens = field(default_factory=Bytes)
+    ends: tuple[Int[Tensor, " d"], Int[Tensor, " e"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,27 +48,64 @@ class Source:
     """A text's files and its tokenizer.
 
     Args:
-        path: a file, a folder of files, or a .parquet file with a column ``text``; by default posenc's own
-            documentation of 2026-11-23, the same bytes in every version.
+        path: a file, a folder of files, or a .jsonl or .parquet file with a key or column ``text``; by default
+            posenc's own documentation of 2026-11-23, the same bytes in every version.
         tokenizer: ``bytes``, ``bpe`` for byte pairs trained on the training part, or the path of a tokenizer.json.
         vocabulary: size of the ``bpe`` tokenizer.
+        documents: ``windowed``: windows cross documents; ``packed``: tokens see their own document alone.
     """
 
     path: Path | None = None
     tokenizer: str = "bytes"
     vocabulary: int = 4096
+    documents: str = "windowed"
 
     def load(self) -> Text:
-        """The text; once a process, while its files are as they were."""
-        stamp = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in self.files())
-        return _loaded(self, stamp)
+        """The text. Its tokens are cut once, while its files are as they were, for all processes that read it."""
+        path = self.path or DEFAULT
+        name = path.name if self.path else "posenc's documentation"
+        return _opened(cached(json.dumps([*map(str, astuple(self)), *self._stamps(path)]), self._cut), name)
 
-    def files(self) -> tuple[Path, ...]:
-        """The files that are read, in order."""
-        if self.path is None or not self.path.is_dir():
-            return () if self.path is None or not self.path.exists() else (self.path,)
-        inside = (file for file in sorted(self.path.rglob("*")) if file.is_file())
-        return tuple(f for f in inside if not any(part.startswith(".") for part in f.relative_to(self.path).parts))
+    def _stamps(self, path: Path) -> list[object]:
+        """Of all files that are read: numbers that change with them."""
+        of_tokenizer = [] if self.tokenizer in ("bytes", "bpe") else [Path(self.tokenizer)]
+        status = [(file.resolve(), file.stat()) for file in (*files(path), *of_tokenizer) if file.exists()]
+        return [(str(file), each.st_size, each.st_mtime_ns, each.st_ctime_ns) for file, each in status]
+
+    def _cut(self, folder: Path) -> str:
+        """Write the tokens to a folder; its name, after bytes and tokenizer."""
+        path, packed = self.path or DEFAULT, self.documents == "packed"
+        single = path != DEFAULT and path.is_file() and path.suffix not in ROWS
+        before = self._stamps(path)
+        spool = Spool(folder, documents(path), single)
+        try:
+            if self._stamps(path) != before:
+                raise StudyError(f"text {str(path)!r} changed while it was read; run the command again")
+            if not spool.size:
+                raise StudyError(
+                    f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes"
+                )
+            tokens = self._tokens(spool)
+            name = f"{spool.sha256(packed)}-{tokens.name}"
+            if (folder.parent / name).exists():
+                return name
+            if isinstance(tokens, Pieces):
+                (folder / "tokenizer.json").write_text(tokens.json)
+            for part, held_out in (("train", False), ("validation", True)):
+                parts = spool.documents(held_out) if packed else [spool.joined(held_out)]
+                _write(tokens, parts, folder / part, folder / f"{part}.ends" if packed else None)
+        finally:
+            spool.close()
+            trim()
+        return name
+
+    def _tokens(self, spool: Spool) -> Tokens:
+        if self.tokenizer == "bytes":
+            return Bytes()
+        if self.tokenizer == "bpe":
+            every = max(1, math.ceil(spool.size * (1 - VALIDATION_SHARE) / (SAMPLE * PIECE)))
+            return Pieces(trained_bpe(islice(pieces(spool.joined(False)), None, None, every), self.vocabulary))
+        return of_file(Path(self.tokenizer))
 
 
 def load(path: Path | None = None) -> Text:
@@ -75,86 +114,42 @@ def load(path: Path | None = None) -> Text:
 
 
 @lru_cache(maxsize=2)
-def _loaded(source: Source, stamp: tuple[object, ...]) -> Text:
-    """The bytes as they are; longer tokens from the cache where they were cut before.
-
-    Documents (topics, files of a folder, rows of a table) are split by the hash of their names, a fixed tenth of
-    the bytes going to validation; a single file gives its last tenth, in one piece, so that long contexts stay
-    whole.
-    """
-    name, train, validation = _parts(source)
-    digest = hashlib.sha256(train + validation).hexdigest()
-    if source.tokenizer == "bytes":
-        return Text(name, digest, Bytes().encode(train), Bytes().encode(validation))
-    if source.tokenizer == "bpe":
-        name_of_bpe = f"{digest[:16]}-{source.vocabulary}.json"
-        cutter = Pieces(cached(name_of_bpe, lambda: trained_bpe(train, source.vocabulary).encode()).decode())
-    else:
-        cutter = of_file(Path(source.tokenizer))
-    first, second = (
-        mapped(f"{digest[:16]}-{cutter.name}-{part}.i32", partial(cutter.encode, data))
-        for part, data in (("train", train), ("validation", validation))
-    )
-    return Text(name, digest, first, second, cutter)
+def _opened(folder: Path, name: str) -> Text:
+    """The text in a folder of the cache."""
+    json = folder / "tokenizer.json"
+    tokens = Pieces(json.read_text()) if json.exists() else Bytes()
+    train, validation = (_mapped(folder / part, tokens.dtype) for part in ("train", "validation"))
+    ends = [_mapped(file, torch.int64) for file in sorted(folder.glob("*.ends"))]
+    return Text(name, folder.name[:64], train, validation, tokens, (ends[0], ends[1]) if ends else None)
 
 
-def _parts(source: Source) -> tuple[str, bytes, bytes]:
-    """The text's name, and the bytes of its training and its validation part."""
-    path = source.path
-    if path is None:
-        bodies = lzma.decompress(DEFAULT.read_bytes()).split(DOCUMENT)
-        return "posenc's documentation", *_split({str(number): body for number, body in enumerate(bodies)})
-    try:
-        if path.is_dir():
-            documents = {k: v for file in source.files() for k, v in _documents(file, path)}
-            return path.name, *_split(documents, path)
-        if path.suffix == ".parquet":
-            return path.name, *_split(dict(_documents(path, path.parent)), path)
-        data = path.read_bytes()
-    except OSError as error:
-        raise StudyError(
-            f"text {str(path)!r} cannot be read: {error.strerror}; pass a readable file or folder"
-        ) from error
-    if not data:
-        raise _empty(path)
-    cut = int(len(data) * (1 - VALIDATION_SHARE))
-    return path.name, data[:cut], data[cut:]
+def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
+    size = file.stat().st_size // dtype.itemsize
+    return torch.from_file(str(file), shared=False, size=size, dtype=dtype) if size else torch.empty(0, dtype=dtype)
 
 
-def _empty(path: Path) -> StudyError:
-    return StudyError(f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes")
+def _write(tokens: Tokens, parts: Iterable[Iterator[bytes]], file: Path, ends: Path | None) -> None:
+    """Cut documents into tokens, and note where each ends; empty ones are left out."""
+    with file.open("wb") as out, open(ends or os.devnull, "wb") as bounds:
+        count = last = 0
+        for batch in _batches(parts):
+            for cut, (_, end) in zip(tokens.encode([piece for piece, _ in batch]), batch, strict=True):
+                out.write(cut)
+                count += len(cut)
+                if end and count > last:
+                    last = count
+                    bounds.write(count.to_bytes(8, "little"))
 
 
-def _documents(file: Path, root: Path) -> Iterator[tuple[str, bytes]]:
-    """The documents of one file by name: its rows, or all of it."""
-    name = str(file.relative_to(root))
-    if file.suffix != ".parquet":
-        yield name, file.read_bytes()
-        return
-    try:
-        from pyarrow import ArrowException, parquet
-    except ModuleNotFoundError as error:
-        raise MissingExtra("pyarrow", "parquet") from error
-    try:
-        column = parquet.read_table(file, columns=["text"]).column("text")
-    except (ArrowException, KeyError) as error:
-        raise StudyError(
-            f"text {str(file)!r} is no parquet table with a column 'text' ({str(error).splitlines()[0]})"
-        ) from error
-    for row, value in enumerate(column):
-        yield f"{name} {row}", (value.as_py() or "").encode()
-
-
-def _split(documents: dict[str, bytes], path: Path | None = None) -> tuple[bytes, bytes]:
-    """Training and validation: documents in the order of their names' hashes, the first tenth held out."""
-    order = sorted(documents, key=lambda name: hashlib.sha256(name.encode()).digest())
-    wanted = VALIDATION_SHARE * sum(map(len, documents.values()))
-    if not wanted and path:
-        raise _empty(path)
-    parts: tuple[list[bytes], list[bytes]] = ([], [])
-    taken = 0
-    for name in order:
-        held_out = taken < wanted
-        taken += len(documents[name]) if held_out else 0
-        parts[held_out].append(documents[name])
-    return BETWEEN.join(parts[0]), BETWEEN.join(parts[1])
+def _batches(parts: Iterable[Iterator[bytes]]) -> Iterator[list[tuple[bytes, bool]]]:
+    """Pieces of documents, those with True behind a document's last, some ``PIECE`` bytes at a time."""
+    batch, size = list[tuple[bytes, bool]](), 0
+    for document in parts:
+        for piece in pieces(document):
+            if batch and size + len(piece) > PIECE:
+                yield batch
+                batch, size = [], 0
+            batch.append((piece, False))
+            size += len(piece)
+        batch.append((b"", True))
+    yield batch

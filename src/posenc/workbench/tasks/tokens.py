@@ -1,15 +1,16 @@
 """Tokenizers: bytes, byte pairs trained on the training part of a text, or a tokenizer file."""
 
+import ctypes
 import hashlib
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from posenc.errors import MissingExtra, StudyError
 
@@ -20,10 +21,11 @@ PIECE = 2**20
 class Bytes:
     """Every byte is a token."""
 
-    name, unit, vocabulary = "bytes", "byte", 256
+    name, unit, vocabulary, dtype = "bytes", "byte", 256, torch.uint8
 
-    def encode(self, data: bytes) -> Int[Tensor, " n"]:
-        return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    def encode(self, pieces: Sequence[bytes]) -> "list[array[int]]":
+        """The tokens of each piece, in ``dtype``."""
+        return [array("B", piece) for piece in pieces]
 
     @property
     def json(self) -> str:
@@ -56,29 +58,39 @@ class Pieces:
     def _tokenizer(self) -> Any:
         return _library().Tokenizer.from_str(self.json)
 
-    def encode(self, data: bytes) -> Int[Tensor, " n"]:
-        texts = [piece.decode(errors="replace") for piece in pieces(data)]
-        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        return torch.tensor([token for each in encodings for token in each.ids], dtype=torch.int32)
+    @property
+    def dtype(self) -> torch.dtype:
+        """The narrowest that holds every token."""
+        return torch.uint16 if self.vocabulary <= 2**16 else torch.int32
+
+    def encode(self, pieces: Sequence[bytes]) -> "list[array[int]]":
+        """The tokens of each piece, in ``dtype``."""
+        texts = [piece.decode(errors="replace") for piece in pieces]
+        code = "H" if self.dtype == torch.uint16 else "i"
+        return [
+            array(code, each.ids) for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ]
 
 
 Tokens = Bytes | Pieces
 """Cuts bytes into tokens. Plans hold its ``name``: ``bytes``, or a hash of all that decides the cuts."""
 
 
-def pieces(data: bytes) -> Iterator[bytes]:
-    """The data in pieces of about ``PIECE`` bytes, cut behind a line where one ends."""
-    first = 0
-    while first < len(data):
-        last = first + PIECE
-        if last < len(data):
-            last = data.rfind(b"\n", first, last) + 1 or last
-        yield data[first:last]
-        first = last
+def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
+    """The data in pieces of at most ``PIECE`` bytes, cut behind a line where one ends."""
+    rest = bytearray()
+    for each in data:
+        rest += each
+        while len(rest) > PIECE:
+            last = rest.rfind(b"\n", 0, PIECE) + 1 or PIECE
+            yield bytes(rest[:last])
+            del rest[:last]
+    if rest:
+        yield bytes(rest)
 
 
-def trained_bpe(train: bytes, vocabulary: int) -> str:
-    """A byte-level BPE tokenizer with ``vocabulary`` tokens, trained on this text, as JSON; it cuts any bytes."""
+def trained_bpe(train: Iterable[bytes], vocabulary: int) -> str:
+    """A byte-level BPE tokenizer with ``vocabulary`` tokens, trained on these pieces, as JSON."""
     library = _library()
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -88,8 +100,15 @@ def trained_bpe(train: bytes, vocabulary: int) -> str:
         initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator((piece.decode(errors="replace") for piece in pieces(train)), trainer)
+    tokenizer.train_from_iterator((piece.decode(errors="replace") for piece in train), trainer)
+    trim()
     return str(tokenizer.to_str())
+
+
+def trim() -> None:
+    """Give the system what the library's threads have freed, which glibc holds back for each of them."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library decides by itself
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def of_file(path: Path) -> Pieces:

@@ -1,0 +1,80 @@
+"""The documents of a text, one after the other: a file, the files of a folder, the rows of JSONL and parquet."""
+
+import json
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+from posenc.errors import MissingExtra, StudyError
+
+CHUNK = 2**20
+"""Bytes that are read at a time."""
+DEFAULT = Path(__file__).with_name("default_text.xz")
+"""The text of a study that names none: posenc's documentation of one day, which ``tools/default_text.py`` froze."""
+SEPARATOR = b"\f"
+"""Between the documents of the default text."""
+ROWS = (".jsonl", ".parquet")
+"""Endings of files that hold a document a row."""
+
+Document = tuple[str, Iterator[bytes]]
+"""A name, by whose hash documents are split, and the bytes in pieces; they are read before the next document is."""
+
+
+def files(path: Path) -> list[Path]:
+    """The file, or those of a folder in order; hidden ones are left out."""
+    if not path.is_dir():
+        return [path]
+    inside = (file for file in sorted(path.rglob("*")) if file.is_file())
+    return [f for f in inside if not any(part.startswith(".") for part in f.relative_to(path).parts)]
+
+
+def documents(path: Path) -> Iterator[Document]:
+    """Every document of a file or folder.
+
+    Raises:
+        StudyError: a file cannot be read, or has no column or key ``text``.
+    """
+    if path == DEFAULT:
+        for number, body in enumerate(lzma.decompress(path.read_bytes()).split(SEPARATOR)):
+            yield str(number), iter([body])
+        return
+    for file in files(path):
+        name = str(file.relative_to(path if path.is_dir() else path.parent))
+        try:
+            if file.suffix in ROWS:
+                rows = _jsonl(file) if file.suffix == ".jsonl" else _parquet(file)
+                yield from ((f"{name} {number}", iter([row.encode()])) for number, row in enumerate(rows))
+            else:
+                with file.open("rb") as opened:
+                    yield name, iter(lambda: opened.read(CHUNK), b"")
+        except OSError as error:
+            raise StudyError(
+                f"text {str(path)!r} cannot be read: {error.strerror}; pass a readable file or folder"
+            ) from error
+
+
+def _jsonl(file: Path) -> Iterator[str]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield json.loads(line)["text"] or ""
+            except (ValueError, KeyError, TypeError) as error:
+                raise StudyError(
+                    f"text {str(file)!r} has no object with a key 'text' in line {number}; write one a line, such "
+                    'as {"text": "…"}'
+                ) from error
+
+
+def _parquet(file: Path) -> Iterator[str]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+    try:
+        with parquet.ParquetFile(file) as table:
+            table.schema_arrow.field("text")
+            for batch in table.iter_batches(batch_size=256, columns=["text"]):
+                yield from (value.as_py() or "" for value in batch.column(0))
+    except (ArrowException, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise StudyError(f"text {str(file)!r} is no parquet table with a column 'text' ({reason})") from error

@@ -1,0 +1,258 @@
+"""Texts of any form are cut once, for all processes, in constant memory; packed documents see themselves alone."""
+
+import hashlib
+import itertools
+import json
+import multiprocessing as mp
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import posenc
+from posenc.errors import StudyError
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.study.study import Study
+from posenc.workbench.tasks import IGNORE
+from posenc.workbench.tasks import text as text_module
+from posenc.workbench.tasks.language import TARGETS, Language, blocks
+from posenc.workbench.tasks.spool import Spool
+from posenc.workbench.tasks.text import Source, Text, load
+from posenc.workbench.tasks.tokens import PIECE, Bytes, pieces
+
+ROWS = [f"document {i}: " + "words and more words\n" * (i % 7) for i in range(50)]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
+
+
+def folder(path: Path, rows: list[str] = ROWS) -> Path:
+    path.mkdir()
+    for i, row in enumerate(rows):
+        (path / f"{i}.txt").write_text(row)
+    return path
+
+
+def jsonl(path: Path, rows: list[str] = ROWS) -> Path:
+    path.write_text("".join(json.dumps({"text": row, "more": 1}) + "\n" for row in rows))
+    return path
+
+
+def drawn(documents: list[bytes], names: list[str]) -> tuple[bytes, bytes]:
+    """Both parts as a dictionary in memory makes them: by the hash of names, the first tenth held out."""
+    order = sorted(range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest())
+    parts: tuple[list[bytes], list[bytes]] = ([], [])
+    for i in order:
+        parts[sum(map(len, parts[1])) < 0.1 * sum(map(len, documents))].append(documents[i])
+    return b"\n\n".join(parts[0]), b"\n\n".join(parts[1])
+
+
+def test_what_is_streamed_is_what_fits_into_memory(tmp_path: Path) -> None:
+    encoded = [row.encode() for row in ROWS]
+    of_folder = drawn(encoded, [f"{i}.txt" for i in range(50)])
+    of_rows = drawn(encoded, [f"rows.jsonl {i}" for i in range(50)])
+    for path, both in ((folder(tmp_path / "texts"), of_folder), (jsonl(tmp_path / "rows.jsonl"), of_rows)):
+        text = load(path)
+        assert (bytes(text.train.tolist()), bytes(text.validation.tolist())) == both
+        assert text.sha256 == hashlib.sha256(b"".join(both)).hexdigest()
+
+
+def test_pieces_end_with_a_line_and_leave_nothing_out() -> None:
+    data = (b"a line of some length\n" * 60_000)[:-1] + b"x" * (PIECE + 5)
+    whole = list(pieces([data]))
+    assert whole == list(pieces(data[at : at + 1000] for at in range(0, len(data), 1000)))
+    assert b"".join(whole) == data
+    assert max(map(len, whole)) <= PIECE
+    assert whole[0].endswith(b"\n")
+
+
+def test_a_text_is_read_once_while_its_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, reads = folder(tmp_path / "texts"), []
+    plain = text_module.documents
+    monkeypatch.setattr(text_module, "documents", lambda path: reads.append(path) or plain(path))
+    first = load(path)
+    text_module._opened.cache_clear()  # as another process has it
+    assert torch.equal(load(path).train, first.train)
+    assert len(reads) == 1
+    (path / "3.txt").write_text("another document, which is longer than before " * 40)
+    assert load(path).sha256 != first.sha256
+    (path / "3.txt").write_text(ROWS[3])
+    assert load(path).sha256 == first.sha256
+    assert len(reads) == 3
+    for file in (tmp_path / "cache" / "texts").glob(f"{first.sha256}-bytes"):
+        file.rename(file.with_name("gone"))
+    assert load(path).sha256 == first.sha256
+
+
+def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, plain = jsonl(tmp_path / "rows.jsonl"), Spool._written
+
+    def written(self: Spool, documents):
+        yield from plain(self, documents)
+        jsonl(path, [*ROWS, "one more"])
+
+    monkeypatch.setattr(Spool, "_written", written)
+    with pytest.raises(StudyError, match=r"rows.jsonl' changed while it was read; run the command again"):
+        load(path)
+    assert not list((tmp_path / "cache" / "texts").glob("*-bytes"))
+
+
+def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    for line in ('{"body": "x"}', "[1]", "no json"):
+        path.write_text('{"text": "fine"}\n' + line)
+        with pytest.raises(StudyError, match=r"has no object with a key 'text' in line 2; write one a line"):
+            load(path)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").write_text("a file in the folder's place")
+    assert load().sha256.startswith("c72cd6fa")
+    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "full"))
+    monkeypatch.setattr(Spool, "_written", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(StudyError, match=r"No space left on device\); make room there, or set POSENC_CACHE"):
+        load()
+
+
+def cut(path: Path, slow: float, cuts) -> None:
+    """Read a text in a process of its own, slowly; count its tokenisations."""
+    plain = Bytes.encode
+
+    def encode(self, each):
+        with cuts.get_lock():
+            cuts.value += 1
+        time.sleep(slow)
+        return plain(self, each)
+
+    Bytes.encode = encode  # type: ignore[method-assign]
+    load(path)
+
+
+def test_processes_that_come_at_once_cut_it_once_and_a_killed_one_leaves_nothing(tmp_path: Path) -> None:
+    context = mp.get_context("fork")
+    path, cuts = folder(tmp_path / "texts"), context.Value("i", 0)
+    killed = context.Process(target=cut, args=(path, 60.0, cuts))
+    killed.start()
+    while not cuts.value:
+        time.sleep(0.01)
+    assert killed.pid
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.join()
+    home = tmp_path / "cache" / "texts"
+    assert list(home.glob("*.partial"))
+    assert not list(home.glob("*-bytes"))
+    cuts.value = 0
+    processes = [context.Process(target=cut, args=(path, 0.05, cuts)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert cuts.value == 2  # training and validation
+    assert not list(home.glob("*.partial"))
+    encoded = [row.encode() for row in ROWS]
+    assert bytes(load(path).train.tolist()) == drawn(encoded, [f"{i}.txt" for i in range(50)])[0]
+
+
+def anonymous() -> int:
+    """Bytes of anonymous memory of this process."""
+    return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says what is anonymous")
+def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    """Rows of 64 MB take less than 16 MB: nothing holds all of them, and what is open is mapped."""
+    row = json.dumps({"text": "It was a dark and stormy night, and the rain fell.\n" * 200}) + "\n"
+    path = tmp_path / "rows.jsonl"
+    path.write_text(row * 6400)
+    load()  # what is imported is imported
+    before = peak = anonymous()
+    over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not over.wait(0.002):
+            peak = max(peak, anonymous())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    text = Source(path, documents="packed").load()
+    over.set()
+    watcher.join()
+    assert len(text.train) + len(text.validation) == 6400 * 10_200
+    assert peak - before < 16e6
+
+
+def packed(path: Path) -> Text:
+    return Source(path, documents="packed").load()
+
+
+def test_packed_documents_are_the_windowed_ones_without_what_is_between(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "rows.jsonl", [*ROWS, ""])
+    text, windowed = packed(path), load(path)
+    assert text.sha256 != windowed.sha256
+    assert windowed.ends is None
+    assert text.ends is not None
+    documents = []
+    for part, ends in zip((text.train, text.validation), text.ends, strict=True):
+        bounds = [0, *ends.tolist()]
+        documents += [bytes(part[a:b].tolist()).decode() for a, b in itertools.pairwise(bounds)]
+    assert sorted(documents) == sorted(ROWS)
+
+
+def test_a_packed_batch_gives_each_document_what_it_has_alone(tmp_path: Path) -> None:
+    text = packed(jsonl(tmp_path / "rows.jsonl", ROWS * 12))
+    task = Language(text, 64, 64)
+    batch = task.train_batch(torch.Generator().manual_seed(0), 4)
+    assert all(sum(row) == 64 for row in batch.documents)
+    assert max(map(len, batch.documents)) > 1
+    for name in ("rotary", "alibi", "learned(num_positions=64)", "fox", "cope", "rotary(axes=axial(4, 4))"):
+        encoding = posenc.encoding(name, width=32, heads=2, head_dim=16, layers=1)
+        model = Transformer(TransformerConfig(256, width=32, layers=1, heads=2), encoding).initialise(0).double()
+        placed = batch.on_axes(encoding.axes)
+        outputs = model(placed.tokens, **placed.inputs())
+        for row, lengths in enumerate(batch.documents):
+            at = 0
+            for length in lengths:
+                alone = model(batch.tokens[row : row + 1, at : at + length])
+                torch.testing.assert_close(outputs[row : row + 1, at : at + length], alone)
+                at += length
+                if at < 64:
+                    assert batch.targets[row, at - 1] == IGNORE
+        part = placed.part(1, 2)
+        torch.testing.assert_close(model(part.tokens, **part.inputs()), outputs[2:])
+    assert (batch.targets[:, :-1] == batch.tokens[:, 1:]).logical_or(batch.targets[:, :-1] == IGNORE).all()
+
+
+def test_packed_windows_are_tested_within_documents(tmp_path: Path) -> None:
+    rows = ["".join(f"{i}.{j} " for j in range(40 * (1 + i % 5))) for i in range(200)]
+    text = packed(jsonl(tmp_path / "rows.jsonl", rows))
+    assert text.ends is not None
+    bounds = [0, *text.ends[1].tolist()]
+    lengths = [b - a for a, b in itertools.pairwise(bounds)]
+    expected = sum((n - 257) // TARGETS + 1 for n in lengths if n >= 257)
+    assert blocks(text, 256) == expected
+    targets = []
+    for length in (128, 256):
+        (batch,) = Language(text, 256, 128).test_batches(length, 8)
+        targets.append(batch.targets[:, -TARGETS:])
+        held_out = bytes(text.validation.tolist())
+        for row in batch.tokens:
+            assert any(bytes(row.tolist()) in held_out[a:b] for a, b in itertools.pairwise(bounds))
+    assert torch.equal(*targets)
+    assert len({bytes(row.tolist()) for row in targets[0]}) == 8
+    with pytest.raises(StudyError, match=r"has no validation document of 4097 bytes, which documents=packed tests"):
+        Language(text, 4096, 128)
+
+
+def test_packed_and_windowed_are_studies_of_their_own(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "rows.jsonl", ["".join(f"{i}.{j} " for j in range(300)) for i in range(60)])
+    study = Study(tasks=("language",), encodings=("rotary",), text=path, lengths=(1, 2), documents="packed")
+    (plan,) = study.plans(study.read_text())
+    assert plan.text_sha256 == packed(path).sha256 != load(path).sha256
