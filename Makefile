@@ -24,7 +24,7 @@ test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
 
 slow: .venv/.dev ## Run what make test leaves out: breadth, kills by the dozen, hundreds of examples of each property
-	@$(BIN)/python -m pytest -m slow --resume build/slow-passed.txt
+	@$(BIN)/python -m pytest -m slow --resume=build/slow-passed.txt
 	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real and not programs' --hypothesis-profile endurance
 
 lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
