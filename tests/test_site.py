@@ -124,3 +124,26 @@ def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, b
     assert resting.evaluate("document.querySelector('.turning').transform.baseVal[0].angle") == -135
     moving.click(".arrows button")
     assert moving.locator(".arrows button").inner_text() == "Play"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clicks", "end", "answer"),
+    [
+        (["Quick start: serving"], "starts.html#serving", "posenc diff model/config.json vllm@"),
+        (["One config, every program", "what, and why"], "one-config.html#refused", "YaRN past factor"),
+        (["Day 13", "13.5 ALiBi", "slopes-by-head-count"], "claims.html#slopes-by-head-count", "12 heads"),
+        (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "4 heads have 1/4, 1/16"),
+        (["Error messages"], "errors.html", "key_mask is … expected bool"),
+        (["every model type"], "model-types.html", "gpt_neox_japanese"),
+    ],
+)
+def test_an_answer_is_three_clicks_from_home(
+    site: Path, browser: Any, clicks: list[str], end: str, answer: str
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((site / "index.html").as_uri())
+    for text in clicks:
+        page.get_by_role("link", name=text, exact=True).locator("visible=true").first.click()
+    assert page.url == (site / end.partition("#")[0]).as_uri() + "#" * ("#" in end) + end.partition("#")[2]
+    assert answer in page.inner_text("article")

@@ -9,20 +9,18 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-For whoever teaches or learns from the five lessons: each section under its own heading, and where it is found here.
-A *page* explains, a *claim* is a sentence that is run, an *exercise* is done; in the lab a section is looked at and
-touched. *Take care* marks what a lesson gets wrong, or what lessons disagree about. The lab has the same path at
-`/lessons` and keeps your progress. On the site
-its stages are links; an address such as `/results` follows that of the lab, which `posenc lab` opens.
-`posenc show NAME` draws a figure.
+This page lists the five lessons under their own titles and headings. Each row leads to the page that explains it, the
+claim that runs it, the stage of the lab that shows it and the exercise. *Take care* marks errors of a lesson, and
+statements on which lessons disagree. The lab has the same path at `/lessons` and keeps your progress. An address such as
+`/results` is one of the lab that `posenc lab` opens. `posenc show NAME` draws a figure.
 """
 
 QUESTIONS = """# Questions
 
-Short answers to what is asked in lessons and interviews; numbers are computed by the library. ★ is easy, ★★ common,
-★★★ hard; a question wants something recalled, derived, or weighed (a trade-off). Companies are those whose models
-or papers it is about; a lesson also names companies that ask it, which nobody can check. The lab asks the same questions, one at a time, and says why a wrong choice is wrong;
-`posenc lab --get /api/quiz` prints them.
+Short answers to the questions of lessons and interviews; the library computes the numbers. ★ is easy, ★★ common,
+★★★ hard; each question is recall, derivation or trade-off. Companies are those whose models or papers a question is
+about; a lesson also names companies that ask it, which nobody can check. The lab asks the same questions, one at a time,
+and says why a wrong choice is wrong; `posenc lab --get /api/quiz` prints them.
 """
 
 ASKED = "questions.md"

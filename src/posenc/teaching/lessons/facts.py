@@ -41,8 +41,8 @@ class Fact:
 
     @property
     def errs(self) -> bool:
-        """Whether some lesson is wrong here, or lessons disagree: such rows are named b1, b2 …"""
-        return self.row.removeprefix("b").isdecimal()
+        """Whether some lesson is wrong here, or lessons disagree: such rows are named b1, b2 …, and two otherwise."""
+        return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 
 def _table(name: str) -> dict[str, Any]:
