@@ -23,7 +23,7 @@ compare: .venv/.compare ## Train, test and report: which encoding holds past its
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
 
-slow: .venv/.dev ## Run what make test leaves out: breadth, kills by the dozen, hundreds of examples of each property
+slow: .venv/.dev .venv/.docs ## Run what make test leaves out: breadth, kills by the dozen, hundreds of examples of each property
 	@$(BIN)/python -m pytest -m slow --resume=build/slow-passed.txt
 	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real and not programs' --hypothesis-profile endurance
 
