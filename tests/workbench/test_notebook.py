@@ -79,6 +79,7 @@ def test_results_leave_for_latex_with_their_signs_escaped(tmp_path: Path) -> Non
     assert latex.count("\\begin{tabular}{lrrr}") == latex.count("\\end{tabular}") == 2
     assert re.search(r"(?<!\\)[_#$]", latex) is None
     assert "rotary\\_dim=8" in latex
+    assert latex.isascii()
     with pytest.raises(UnknownName, match="did you mean 'needle'"):
         opened.to_latex("nedle")
 

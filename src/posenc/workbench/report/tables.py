@@ -10,12 +10,15 @@ from posenc.workbench.report import words
 from posenc.workbench.study.results import TaskResult, effective_length
 from posenc.workbench.study.statistics import Interval
 
-SPECIAL = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+SPECIAL = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\^{}",
+    "–": "--",
+    "…": r"\ldots{}",
+    "\u202f": r"\,",
 }
+"""What LaTeX spells otherwise: its own signs, and those of our numbers."""
 
 
 def as_json(tables: object) -> str:
@@ -71,11 +74,8 @@ def _tabular(result: TaskResult) -> Iterator[str]:
     yield f"\\begin{{tabular}}{{l{'r' * (len(result.lengths) + 1)}}}\n\\toprule"
     yield _line("encoding", *map(str, result.lengths), "effective length") + "\n\\midrule"
     for row in result.rows:
-        numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
-        if row is result.rows[0] and row.ranked:
-            numbers = [rf"\textbf{{{number}}}" for number in numbers]
-        spreads = [words.spread(result, row.values.get(length)) for length in result.lengths]
-        cells = [_with_interval(*pair) for pair in zip(numbers, spreads, strict=True)]
+        best, values = row is result.rows[0] and row.ranked, [row.values.get(length) for length in result.lengths]
+        cells = [_with_interval(words.measured(result, v), words.spread(result, v), best) for v in values]
         name = words.label(row) + (f" ({words.at(row)})" if row.at else "")
         yield _line(_escaped(name), *cells, _with_interval(*words.effective(result, row)))
     yield "\\bottomrule\n\\end{tabular}\n"
@@ -85,8 +85,9 @@ def _line(*cells: str) -> str:
     return f"{' & '.join(cells)} \\\\"
 
 
-def _with_interval(number: str, interval: str) -> str:
-    return rf"{number} {{\scriptsize [{interval}]}}" if interval else number
+def _with_interval(number: str, interval: str, bold: bool = False) -> str:
+    number = rf"\textbf{{{_escaped(number)}}}" if bold else _escaped(number)
+    return rf"{number} {{\scriptsize [{_escaped(interval)}]}}" if interval else number
 
 
 def _escaped(text: str) -> str:
