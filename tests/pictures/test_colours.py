@@ -50,6 +50,12 @@ def test_numbers_on_every_colour_can_be_read() -> None:
                 assert contrast(colour, rgb(ink)) >= 4.5, (scale, paper, colour)
 
 
+def test_dark_paper_says_its_colours_where_they_differ() -> None:
+    told = json.loads(tables())
+    assert {scale for scale, papers in told.items() if "dark" in papers} == {"signed"}
+    assert steps("magnitude", DARK) == steps("magnitude", LIGHT)
+
+
 def test_scales_end_where_the_palette_says() -> None:
     signed, magnitude = steps("signed", LIGHT), steps("magnitude", DARK)
     assert (signed[0], signed[127], signed[254]) == (rgb(LIGHT.negative), rgb(LIGHT.paper), rgb(LIGHT.positive))

@@ -82,13 +82,20 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark."""
-    return json.dumps(
-        {
-            scale: {name: [[*c, int(dark_text(c))] for c in steps(scale, paper)] for name, paper in PAPERS.items()}
-            for scale in get_args(Scale)
+    """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark.
+
+    Where dark paper has the colours of light paper, they are said once.
+    """
+    papers = {scale: {name: steps(scale, paper) for name, paper in PAPERS.items()} for scale in get_args(Scale)}
+    told = {
+        scale: {
+            name: [[*c, int(dark_text(c))] for c in colours]
+            for name, colours in each.items()
+            if name == "light" or colours != each["light"]
         }
-    )
+        for scale, each in papers.items()
+    }
+    return json.dumps(told, separators=(",", ":"))
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"

@@ -329,11 +329,11 @@ EVERY_STOP = """async () => {
       set(slider, i, "input");
       await check(`${name}, stop ${i}`);
     }
-    for (const option of control.querySelectorAll("option")) {
+    for (const option of control.querySelectorAll("option:enabled")) {
       set(option.parentElement, option.value, "change");
       await check(`${name} ${option.value}`);
     }
-    for (const box of control.querySelectorAll("[type=radio], [type=checkbox]")) {
+    for (const box of control.querySelectorAll(":is([type=radio], [type=checkbox]):enabled")) {
       box.click();
       await check(`${name} ${box.value}`);
     }
@@ -351,13 +351,14 @@ EVERY_STOP = """async () => {
 
 @pytest.mark.slow
 def test_every_control_of_every_stage_goes_to_every_stop_from_a_file(offline: Any, site: Path) -> None:
-    moved = 0
+    moved, unanswered = 0, {}
     for room in rooms.ROOMS:
         for stage in (stage for stage in room.stages if not stage.fresh):
             shows(offline, f"{site.as_uri()}/{room.name}.html#{stage.question}", stage)
             wrong, stops = offline.evaluate(EVERY_STOP)
-            assert wrong == [], stage.question
+            unanswered |= {stage.question: wrong} if wrong else {}
             moved += stops
+    assert unanswered == {}
     assert moved > 1000
 
 

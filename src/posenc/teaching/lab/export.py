@@ -29,7 +29,7 @@ from posenc.teaching.lab.rooms import ROOMS, Stage, room, stages
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
 
-MOST = 140_000
+MOST = 135_000
 """Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
 WHOLE = 160
 """Up to so many states a stage holds every combination."""
@@ -102,7 +102,7 @@ def script_of(name: str, text: str) -> str:
 
 
 def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
-    """A stage's answers around the state of ``texts``, and the stops of each slider that they hold.
+    """A stage's answers around the state of ``texts``, and of each control the stops that they hold.
 
     What is too much gives up what lies around the states to try, then half the stops of whichever control weighs
     most, and so on.
@@ -124,7 +124,7 @@ def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[
         name = max(many, key=lambda name: weight(name, *stops[name]))
         stops[name] = _thinned(stops[name], len(stops[name]) // 2 + 1, known[name].default)
         answers = packed_answers(stops)
-    return answers, {name: each for name, each in stops.items() if isinstance(known[name], Number)}
+    return answers, {name: list(each) for name, each in stops.items() if each}
 
 
 def _reached(stage: Stage, control: Control, texts: Mapping[str, str]) -> Sequence[str]:

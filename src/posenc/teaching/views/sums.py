@@ -1,6 +1,7 @@
 """How far can content and position be taken apart once they are added?"""
 
 import math
+from functools import lru_cache
 from typing import Annotated
 
 import torch
@@ -81,14 +82,19 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
     return content, posenc.Sinusoidal(width).table(posenc.positions.arange(length), torch.float64)
 
 
+@lru_cache(maxsize=64)
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
     """Which shares of all sums give the word and the position back, each read without knowing the other.
 
     The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
     """
     content, code = codebooks(width, words, length, seed)
-    # Products are linear: each word's and each position's once, then sums (words, length, vectors).
-    read = [(content @ book.T - book.square().sum(1) / 2)[:, None] + code @ book.T for book in (content, code)]
-    own = read[0].diagonal(dim1=0, dim2=2).T, read[1].diagonal(dim1=1, dim2=2)
-    word, position = (float((a == b.amax(-1)).double().mean()) for a, b in zip(own, read, strict=True))
-    return word, position
+    shares = []
+    for book in (content, code):
+        # Products are linear: each word's and each position's once, then their sums, a position at a time.
+        once, shift = content @ book.T - book.square().sum(1) / 2, code @ book.T
+        both = torch.empty_like(once)
+        best = torch.stack([torch.add(once, row, out=both).amax(-1) for row in shift], dim=1)
+        right = once.diagonal()[:, None] + shift.T if book is content else once + shift.diagonal()
+        shares.append(float((right == best).double().mean()))
+    return shares[0], shares[1]

@@ -7,4 +7,4 @@ let tables = own && JSON.parse(own.textContent);
 
 // No heatmap is painted before this has been waited for; what failed is asked again by the next.
 export async function toned() { tables ??= await getJson("/colours.json"); }
-export const tones = (scale) => tables[scale][isDark() ? "dark" : "light"];
+export const tones = (scale) => tables[scale][isDark() ? "dark" : "light"] ?? tables[scale].light;
