@@ -50,7 +50,7 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A row for each encoding of a task at its best: values of axes, the measure at every length, and the verdict."""
+        """A row for each encoding of a task at its best: values of axes, the measure at every length, a verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
