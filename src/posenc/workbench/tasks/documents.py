@@ -73,8 +73,9 @@ def _parquet(file: Path) -> Iterator[str]:
     try:
         with parquet.ParquetFile(file) as table:
             table.schema_arrow.field("text")
-            for batch in table.iter_batches(batch_size=256, columns=["text"]):
-                yield from (value.as_py() or "" for value in batch.column(0))
+            for group in range(table.num_row_groups):  # all at once would be kept until the last is read
+                for batch in table.iter_batches(256, row_groups=[group], columns=["text"]):
+                    yield from (value.as_py() or "" for value in batch.column(0))
     except (ArrowException, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise StudyError(f"text {str(file)!r} is no parquet table with a column 'text' ({reason})") from error

@@ -67,9 +67,11 @@ class Pieces:
         """The tokens of each piece, in ``dtype``."""
         texts = [piece.decode(errors="replace") for piece in pieces]
         code = "H" if self.dtype == torch.uint16 else "i"
-        return [
-            array(code, each.ids) for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        ]
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        tokens = [array(code, each.ids) for each in encodings]
+        del encodings
+        trim()
+        return tokens
 
 
 Tokens = Bytes | Pieces
