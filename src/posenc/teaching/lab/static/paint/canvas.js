@@ -37,7 +37,7 @@ export class Canvas extends Panel {
     const shape = same ? 1 : clamp(wide / tall, 0.5, 2.4);
     const width = Math.max(60, Math.min(wide, tall * shape));
     Object.assign(this.field.style, { width: `${width}px`, height: `${width / shape}px` });
-    this.columnTicks.style.width = `${width}px`;
+    this.element.style.gridTemplateColumns = `2.6rem ${width}px`; // it stands in the middle of its place
   }
 
   at(event) {
