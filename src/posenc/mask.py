@@ -330,7 +330,7 @@ class Mask(Pytree):
         return max(start, int(places.amin())) if len(places) else S
 
     def keys_alike(self, first: int, T: int, S: int) -> int:
-        """How many of the first keys all queries from ``first`` on see, if but causality and ``q_until`` hide any."""
+        """How many first keys all queries from ``first`` on see, if but causality and ``q_until`` hide any."""
         others = self._with(k_positions=None, q_until=None)
         if self.k_positions is None or self.q_until is None or not self._looks or not others.only_causal:
             return 0

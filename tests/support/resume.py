@@ -1,7 +1,7 @@
 """``--resume=FILE``: leaves out the tests that passed in an earlier run of the same sources, which was cut off.
 
-FILE holds a line of what the run depends on, the bytes of sources and tests and the versions of torch and transformers, and
-then a line a test that passed. A change of any of them forgets the list.
+FILE holds a line of what the run depends on, the bytes of sources and tests and the versions of torch and
+transformers, and then a line a test that passed. A change of any of them forgets the list.
 Written with ``=``, since pytest looks for its root in words that it does not know yet.
 """
 

@@ -13,7 +13,7 @@ This page lists the five lessons under their own titles and headings. Each row l
 claim that runs it, the stage of the lab that shows it and the exercise. *Take care* marks errors of a lesson, and
 statements on which lessons disagree. The lab has the same path at `/lessons` and keeps your progress. An address such as
 `/results` is one of the lab that `posenc lab` opens. `posenc show NAME` draws a figure.
-"""
+"""  # noqa: E501
 
 QUESTIONS = """# Questions
 
@@ -21,7 +21,7 @@ Short answers to the questions of lessons and interviews; the library computes t
 ★★★ hard; each question is recall, derivation or trade-off. Companies are those whose models or papers a question is
 about; a lesson also names companies that ask it, which nobody can check. The lab asks the same questions, one at a time,
 and says why a wrong choice is wrong; `posenc lab --get /api/quiz` prints them.
-"""
+"""  # noqa: E501
 
 ASKED = "questions.md"
 """The page of questions."""

@@ -41,7 +41,7 @@ class Fact:
 
     @property
     def errs(self) -> bool:
-        """Whether some lesson is wrong here, or lessons disagree: such rows are named b1, b2 …, and two otherwise."""
+        """Whether a lesson is wrong here, or lessons disagree: such rows are named b1, b2 …, and two otherwise."""
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 
