@@ -6,5 +6,6 @@ from tools import lab_latency
 
 def test_every_stop_is_asked_once() -> None:
     stage = find("slopes")
-    assert len(lab_latency.times(stage)) == sum(len(control.settable) for control in stage.controls)
-    assert len(lab_latency.times(find("spread"))) == 1  # no controls
+    stops = sum(len(control.settable) for control in stage.controls)
+    assert [len(each) for each in lab_latency.times(stage)] == [stops, stops]
+    assert [len(each) for each in lab_latency.times(find("spread"))] == [1, 1]  # no controls

@@ -165,6 +165,7 @@ def own_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.syspath_prepend(tmp_path)
     mark = "\n\nfrom pathlib import Path\n\n(Path(__file__).parent / 'imported').touch()\n"
     (tmp_path / "earlier.py").write_text(EARLIER + mark)
+    sys.modules.pop("earlier", None)  # as the docs' tests may have left it
     yield "earlier:Earlier"
     sys.modules.pop("earlier", None)
 

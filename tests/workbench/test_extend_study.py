@@ -52,7 +52,8 @@ def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
     asked = [str(study), "--to", "2x", "--documents", "2", "--methods", "yarn", "--finetune", "2"]
     result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    assert "YaRN, tuned" in result.stdout
+    scored, _, tuned = result.stdout.partition("After 2 steps of tuning")
+    assert "\nYaRN " in scored and "\nYaRN " in tuned
     assert "After 2 steps of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
     assert not (tmp_path / "out" / "config-patch.json").exists()
 
@@ -64,7 +65,8 @@ def test_remappings_are_methods(study: Path, tmp_path: Path) -> None:
     asked = [str(study), "--to", "2x", "--documents", "1", "--methods", "dca,self-extend", "--finetune", "1"]
     result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    assert all(text in result.stdout for text in ("DCA, tuned", "Self-Extend, tuned"))
+    scored, _, tuned = result.stdout.partition("After 1 step of tuning")
+    assert all(f"\n{name} " in table for table in (scored, tuned) for name in ("DCA", "Self-Extend"))
     model, data, _ = open_model(study, None, "cpu", "float32")
     tokens = model.encode(data)[:257]
     chosen = methods(("none", *REMAPPED), model.scaling, 128, 2.0)

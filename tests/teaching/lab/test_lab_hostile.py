@@ -38,7 +38,7 @@ TYPED = [
 
 def texts(control: Control) -> list[str]:
     """Hostile texts, and such as this input may take."""
-    if not isinstance(control, Pasted):
+    if not isinstance(control, Pasted) or not control.default:
         return [*HOSTILE, *(f"{control.default} {text}" for text in HOSTILE)]
     config = json.loads(control.default)
     odd = [config | {"_name_or_path": text, text: [text, {text: text}]} for text in HOSTILE]

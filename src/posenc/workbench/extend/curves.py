@@ -67,7 +67,7 @@ class Extension:
     @property
     def tuning(self) -> str:
         """The fine-tune in words."""
-        return f"{self.finetune} steps of tuning" + (
+        return f"{self.finetune} step{'s' if self.finetune > 1 else ''} of tuning" + (
             ", positions drawn by PoSE" if self.positions == "pose" else ""
         )
 

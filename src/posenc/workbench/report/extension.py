@@ -89,7 +89,7 @@ def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = F
     """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
     chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
     named = [chosen] if chosen is plain else [chosen, plain]
-    each = ", ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
+    each = "; ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
     text = (
         f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
         f"{count(extension.original_length)}: {each}."
@@ -98,7 +98,7 @@ def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = F
         text += f" {FEW} --documents decide it."
     for asked in () if tuned else tasks:
         by_label = dict(zip((m.label for m in asked.methods), by_retrieval(asked), strict=True))
-        each = ", ".join(
+        each = "; ".join(
             f"{by_label[curve.label]} with {curve.label}" for curve in named if curve.label in by_label
         )
         text += f" With {THRESHOLD:.0%} of {asked.task} right: {each}."
@@ -191,6 +191,7 @@ def _ends(interval: Interval | None) -> str:
 def table(extension: Extension, verdict: Verdict) -> Table:
     """The methods for the terminal, best first; the one to use is named in words."""
     rows = Table(box=None, pad_edge=False, header_style="bold", title_justify="left", caption_justify="left")
+    rows.title = f"After {extension.tuning}" if verdict.chosen.curve.tuned else None
     rows.caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
     rows.add_column("method", no_wrap=True)
     for head in SHOWN:
