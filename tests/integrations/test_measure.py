@@ -324,3 +324,13 @@ def test_a_model_in_training_is_measured_without_dropout_and_stays_in_training()
     assert model.training
     assert model.encoder.layer[1].training
     assert not model.encoder.layer[0].training
+
+
+@pytest.mark.usefixtures("recent_transformers")
+def test_a_factor_that_a_norm_divides_out_and_a_trained_scale_of_nothing_are_no_differences() -> None:
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, "attention_factor": 1.25}
+    model = small("nanochat", rope_parameters={"rope_theta": 1e4} | yarn)
+    positions = read(model.config)
+    assert positions.rotary.get("scaling").frequencies(16, 1e4).attention_factor == 1.25
+    assert differences(measure(model), positions) == []
+    assert differences(measure(small("zaya")), read(small("zaya").config)) == []

@@ -26,7 +26,7 @@ def run(folder: Path, **environment: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "support.resume", "-p", "no:cacheprovider", "-c", os.devnull]
     command += ["--rootdir", str(folder), "--resume", str(folder / "passed"), "-v", str(folder / "test_small.py")]
     path = os.pathsep.join(str(resume.ROOT / part) for part in ("tests", "."))
-    more = {"PYTHONPATH": path, **environment}
+    more = {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment}
     return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, cwd=folder).stdout
 
 
@@ -40,6 +40,7 @@ def test_a_killed_run_goes_on_with_what_had_not_passed(tmp_path: Path) -> None:
     assert "3 passed" in run(tmp_path)
 
 
+@pytest.mark.slow
 def test_make_slow_writes_it_so_that_pytest_knows_it_before_its_root() -> None:
     """As ``--resume FILE`` it is taken for a path to test, where no other is given."""
     (line,) = [line for line in (resume.ROOT / "Makefile").read_text().splitlines() if "--resume" in line]

@@ -89,11 +89,16 @@ class ModelPositions:
         return max(self.max_length, self.original_length) if scaled else self.original_length
 
     @property
+    def norms_after_rotation(self) -> bool:
+        """Whether the model's code normalises queries and keys after they rotate, whatever they are multiplied by."""
+        key = FAMILIES[self.model_type].norm_after_rotation
+        return bool(key) and bool(self.source.get(key, True))
+
+    @property
     def known_issues(self) -> tuple[str, ...]:
         """What is known to go wrong with such positions in transformers."""
         issues = [KNOWN_ISSUES[recipe.name] for recipe in self.recipes.values() if recipe.name in KNOWN_ISSUES]
-        norm = FAMILIES[self.model_type].norm_after_rotation
-        if norm and self.source.get(norm, True):
+        if self.norms_after_rotation:
             rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
             issues += [
                 "its code normalises queries and keys after they rotate, which divides the attention factor of "

@@ -97,6 +97,8 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
         first = torch.zeros(1, 1, 1, getattr(encoding, "head_dim", layer.head_dim))
         first[..., 0] = 1
         read = float(encoding.at(_places(encoding, positions, layer)[..., :1]).rotate(first, first)[0].norm())
+        if positions.norms_after_rotation:  # which divides the factor out
+            read = 1.0
         if not math.isclose(read, layer.factor, rel_tol=EXACT):
             texts.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
     scale = getattr(encoding, "softmax_scale", None)
@@ -104,7 +106,8 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
         measured = layer.scores.scale * layer.head_dim**0.5
         factor = getattr(encoding, "softmax_factor", 1.0) if scale is None else scale * layer.head_dim**0.5
         stated = family.mscale_scores or scale is not None or factor != 1
-        before = not stated and math.isclose(layer.scores.scale, 1, rel_tol=EXACT)  # queries were multiplied
+        # Queries were multiplied before; or keys are, by a trained number that starts at 0 (Zaya).
+        before = (not stated and math.isclose(layer.scores.scale, 1, rel_tol=EXACT)) or measured == 0
         if not before and not math.isclose(factor, measured, rel_tol=EXACT):
             texts.append(f"read scores times {factor:.5g} / √D, measured {measured:.5g} / √D")
     return texts
