@@ -53,7 +53,7 @@ def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     scored, _, tuned = result.stdout.partition("After 2 steps of tuning")
-    assert "\nYaRN " in scored and "\nYaRN " in tuned
+    assert all("\nYaRN " in table for table in (scored, tuned))
     assert "After 2 steps of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
     assert not (tmp_path / "out" / "config-patch.json").exists()
 
