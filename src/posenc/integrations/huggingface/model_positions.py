@@ -90,7 +90,7 @@ class ModelPositions:
 
     @property
     def norms_after_rotation(self) -> bool:
-        """Whether the model's code normalises queries and keys after they rotate, whatever they are multiplied by."""
+        """Whether the model's code normalises queries and keys after they rotate, whatever their factor."""
         key = FAMILIES[self.model_type].norm_after_rotation
         return bool(key) and bool(self.source.get(key, True))
 
