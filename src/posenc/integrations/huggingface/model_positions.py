@@ -92,7 +92,7 @@ class ModelPositions:
     def norms_after_rotation(self) -> bool:
         """Whether the model's code normalises queries and keys after they rotate, whatever their factor."""
         key = FAMILIES[self.model_type].norm_after_rotation
-        return bool(key) and bool(self.source.get(key, True))
+        return key is not None and bool(self.source.get(key, True))
 
     @property
     def known_issues(self) -> tuple[str, ...]:
