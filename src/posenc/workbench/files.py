@@ -38,18 +38,18 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         sqlite3.OperationalError: another process holds it, unless this one waits; or the file cannot be opened.
     """
-    held = sqlite3.connect(path, isolation_level=None, timeout=1.0 if wait else 0.0)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=1.0 if wait else 0.0)
     try:
         while True:
             try:
-                held.execute("BEGIN EXCLUSIVE")
+                connection.execute("BEGIN EXCLUSIVE")
                 break
             except sqlite3.OperationalError as error:
                 if not wait or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                     raise
         yield
     finally:
-        held.close()
+        connection.close()
 
 
 def sweep(folder: Path, stem: str) -> None:

@@ -188,13 +188,13 @@ class RingLayer(DynamicLayer):
                 for x, rows in ((key_states, cache.slots + cache.sinks), (value_states, cache.slots))
             )
             self.moved = 0
-        new, both = (key_states, value_states), (self.keys, self.values)
+        new, buffers = (key_states, value_states), (self.keys, self.values)
         if self.ring < T:
             before = self._slots(self._tokens(0, past))
-            seen = [torch.cat((held[:, :, before], x), dim=2) for held, x in zip(both, new, strict=True)]
+            visible = [torch.cat((buffer[:, :, before], x), dim=2) for buffer, x in zip(buffers, new, strict=True)]
         tokens = self._tokens(past, total)
-        for held, x in zip(both, new, strict=True):
-            held[:, :, self._slots(tokens)] = x[:, :, tokens - past]
+        for buffer, x in zip(buffers, new, strict=True):
+            buffer[:, :, self._slots(tokens)] = x[:, :, tokens - past]
         if past < cache.sinks:
             first = tokens[: cache.sinks - past]
             raw = rerotate(key_states[:, :, first - past], first, self.encoding, NoPE())
@@ -203,12 +203,12 @@ class RingLayer(DynamicLayer):
         self._place_sinks()
         if self.ring >= T:
             in_order = T > 1 or cache.ordered
-            seen = [held[:, :, : min(total, cache.slots)] for held in both]
+            visible = [buffer[:, :, : min(total, cache.slots)] for buffer in buffers]
             if in_order and total > cache.slots:
-                seen = [held[:, :, self._slots(self._tokens(0, total))] for held in both]
+                visible = [buffer[:, :, self._slots(self._tokens(0, total))] for buffer in buffers]
         if cache.wrap is not None and self.get_seq_length() >= cache.wrap:
             self._go_back()
-        return seen[0], seen[1]
+        return visible[0], visible[1]
 
     def _tokens(self, past: int, total: int) -> Tensor:
         """Those from ``past`` on that are there when ``total`` have been read, in order."""
@@ -247,8 +247,8 @@ class RingLayer(DynamicLayer):
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """How many keys queries see, and the position of the first of them."""
         past = min(self.cumulative_length, self.cache.slots)
-        seen = past + query_length if query_length > self.ring else min(past + query_length, self.cache.slots)
-        return seen, self.get_seq_length() + query_length - seen
+        visible = past + query_length if query_length > self.ring else min(past + query_length, self.cache.slots)
+        return visible, self.get_seq_length() + query_length - visible
 
 
 def _rotation(encoding: Encoding) -> Encoding:

@@ -110,8 +110,8 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
     misreadings = _misreadings(right)
     here = torch.tensor([min(distance, length - 1)])
-    found = {name: cosines(torch.cat((here, at)), wrong) for name, wrong in misreadings.items()}
-    values = {name: float(each[0]) for name, each in found.items()}
+    by_name = {name: cosines(torch.cat((here, at)), wrong) for name, wrong in misreadings.items()}
+    values = {name: float(each[0]) for name, each in by_name.items()}
     worst = min(values, key=lambda name: values[name])
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
@@ -119,7 +119,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
         (
             Lines(
                 "cosine to the right rotation",
-                tuple(Line(name, each[1:]) for name, each in found.items()),
+                tuple(Line(name, each[1:]) for name, each in by_name.items()),
                 Axis("distance", tuple(map(float, at.tolist())), "tokens", log=True),
                 "cosine",
                 marks=((float(here), "here"),),

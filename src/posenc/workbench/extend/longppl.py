@@ -75,11 +75,11 @@ class Evaluator:
 
     def key(self, ids: Int[Tensor, " n"], tick: Callable[[float], None]) -> Bool[Tensor, " n"]:
         """Which tokens of a text are key ones."""
-        whole, losses = self.work(len(ids)), torch.full((2, len(ids)), math.nan)
+        total, losses = self.work(len(ids)), torch.full((2, len(ids)), math.nan)
         with self.model.placed(self.method.positions(self.model, self.long)):
             for row, windows in zip(losses, self.windows(len(ids)), strict=True):
                 for start, first, end in windows:
-                    read = self.model.losses(ids[start:end], None, _part(tick, (end - start) / whole))
+                    read = self.model.losses(ids[start:end], None, _part(tick, (end - start) / total))
                     row[first:end] = read[first - end :]
         long, short = losses
         return (short - long > GAIN) & (-long > LIKELY)  # False where a loss was not read
@@ -215,8 +215,8 @@ def longppl(extension: Extension, curve: MethodLosses) -> LongPPL:
     far[:, : extension.original_length] = False
     some = key.any(1)
     gaps = [_mean(of, key)[some].tolist() for of in (curve.tokens, plain)]
-    whole, beyond = (_over(curve.tokens, which) for which in (key, far))
-    return LongPPL(whole, beyond, paired(*gaps) if some.any() else NOTHING)
+    anywhere, beyond = (_over(curve.tokens, which) for which in (key, far))
+    return LongPPL(anywhere, beyond, paired(*gaps) if some.any() else NOTHING)
 
 
 def _mean(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> Float[Tensor, " documents"]:

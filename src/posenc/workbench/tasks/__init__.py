@@ -39,10 +39,10 @@ def task(name: str, text: Text | None, longest: int, train_length: int | None = 
     Tasks that read a text, such as language, need it; no other task looks at it.
     """
     make: Any = task_class(name)
-    made: Task = make(text, longest, train_length) if make.reads_text else make(train_length)
-    _complete(name, made, "question", "chance", "gate", "vocabulary", "outputs")
-    made.name = name
-    return made
+    task: Task = make(text, longest, train_length) if make.reads_text else make(train_length)
+    _complete(name, task, "question", "chance", "gate", "vocabulary", "outputs")
+    task.name = name
+    return task
 
 
 def _complete(name: str, thing: object, *attributes: str) -> None:

@@ -46,9 +46,9 @@ class Answers:
     def of(cls, batch: Batch, task: Task, generator: torch.Generator) -> "Answers":
         """One of the scored answers of each row, each as likely."""
         place = torch.multinomial((batch.targets != IGNORE).float(), 1, generator=generator)
-        seen = (torch.arange(batch.tokens.shape[1]) <= place) if task.causal else torch.ones_like(batch.tokens)
+        visible = (torch.arange(batch.tokens.shape[1]) <= place) if task.causal else torch.ones_like(batch.tokens)
         counts = torch.zeros(len(place), task.vocabulary, dtype=torch.int64)
-        counts.scatter_add_(1, batch.tokens, seen.long())
+        counts.scatter_add_(1, batch.tokens, visible.long())
         return cls(place, batch.tokens.gather(1, place), counts, batch.targets.gather(1, place)[:, 0])
 
 
