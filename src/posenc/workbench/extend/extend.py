@@ -235,8 +235,7 @@ class _Grid:
             length=model.original_length,
             buckets=1,
         )
-        last = [self.documents[document][-model.original_length - 1 :]]
-        return self._job(plan, method, last)
+        return self._job(plan, method, [self.documents[document][-model.original_length - 1 :]])
 
     def _job(
         self, plan: Scoring, method: Method, documents: list[Tensor], practice: Tensor | None = None

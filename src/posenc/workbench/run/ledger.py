@@ -76,7 +76,7 @@ class Ledger:
         with ExitStack() as opened, self._explained():
             if write:
                 folder.mkdir(parents=True, exist_ok=True)
-                opened.enter_context(self._hold())
+                self._hold(opened)
             address = f"{self.path.absolute().as_uri()}?{'mode=rwc' if write else self._reading()}"
             self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             opened.callback(self._db.close)
@@ -197,17 +197,14 @@ class Ledger:
         left = self.path.with_name(f"{self.path.name}-wal")
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
-    @contextmanager
-    def _hold(self) -> Iterator[None]:
-        """Hold the study's lock."""
-        with ExitStack() as held:
-            try:
-                held.enter_context(lock(self.folder / "lock.sqlite"))
-            except sqlite3.OperationalError as error:
-                raise StudyError(
-                    f"another process is writing to {str(self.folder)!r}; wait for it, or choose another --output"
-                ) from error
-            yield
+    def _hold(self, opened: ExitStack) -> None:
+        """Take the study's lock, until ``opened`` closes."""
+        try:
+            opened.enter_context(lock(self.folder / "lock.sqlite"))
+        except sqlite3.OperationalError as error:
+            raise StudyError(
+                f"another process is writing to {str(self.folder)!r}; wait for it, or choose another --output"
+            ) from error
 
     def _open(self, write: bool) -> None:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
