@@ -21,10 +21,11 @@ from posenc.commands.versions import versions
 from posenc.errors import PosencError
 
 START = """\
-posenc compare      which encoding holds past its training length? 15 small trainings, about three minutes
-posenc extend PATH  how far does this model go, and with which config? a study, a Hugging Face folder or a GGUF file
-posenc lab          why? a local page where positions are dragged, clicked and broken
-posenc --help       everything else"""
+posenc compare       which encoding holds past its training length? (3 minutes)
+posenc extend PATH   how far does this model go, and with which config?
+posenc inspect PATH  which positions does this config or model have?
+posenc lab           why? a page where you drag, click and break positions
+posenc --help        everything else"""
 
 app = typer.Typer(pretty_exceptions_enable=False)
 

@@ -177,6 +177,11 @@ def built(config: Any) -> nn.Module:
     return model
 
 
+def _built_from(model_type: type) -> object:
+    """The config that the class's ``__init__`` is annotated with: transformers 5.20 names Aimv2's text config there alone."""
+    return getattr(vars(model_type).get("__init__"), "__annotations__", {}).get("config")
+
+
 def model_class(transformers: Any, config: Any) -> Any:
     """The model class of a config: the bare one, else the first of its module that takes it."""
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
@@ -191,13 +196,12 @@ def model_class(transformers: Any, config: Any) -> Any:
     except ImportError as error:
         raise InvalidArgument(f"{type(config).__name__} has no model in transformers ({error})") from error
     for value in vars(module).values():
-        if not isinstance(value, type) or not issubclass(value, transformers.PreTrainedModel):
-            continue
-        attributes = vars(value)
         if (
-            value.__module__ == place
-            and attributes.get("config_class", None) is type(config)
-            and "forward" in attributes
+            isinstance(value, type)
+            and issubclass(value, transformers.PreTrainedModel)
+            and value.__module__ == place
+            and "forward" in vars(value)
+            and type(config) in (vars(value).get("config_class"), _built_from(value))
         ):
             return value
     raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
