@@ -50,6 +50,17 @@ def test_a_ratio_that_no_layer_has_is_refused() -> None:
         read({**FLASH, "compress_ratios": [7] * 44})
 
 
+def test_a_dictionary_without_its_share_is_refused() -> None:
+    """The class writes it into both; a module whose config lost it rotates the whole head."""
+    config = CONFIG_MAPPING["deepseek_v4"].from_dict({**FLASH, "rope_scaling": None})
+    del config.rope_parameters["compress"]["partial_rotary_factor"]
+    module = importlib.import_module("transformers.models.deepseek_v4.modeling_deepseek_v4")
+    cos, _ = module.DeepseekV4RotaryEmbedding(config)(torch.zeros(1), torch.arange(3)[None], layer_type="compress")
+    assert cos.shape[-1] == config.head_dim // 2
+    with pytest.raises(InvalidArgument, match="a partial_rotary_factor each"):
+        read(config)
+
+
 def test_the_model_answers_alike_with_its_own_positions_put_in() -> None:
     """All three kinds of layers, compressed keys and the indexer among them."""
     kinds = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]

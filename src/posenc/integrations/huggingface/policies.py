@@ -62,6 +62,11 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
         entries = {
             kind: dict(KEYS["rope_parameters"].check(kind, parameters[kind])) for kind in ("main", "compress")
         }
+        if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
+            raise InvalidArgument(
+                "rope_parameters main and compress need a partial_rotary_factor each, without which a module "
+                "rotates the whole head; add qk_rope_head_dim/head_dim to both"
+            )
     else:
         entries = {"main": {}, "compress": dict(parameters)}
         if rope_type(parameters) == "yarn":

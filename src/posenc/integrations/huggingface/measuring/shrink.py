@@ -178,7 +178,7 @@ def built(config: Any) -> nn.Module:
 
 
 def _built_from(model_type: type) -> object:
-    """The config that the class's ``__init__`` is annotated with: transformers 5.20 names Aimv2's text config there alone."""
+    """What its ``__init__`` is annotated with: there alone transformers 5.20 names the config of Aimv2's text."""
     return getattr(vars(model_type).get("__init__"), "__annotations__", {}).get("config")
 
 
