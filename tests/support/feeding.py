@@ -36,6 +36,8 @@ ALIKE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"vision_config": {"model_type": "gemma4_vision"}}, "gemma4 embedding_gemma2"),
     ({"image_grid_pinpoints": [[64, 128], [128, 64]]}, "llava_next llava_next_video llava_onevision"),
     ({"vision_feature_layers": [-2, -1]}, "vipllava"),
+    ({"vision_config": {"patch_size": 2}}, "smolvlm modernvbert"),  # which divides the tokens of a picture
+    ({"vlm_config": {"vision_config": {"patch_size": 2}}}, "colmodernvbert"),
     ({"image_token_id": 70}, "minicpm_ocr minicpmv4_6 minicpmv4_7"),
     ({"out_hidden_size": 1536}, "muse_glimmer muse_spark"),
     ({"projector_config": {"encoder_hidden_size": 1536}}, "granite_speech granite_speech_plus"),
@@ -183,7 +185,8 @@ def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
 
             def listed(*how: Any, form: Form = form, lists: tuple[int, ...] = lists) -> Tensor:
                 one = form.make(*how)
-                return one.view(len(one), *(1 for _ in lists), *one.shape[1:]).expand(-1, *lists, *one.shape[1:])
+                listed = one.view(len(one), *(1 for _ in lists), *one.shape[1:]).expand(-1, *lists, *one.shape[1:])
+                return listed.contiguous()  # which older models view
 
             def masked(rows: int, lists: tuple[int, ...] = lists) -> dict[str, Tensor]:
                 return {"pixel_attention_mask": torch.ones(rows, *lists, dtype=torch.bool)}

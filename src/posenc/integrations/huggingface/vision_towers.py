@@ -138,13 +138,13 @@ def deberta(reader: Reader) -> Recipes:
                 f"{key}={stated!r} in model_type {reader.model_type!r} is not read; only {read!r} is"
             )
     stated = reader.get("max_relative_positions") or 0
-    width, heads = reader.need(reader.family.width), reader.need(reader.family.heads)
+    head_dim = reader.head_dim()
     bias = Recipe("deberta").with_(
-        heads=heads,
-        head_dim=width // heads,
+        heads=reader.need(reader.family.heads),
+        head_dim=head_dim,
         buckets=reader.need("position_buckets"),
         max_distance=stated if stated > 0 else reader.need(reader.family.length),
-        softmax_scale=(3 * (width // heads)) ** -0.5,
+        softmax_scale=(3 * head_dim) ** -0.5,
     )
     build(bias, ModelShape())
     return {"all": bias}, ("all",) * int(reader.need(reader.family.layers))

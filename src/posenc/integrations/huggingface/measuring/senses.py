@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_videos")
+PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
 SENSES = (*PICTURES, *SOUNDS)
 CELLS, FRAMES, PERIODS = 4, 64, 40
