@@ -193,14 +193,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("falcon", n_embed=32), "n_embed=32 in model_type 'falcon', whose key for it is 'hidden_size'"),
     ({**config("llama"), 5: 1}, "key 5 of the config is no text"),
     (
-        config(
-            "deberta-v2",
-            relative_attention=True,
-            position_biased_input=False,
-            pos_att_type="c2p|p2c",
-            hidden_size=2,
-        ),
-        "hidden_size=2 is no multiple of num_attention_heads=",
+        {
+            "model_type": "deberta-v2",
+            "hidden_size": 2,
+            "num_attention_heads": 4,
+            "relative_attention": True,
+            "position_biased_input": False,
+            "pos_att_type": "c2p|p2c",
+        },
+        "hidden_size=2 is no multiple of num_attention_heads=4",
     ),
 ]
 
