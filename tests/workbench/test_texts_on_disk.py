@@ -5,6 +5,7 @@ import itertools
 import json
 import multiprocessing as mp
 import os
+import random
 import signal
 import threading
 import time
@@ -165,13 +166,11 @@ def anonymous() -> int:
     return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) * 1024
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says what is anonymous")
-def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
-    """Rows of 64 MB take less than 16 MB: nothing holds all of them, and what is open is mapped."""
-    row = json.dumps({"text": "It was a dark and stormy night, and the rain fell.\n" * 200}) + "\n"
-    path = tmp_path / "rows.jsonl"
-    path.write_text(row * 6400)
-    load()  # what is imported is imported
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says what is anonymous")
+
+
+def peak_of(source: Source) -> tuple[Text, int]:
+    """A text, and how many bytes of anonymous memory more than before were taken at most while it was read."""
     before = peak = anonymous()
     over = threading.Event()
 
@@ -182,11 +181,36 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    text = Source(path, documents="packed").load()
+    text = source.load()
     over.set()
     watcher.join()
+    return text, peak - before
+
+
+@needs_proc
+def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    """Rows of 64 MB take less than 16 MB: nothing holds all of them, and what is open is mapped."""
+    row = json.dumps({"text": "It was a dark and stormy night, and the rain fell.\n" * 200}) + "\n"
+    path = tmp_path / "rows.jsonl"
+    path.write_text(row * 6400)
+    load()  # what is imported is imported
+    text, peak = peak_of(Source(path, documents="packed"))
     assert len(text.train) + len(text.validation) == 6400 * 10_200
-    assert peak - before < 16e6
+    assert peak < 16e6
+
+
+@pytest.mark.slow
+@needs_proc
+def test_a_tokenizer_is_trained_and_cuts_in_bounded_memory(tmp_path: Path) -> None:
+    """Byte pairs of 16 MB of ever new words take less than 250 MB: pieces of 1 MB would take 390 MB."""
+    pytest.importorskip("tokenizers")
+    draw = random.Random(0)
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"{draw.randbytes(5).hex()}{' ' if at % 9 else chr(10)}" for at in range(1_500_000)))
+    load()
+    text, peak = peak_of(Source(path, "bpe", 512))
+    assert len(text.train) > 4e6
+    assert peak < 250e6
 
 
 def packed(path: Path) -> Text:

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.errors import PositionOutOfRange
+from posenc.workbench.run.machine import trim
 from posenc.workbench.run.plan import Cell
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks import IGNORE, Batch, Task
@@ -26,6 +29,7 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
     cells: list[Cell] = []
     with torch.inference_mode():
         for length in lengths:
+            trim()  # tensors of another length fit badly between what is left of those before
             try:
                 cells += test(model.enlarged(*task.places(length)), task, length, count)
             except PositionOutOfRange as refusal:
@@ -36,12 +40,7 @@ def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: in
 
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
     """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
-    rows = []
-    for batch in _batches(model, task, length, count):
-        outputs = model(batch.tokens, **batch.inputs()).float()
-        losses = F.cross_entropy(outputs.mT, batch.targets, reduction="none")
-        rows.append(losses.double().cpu())
-    losses = torch.cat(rows)
+    losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
     blocks = losses[:, -TARGETS:].mean(1)
     cells = [
         Cell(length, "loss", float(blocks.mean()), blocks.numel() * TARGETS, tuple(blocks.tolist())),
@@ -53,9 +52,16 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
     return cells
 
 
+def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
+    """Of each token, a row at a time: a loss takes the logits three times, and those of a batch fill memory."""
+    rows = zip(model(batch.tokens, **batch.inputs()).split(1), batch.targets.split(1), strict=True)
+    losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
+    return torch.cat(losses).double().cpu()
+
+
 def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
     """Share of right answers (with right or wrong for each sequence) and, where it applies, by depth."""
-    shares: list[torch.Tensor] = []
+    shares: list[Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):
         outputs = model(batch.tokens, **batch.inputs())

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import StudyError
+from posenc.workbench.run.machine import trim
 from posenc.workbench.tasks.task import IGNORE, Batch, Task, in_batches
 from posenc.workbench.tasks.text import Text
 
@@ -58,6 +59,7 @@ class Language(Task):
         self.longest = longest
         self.chance = _token_loss(text)
         self.gate = min(self.chance, _pair_loss(text))
+        trim()
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
         length, text = self.train_length, self.text

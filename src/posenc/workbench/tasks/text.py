@@ -14,12 +14,15 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import StudyError
+from posenc.workbench.run.machine import trim
 from posenc.workbench.tasks.cache import cached
 from posenc.workbench.tasks.documents import DEFAULT, ROWS, documents, files
 from posenc.workbench.tasks.spool import VALIDATION_SHARE, Spool
-from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe, trim
+from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
-SAMPLE = 8
+BATCH = 2**20
+"""Bytes that are cut into tokens at a time, a piece on each thread."""
+SAMPLE = 128
 """Pieces of the training part, evenly spread, that a ``bpe`` tokenizer is trained on at most."""
 
 
@@ -142,11 +145,11 @@ def _write(tokens: Tokens, parts: Iterable[Iterator[bytes]], file: Path, ends: P
 
 
 def _batches(parts: Iterable[Iterator[bytes]]) -> Iterator[list[tuple[bytes, bool]]]:
-    """Pieces of documents, those with True behind a document's last, some ``PIECE`` bytes at a time."""
+    """Pieces of documents, those with True behind a document's last, some ``BATCH`` bytes at a time."""
     batch, size = list[tuple[bytes, bool]](), 0
     for document in parts:
         for piece in pieces(document):
-            if batch and size + len(piece) > PIECE:
+            if batch and size + len(piece) > BATCH:
                 yield batch
                 batch, size = [], 0
             batch.append((piece, False))

@@ -1,10 +1,8 @@
 """Tokenizers: bytes, byte pairs trained on the training part of a text, or a tokenizer file."""
 
-import ctypes
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +11,10 @@ from typing import Any
 import torch
 
 from posenc.errors import MissingExtra, StudyError
+from posenc.workbench.run.machine import trim
 
-PIECE = 2**20
-"""Bytes that are cut into tokens at a time; a piece ends with a line, where there are lines."""
+PIECE = 2**16
+"""Bytes that a tokenizer takes at once, needing some 30 for each; a piece ends with a line where there is one."""
 
 
 class Bytes:
@@ -105,12 +104,6 @@ def trained_bpe(train: Iterable[bytes], vocabulary: int) -> str:
     tokenizer.train_from_iterator((piece.decode(errors="replace") for piece in train), trainer)
     trim()
     return str(tokenizer.to_str())
-
-
-def trim() -> None:
-    """Give the system what the library's threads have freed, which glibc holds back for each of them."""
-    with suppress(AttributeError, OSError, TypeError):  # another C library decides by itself
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def of_file(path: Path) -> Pieces:
