@@ -20,7 +20,7 @@ SIZES = {"desktop": (1280, 800), "large": (1920, 1080), "phone": (390, 844)}
 THUMB = 240
 """Pixels of a picture's height on the sheet."""
 
-FAULTS = """() => {
+FAULTS = r"""() => {
   const found = [], root = document.scrollingElement;
   if (root.scrollWidth > innerWidth) found.push(`page is ${root.scrollWidth - innerWidth} px too wide`);
   const shown = (e) => e.checkVisibility() && e.getBoundingClientRect().width > 1;
@@ -35,6 +35,18 @@ FAULTS = """() => {
   if (panels.length && panels[0].getBoundingClientRect().top > innerHeight * 0.6)
     found.push("the picture begins below the first screen");
   if (stage?.querySelector(".error")?.checkVisibility()) found.push(stage.querySelector(".error").innerText);
+  for (const entry of document.querySelectorAll("nav.stages a"))
+    if (/^\d*$/.test(entry.innerText)) found.push(`a stage is named ${entry.innerText || "nothing"}`);
+  const numbers = [...document.querySelectorAll(".current .readouts dd:not(.words)")].filter(shown);
+  const size = (e) => parseFloat(getComputedStyle(e).fontSize);
+  if (numbers.length && numbers.filter((e) => size(e) === Math.max(...numbers.map(size))).length > 1)
+    found.push("no number is the largest");
+  for (const e of numbers) if (e.scrollWidth > e.clientWidth + 1) found.push(`cut off: ${e.innerText}`);
+  for (const chart of document.querySelectorAll(".current svg")) {
+    const ends = [...chart.querySelectorAll(".leader")].map((e) => Number(e.getAttribute("d").split(/[ L]/)[1]));
+    if (ends.sort((a, b) => a - b).some((y, i) => y - ends[i - 1] < 0.5))
+      found.push("lines that end in one place have a name each");
+  }
   const boxes = (selector) =>
     [...document.querySelectorAll(selector)].filter(shown).map((e) => e.getBoundingClientRect());
   const middle = (all) => (Math.min(...all.map((b) => b.left)) + Math.max(...all.map((b) => b.right))) / 2;
@@ -56,7 +68,7 @@ FAULTS = """() => {
       found.push(`below the fold: ${e.innerText.slice(0, 20)}`);
   return found;
 }"""
-"""What is wrong with the stage on show, as words: too wide, cut off, aside, short, below the fold, or an error."""
+"""What is wrong with the stage on show, as words: too wide, cut off, unnamed, aside, short, below the fold."""
 
 
 def stages(only: str = "") -> list[tuple[str, str]]:

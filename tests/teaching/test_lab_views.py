@@ -100,9 +100,9 @@ def test_the_table_fills_with_the_lessons_rows() -> None:
 def test_ntk_leaves_the_trained_angles_for_17_of_18_slow_pairs() -> None:
     told = extension.methods(128, 10_000.0, 8.0, 4096).readouts
     assert told["pairs without a full turn in training"] == 18
-    assert told["NTK: untrained pairs"] == 17
+    assert told["NTK: untrained"] == 17
     assert told["NTK: furthest"] == pytest.approx(1.75, abs=0.005)
-    assert told["PI: untrained pairs"] == told["YaRN: untrained pairs"] == 0
+    assert told["PI: untrained"] == told["YaRN: untrained"] == 0
 
 
 def test_planes_hold_their_arrows() -> None:

@@ -209,6 +209,48 @@ def test_the_checks_of_a_contact_sheet_can_fail(visitor: Any) -> None:
     assert "below the fold: position" in faults(".readouts, .controls { padding-top: 40rem; }")
 
 
+def test_the_checks_of_numbers_and_names_can_fail(visitor: Any) -> None:
+    page = visitor.open("/bias", "weights")
+    assert page.evaluate(FAULTS) == []
+    page.locator("nav.stages a").first.evaluate("(e) => { e.textContent = '1'; }")
+    assert page.evaluate(FAULTS) == ["a stage is named 1"]
+    page.locator("nav.stages a").first.evaluate("(e) => { e.textContent = 'Weights'; }")
+    page.locator("#weights .leader").evaluate_all("(all) => all[1].setAttribute('d', all[0].getAttribute('d'))")
+    assert page.evaluate(FAULTS) == ["lines that end in one place have a name each"]
+    page = visitor.open("/rotation?m=2", "shift-both")
+    assert page.evaluate(FAULTS) == []
+    page.locator("#shift-both .readouts .number").evaluate("(e) => { e.style.width = '3rem'; }")
+    assert page.evaluate(FAULTS) == ["cut off: −1.100"]
+    page.locator("#shift-both .readouts .number").evaluate("(e) => { e.className = ''; }")
+    assert "no number is the largest" in page.evaluate(FAULTS)
+
+
+SLOW = pytest.mark.slow
+A4 = {"viewport": {"width": 718, "height": 1000}}
+"""Its width between margins of 1 cm, at 96 pixels an inch."""
+
+
+@pytest.mark.parametrize("visitor", [A4], indirect=True, ids=["A4"])
+@pytest.mark.parametrize(
+    "stage",
+    ["rotation/shift-both", *(pytest.param(s, marks=pytest.mark.slow) for s in ("bias/bias", "models/layers"))],
+)
+def test_on_paper_are_the_picture_and_its_numbers_without_controls(visitor: Any, stage: str) -> None:
+    page = visitor.open(*f"/{stage}".rsplit("/", 1))
+    reveal(page)
+    page.emulate_media(media="print")
+    page.wait_for_timeout(320)
+    for shown in ("h1", ".current h2", ".current .answer", ".current .panel", ".current .readouts"):
+        assert page.locator(shown).first.is_visible(), shown
+    for hidden in ("button", "input", "textarea", "select", "nav", "summary", "a:not(.mark)", ".verdict"):
+        assert not page.locator(f"{hidden}:visible").count(), hidden
+    assert hindrances(page) == []
+    boxes = page.locator(".current :is(.panels, .readouts)").evaluate_all(
+        "(all) => all.map((e) => e.getBoundingClientRect().bottom)"
+    )
+    assert boxes[0] < boxes[1] < 1000
+
+
 def test_a_cache_that_grows_has_no_limit_to_set(visitor: Any) -> None:
     page = visitor.open("/longer", "cache")
     limit = page.locator("#cache-capacity")
@@ -218,21 +260,21 @@ def test_a_cache_that_grows_has_no_limit_to_set(visitor: Any) -> None:
 
 
 def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:
-    page = visitor.open("/bias", "slopes")
-    page.evaluate("() => { document.querySelector('#slopes .tries').style.marginTop = '60rem'; }")
+    page = visitor.open("/bias", "weights")
+    page.evaluate("() => { document.querySelector('#weights .tries').style.marginTop = '60rem'; }")
     assert page.evaluate(BEYOND)
-    page.evaluate("() => document.querySelectorAll('#slopes svg text').forEach((e) => e.setAttribute('x', 40))")
+    page.evaluate("() => document.querySelectorAll('#weights svg text').forEach((e) => e.setAttribute('x', 40))")
     assert any(found.startswith("over each other") for found in hindrances(page))
     page.evaluate(
-        """() => { const [curve, name] = [".curve", ".name-end"].map((e) => document.querySelector(`#slopes ${e}`));
+        """() => { const [curve, name] = [".curve", ".name-end"].map((e) => document.querySelector("#weights "+e));
           const { x, y } = curve.getPointAtLength(curve.getTotalLength() / 2);
           name.setAttribute("x", x - 10);
           name.setAttribute("y", y); }"""
     )
     assert any(found.startswith("struck through") for found in hindrances(page))
-    page.locator("#slopes .readouts").evaluate("(e) => { e.style.cssText = 'height: 2rem; overflow: auto'; }")
+    page.locator("#weights .readouts").evaluate("(e) => { e.style.cssText = 'height: 2rem; overflow: auto'; }")
     assert page.evaluate(HIDDEN)
-    page.evaluate("() => { document.querySelector('#slopes .answer').style.marginLeft = '80rem'; }")
+    page.evaluate("() => { document.querySelector('#weights .answer').style.marginLeft = '80rem'; }")
     assert any(found.startswith("beyond the window") for found in hindrances(page))
 
 

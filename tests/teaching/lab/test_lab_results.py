@@ -25,6 +25,17 @@ def test_the_tasks_offered_are_those_there_are() -> None:
     assert set(tasks.settable) == set(KNOWN)
 
 
+def test_without_a_word_the_example_shows_language_and_says_what_is_best_inside_and_past(
+    tmp_path: Path, study: Path
+) -> None:
+    results.use(tmp_path / "nowhere")
+    try:
+        title = find("curves").answer({}).title
+    finally:
+        results.use(study)
+    assert title == "Language: RoPE is best at 128 tokens, ALiBi holds to 1024"
+
+
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:
     panel = results.curves("needle").panels[0]
     assert isinstance(panel, Lines)

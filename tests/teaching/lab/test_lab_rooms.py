@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import posenc.teaching.lab as lab
+from posenc.pictures.view import Lines
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.lab import page, rooms, wire
 from posenc.teaching.lab.controls import Control, Number
@@ -86,6 +87,14 @@ def test_the_number_that_matters_is_a_readout() -> None:
     assert {"shift-both", "falloff", "floor", "scaling"} <= set(numbered)
     for name, stage in numbered.items():
         assert stage.number in stage.answer({}).readouts, name
+
+
+def test_what_is_counted_is_not_joined() -> None:
+    """Layers and heads are points: nothing lies between two of them."""
+    charts = [panel for _, s in STAGES for panel in s.answer({}).panels if isinstance(panel, Lines)]
+    counted = [chart for chart in charts if chart.x.name in ("layer", "head")]
+    assert len(counted) >= 2
+    assert all(chart.apart for chart in counted)
 
 
 PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.remap", "posenc.scaling"}

@@ -23,7 +23,11 @@ def slopes_of_heads(
     line = Line("slope", values, "alibi")
     return View(
         f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
-        (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
+        (
+            Lines(
+                "slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True, apart=True
+            ),
+        ),
         {"largest": fraction(float(values.max())), "smallest": fraction(float(values.min()))},
         f"import posenc\n\nprint(posenc.ALiBi({heads}, max_exponent={max_exponent!r}).slopes)",
     )

@@ -125,7 +125,11 @@ def floor(
     )
     return View(
         f"At position {short(position)}, {wrong} of {len(frequencies)} pairs are off by more than 1/1000",
-        (Lines("error of cos and sin", lines, pairs, "error", y_log=True, levels=((VISIBLE, "1/1000"),)),),
+        (
+            Lines(
+                "error of cos and sin", lines, pairs, "error", y_log=True, levels=((VISIBLE, "1/1000"),), apart=True
+            ),
+        ),
         {"largest error": float(errors.max()), "pairs off by more than 1/1000": wrong},
         FLOOR_PYTHON.format(head_dim=head_dim, base=base, position=position),
     )

@@ -62,7 +62,7 @@ def methods(
     outside = {label: int((ratio > 1 + ROUNDING).sum()) for label, ratio in angles.items() if label != "none"}
     readouts: dict[str, float | str] = {"pairs without a full turn in training": never}
     for label, count in outside.items():
-        readouts[f"{label}: untrained pairs"] = count
+        readouts[f"{label}: untrained"] = count
         if count:
             readouts[f"{label}: furthest"] = float(angles[label].max())
     return View(

@@ -7,7 +7,7 @@ import torch
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import heading, label
+from posenc.workbench.report.words import best_inside, heading, label
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.study.statistics import perplexity
@@ -52,10 +52,10 @@ def _title(result: TaskResult) -> str:
         return f"{heading(result.name)}: none passed the gate"
     keep = [label(row) for row in ranked if holds(result, row)]
     lose = [label(row) for row in ranked if not holds(result, row)]
-    span = f"{result.lengths[0]} to {result.longest} tokens"
-    if keep and lose:
-        return f"{heading(result.name)}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
-    return f"{heading(result.name)}, {span}: {'all hold' if keep else 'none holds'}"
+    all_or_none = "all hold" if keep else "none holds"
+    held = f"{', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep and lose else all_or_none
+    best = f"{label(row)} is best at {result.lengths[0]} tokens, " if (row := best_inside(result)) else ""
+    return f"{heading(result.name)}: {best}{held} to {result.longest}"
 
 
 def over_positions(result: TaskResult) -> View | None:

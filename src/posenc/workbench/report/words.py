@@ -101,13 +101,13 @@ def answer(results: Sequence[TaskResult]) -> str:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
     verdicts = "; ".join(f"{_verdict(result)} on {result.name}" for result in results)
-    inside = "".join(f" Within it {label(row)} reads best." for result in results if (row := _best_inside(result)))
+    inside = "".join(f" Within it {label(row)} reads best." for result in results if (row := best_inside(result)))
     seeds = len({run.plan.seed for result in results for run in result.runs})
     how_many = f"{seeds} seeds" if seeds > 1 else "One seed"
     return f"At {short(furthest)}× the trained length {verdicts}.{inside} {how_many}."
 
 
-def _best_inside(result: TaskResult) -> Row | None:
+def best_inside(result: TaskResult) -> Row | None:
     """The ranked row that reads text best at the trained length."""
     ranked = [row for row in result.rows if row.ranked and result.task.measure == "loss"]
     return min(ranked, key=lambda row: row.values[result.lengths[0]].mean, default=None)

@@ -50,6 +50,7 @@ class Stage:
 
     Args:
         question: its address, and what is asked of the library.
+        short: its entry in the list of the room's stages.
         view: the function that answers, ``module:function`` below ``posenc.teaching``.
         words: at most two lines.
         guess: what is asked before the controls are there.
@@ -59,6 +60,7 @@ class Stage:
     """
 
     question: str
+    short: str
     view: str
     heading: str
     words: str = ""

@@ -24,7 +24,7 @@ if (room) {
   };
 
   const links = [...document.querySelectorAll("nav.stages a")];
-  const [place, back, next] = [".place", ".back", ".next"].map((name) => document.querySelector(`.walk ${name}`));
+  const [back, next] = [".back", ".next"].map((name) => document.querySelector(`.walk ${name}`));
   const onward = next && { href: next.getAttribute("href"), words: next.textContent };
 
   const show = () => {
@@ -39,7 +39,6 @@ if (room) {
       link.toggleAttribute("aria-current", i === at);
       link.classList.toggle("seen", seen.has(stages[i].question));
     });
-    place.textContent = `${at + 1} of ${stages.length}`;
     back.hidden = at === 0;
     const onto = (i) => stages[i] && `#${stages[i].section.id}`;
     back.href = onto(at - 1) ?? "#";

@@ -78,8 +78,9 @@ export class Stage {
     });
     this.find(".answer").textContent = view.title;
     this.find(".python code").textContent = view.python;
+    const answer = this.number ?? view.readouts.find(({ text }) => text.length <= 14)?.name;
     this.find(".readouts").replaceChildren(...view.readouts.map(({ name, text }) => (
-      html("div", name === this.number ? { class: "number" } : {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
+      html("div", name === answer ? { class: "number" } : {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
     this.repaint();
   }
 

@@ -19,9 +19,7 @@ export class Canvas extends Panel {
     this.canvas.classList.toggle("fine", panel.across > this.field.clientWidth * devicePixelRatio);
     ticks(this.rowTicks, panel.rows.ticks, "top");
     ticks(this.columnTicks, panel.columns.ticks, "left");
-    const [first, last] = panel.span;
-    coloured(this.bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
-    this.ends.replaceChildren(...panel.legend.map((text) => html("span", {}, text)));
+    paintBar(this, steps);
     this.marks.replaceChildren(
       ...panel.marked_columns.map((at) => placed("band", { left: at / columns, width: 1 / columns, top: 0, height: 1 })),
       ...panel.marked_rows.map((at) => placed("band", { top: at / rows, height: 1 / rows, left: 0, width: 1 })),
@@ -88,6 +86,12 @@ export class Canvas extends Panel {
     if (step) this.stand(clamp(row + step[0], 0, rows - 1), clamp(column + step[1], 0, columns - 1));
     if (picks) this.choose(...this.cursor);
   }
+}
+
+// The bar of a panel's colours, and the numbers at its ends.
+export function paintBar({ bar, ends, panel: { span: [first, last], legend } }, steps) {
+  coloured(bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
+  ends.replaceChildren(...legend.map((text) => html("span", {}, text)));
 }
 
 function coloured(canvas, columns, codes, steps) {

@@ -4,7 +4,8 @@ import { clamp, keyEntry, letter, spaced, svg, unit } from "./elements.js";
 import { Panel } from "./panel.js";
 
 const APART = 8; // places that an encoding has are dots where they lie so many pixels apart
-const EARLY = 0.97; // a curve that leaves through the floor before this share of the width is named where it does
+const SAME = 0.005; // ends that are nearer than this share of the height are one
+const EARLY = 0.97; // a curve that ends before this share of the width is named there
 
 export class Lines extends Panel {
   static kind = "lines";
@@ -18,14 +19,17 @@ export class Lines extends Panel {
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.lines.length} curves of ${panel.y.label} over ${panel.x.label}. Left and right arrow keys read values.`);
     const u = unit();
     const width = Math.max(200, this.field.clientWidth);
-    const ends = this.ends();
+    const every = this.ends();
+    const ends = together(every);
     const longest = Math.max(...ends.map((end) => end.name.length)) * letter() + 20 * u;
     const named = longest < width * 0.34;
-    const listed = named || ends.length < 2 ? [] : ends;
-    this.key.replaceChildren(...listed.map((end) => keyEntry(`curve ${end.colour}`, end.name, end.dash)));
+    const listed = named || every.length < 2 ? [] : every;
+    const sample = ({ colour, name, dash }) => (panel.apart && colour !== "level" ? keyEntry(`dots ${colour}`, name, "0 13") : keyEntry(`curve ${colour}`, name, dash));
+    this.key.replaceChildren(...listed.map(sample));
     const height = Math.max(120 * u, this.field.clientHeight);
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
-    const right = width - (named ? longest : 14 * u);
+    const [, last] = panel.x.ticks.at(-1) ?? [0, ""];
+    const right = width - (named ? longest : Math.max(14 * u, (last.length * letter()) / 2 + 4 * u));
     this.box = { left: Math.max(26 * u, wideTick + 14 * u), right, top: (panel.marks.length ? 54 : 34) * u, bottom: height - 44 * u, u, width, height };
     this.curves = panel.lines.map((line) => svg("path", { class: `curve ${line.colour}${line.hollow ? " hollow" : ""}`, "stroke-dasharray": line.dash }));
     this.dots = panel.lines.map((line) => svg("path", { class: `dots ${line.colour}` }));
@@ -116,7 +120,7 @@ export class Lines extends Panel {
   // Names that would touch move down, and all of them up again where they would leave the picture; each has a leader.
   named(ends) {
     const { u, right, bottom } = this.box;
-    const leaves = ({ across, share }) => across < EARLY && share < 0.1;
+    const leaves = ({ across }) => across < EARLY;
     const late = ends.filter((end) => !leaves(end)).map((end) => ({ ...end, at: this.y(end.share) }));
     late.sort((a, b) => a.at - b.at);
     const lowest = bottom + 6 * u;
@@ -157,4 +161,15 @@ export class Lines extends Panel {
     event.preventDefault();
     this.stand(clamp(next, 0, last));
   }
+}
+
+// Curves that end in one place have one name there, which is all of theirs.
+function together(ends) {
+  const places = [];
+  for (const end of ends.toSorted((a, b) => a.share - b.share)) {
+    const last = places.at(-1);
+    if (last && last.across === end.across && end.share - last.share < SAME) last.name += `, ${end.name}`;
+    else places.push({ ...end });
+  }
+  return places;
 }

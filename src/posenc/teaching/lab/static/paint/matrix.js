@@ -1,6 +1,7 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
 import { EMPTY, arrowKey, bytes, clamp, html, letter, spaced } from "./elements.js";
+import { paintBar } from "./canvas.js";
 import { Panel } from "./panel.js";
 import { tones } from "./tones.js";
 
@@ -59,19 +60,20 @@ export class Matrix extends Panel {
     this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
     this.field.classList.toggle("sparse", sparse);
     this.field.replaceChildren(html("div", { class: "row head" }, ...heads), ...after.values());
-    this.fit(panel.texts.flat(), sparse ? [""] : ticks.flatMap(([, text]) => text.split(" ")));
+    paintBar(this, steps);
+    this.fit(count > 3 ? 10 : 8, panel.texts.flat(), sparse ? [""] : ticks.flatMap(([, text]) => text.split(" ")));
     if (fresh) slide(before, after); // else the window has another size, and rows stand where they stood
     this.rows = after;
   }
 
-  // Numbers are as large as their cells allow; below eight pixels colour alone speaks, and the table has them.
+  // Numbers are as large as their cells allow; below so many pixels colour alone speaks, and the table has them.
   // Words over columns that are narrower stand upright.
-  fit(texts, heads) {
+  fit(least, texts, heads) {
     const { clientWidth, clientHeight } = this.field.querySelector(".cell");
     this.field.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > clientWidth);
     const letters = Math.max(...texts.map((text) => text.length));
     const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
-    this.element.classList.toggle("mute", size < 8);
+    this.element.classList.toggle("mute", size < least);
     this.field.style.setProperty("--digits", `min(${size}px, 1.4rem)`);
   }
 }
