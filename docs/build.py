@@ -258,7 +258,7 @@ def arrows() -> str:
     tips = {"dog": complex(1.5, 0.5), "man": complex(0.8, 1.0) * exp(1j * turn)}  # the widget's q and k
     marks = []
     for word, tip in tips.items():
-        end, label = tip * 85, tip * 85 + tip / abs(tip) * 20
+        end, label = tip * 78, tip * 78 + tip / abs(tip) * 28
         marks.append(
             f'<line class="{word}" x2="{end.real:.2f}" y2="{-end.imag:.2f}" marker-end="url(#{word}-tip)"/>'
             f'<text class="{word}" x="{label.real:.2f}" y="{-label.imag:.2f}">{word}</text>'
