@@ -112,10 +112,8 @@ STAGE = re.compile(r"`/(\w+)#([\w-]+)`")
 
 
 def _opened(match: re.Match[str]) -> str:
-    """A link to the stage in the lab that lies beside the site; its address alone where that leaves it out."""
+    """A link to the stage in the lab that lies beside the site."""
     name, question = match.groups()
-    if find(question).fresh:
-        return match[0]
     return f'<a href="lab/{name}.html#{question}">{find(question).heading}</a>'
 
 

@@ -16,14 +16,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from posenc.teaching.lab import export, page, rooms
+from posenc.teaching.lab import export, page, results, rooms
 from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import Stage, find
 from posenc.teaching.lessons.card import DECK
 from support.photographs import reveal, settle
 
-EXPORTED = [stage for _, stage in rooms.stages().values() if not stage.fresh]
+EXPORTED = [stage for _, stage in rooms.stages().values()]
 
 FIRST_PICTURE = 300_000
 """Most bytes of a page, its script, its style and its first stage's answers."""
@@ -175,13 +175,27 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
     assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
 
 
-def test_no_card_leads_to_a_stage_that_is_left_out() -> None:
-    held = {
-        f"{room.name}.html#{stage.question}" for room in rooms.ROOMS for stage in room.stages if not stage.fresh
-    }
+def test_results_in_a_page_are_those_of_the_study_and_name_no_path_of_this_machine(
+    study: Path, tmp_path: Path
+) -> None:
+    own, _ = export.packed(find("curves"), {})
+    results.use(tmp_path / "nowhere")
+    try:
+        example, stops = export.packed(find("curves"), {})
+    finally:
+        results.use(study)
+    assert own != example
+    assert stops == {"task": ["language", "ordering", "needle"]}
+    held = unpacked(example)[""]
+    assert held["readouts"][0]["text"].startswith("the example that comes with posenc")
+    assert "import EXAMPLE as study" in held["python"]
+    assert str(Path(export.__file__).parents[3]) not in json.dumps(unpacked(example))
+
+
+def test_every_card_leads_to_its_stage() -> None:
+    held = {f"{room.name}.html#{stage.question}" for room in rooms.ROOMS for stage in room.stages}
     led = set(re.findall(r'href="([a-z-]+\.html#[^"]*)"', page.cards(Site(saved=True))))
-    assert len(led) > 10
-    assert led <= held
+    assert led == {"{}.html#{}".format(*card.stage.split("/")) for card in DECK} <= held
 
 
 def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
@@ -261,8 +275,6 @@ def walk(page: Any, start: str) -> None:
     """Open every page, every stage, and every link to try."""
     for room in rooms.ROOMS:
         for stage in room.stages:
-            if stage.fresh:
-                continue
             shows(page, f"{start}/{room.name}.html#{stage.question}", stage)
             for link in page.locator(".current a.try").all():
                 link.click()
@@ -299,9 +311,7 @@ def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> No
     sizes = {path.relative_to(site).as_posix(): path.stat().st_size for path in site.rglob("*.*")}
     assert sum(sizes.values()) <= 10_000_000
     for room in rooms.ROOMS:
-        first = next((stage for stage in room.stages if not stage.fresh), None)
-        if first is not None:
-            assert sizes[f"{room.name}.html"] + sizes[f"data/{first.question}.js"] <= FIRST_PICTURE
+        assert sizes[f"{room.name}.html"] + sizes[f"data/{room.stages[0].question}.js"] <= FIRST_PICTURE
 
 
 @pytest.mark.slow
@@ -353,7 +363,7 @@ EVERY_STOP = """async () => {
 def test_every_control_of_every_stage_goes_to_every_stop_from_a_file(offline: Any, site: Path) -> None:
     moved, unanswered = 0, {}
     for room in rooms.ROOMS:
-        for stage in (stage for stage in room.stages if not stage.fresh):
+        for stage in room.stages:
             shows(offline, f"{site.as_uri()}/{room.name}.html#{stage.question}", stage)
             wrong, stops = offline.evaluate(EVERY_STOP)
             unanswered |= {stage.question: wrong} if wrong else {}

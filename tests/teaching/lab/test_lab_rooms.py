@@ -163,9 +163,7 @@ def test_lessons_are_paths_under_their_own_headings() -> None:
     assert {"shift", "wavelengths"} <= set(clock.split())
     assert "<strong>13.2 Sinusoidal Positional Encoding</strong>" in html
     assert re.search(r"<strong>Take care:</strong> Every dimension has its own speed", html)
-    saved = page.paths(Site(saved=True))
-    fresh = {name for name, (_, stage) in rooms.stages().items() if stage.fresh}
-    assert not fresh & {name for names in re.findall(r'data-stages="([^"]*)"', saved) for name in names.split()}
+    assert page.paths(Site(saved=True)).count("results.html#curves") >= 2
 
 
 def test_every_claim_is_asked_and_leads_to_its_verdict() -> None:

@@ -24,7 +24,7 @@ from posenc.pictures.tables import value_at
 from posenc.teaching.lab import page, wire
 from posenc.teaching.lab.controls import Control, Number
 from posenc.teaching.lab.page import Site
-from posenc.teaching.lab.rooms import ROOMS, Stage, room, stages
+from posenc.teaching.lab.rooms import ROOMS, Stage, stages
 
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
@@ -65,15 +65,13 @@ def write(folder: Path) -> list[Path]:
     (folder / "data").mkdir(parents=True, exist_ok=True)
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
-    shown = {room.name: tuple(stage for stage in room.stages if not stage.fresh) for room in ROOMS}
-    shown = {name: lasting for name, lasting in shown.items() if lasting}
-    for stage in itertools.chain(*shown.values()):
+    for stage in itertools.chain.from_iterable(each.stages for each in ROOMS):
         packs[stage.question], slider_stops = packed(stage, {})
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
     site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops))
     pages = {"index": page.home(site), page.CARDS: page.cards(site), page.PATHS: page.paths(site)}
     pages[page.CLAIMS] = page.claims(site)
-    pages |= {name: page.room_page(room(name), {}, site, lasting) for name, lasting in shown.items()}
+    pages |= {each.name: page.room_page(each, {}, site) for each in ROOMS}
     paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
     for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
         path.write_text(text, encoding="utf-8")
@@ -117,6 +115,8 @@ def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[
 
     known = {c.name: c for c in stage.controls}
     stops = {name: _thinned(_reached(stage, c, texts), FINE, c.default) for name, c in known.items()}
+    if stage.fresh:  # a study may lack some of the tasks
+        stops = {name: [t for t in each if answer(_state(stage, {name: t}))] for name, each in stops.items()}
     answers = packed_answers(stops, tries=True)
     if len(answers) > MOST:
         answers = packed_answers(stops)

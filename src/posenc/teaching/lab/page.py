@@ -57,9 +57,8 @@ class Site:
 
     @property
     def rooms(self) -> list[tuple[str, str]]:
-        """Names and entries of every page; a site leaves out rooms that show the reader's study."""
-        unsaved = [room for room in ROOMS if self.saved and not self.single and all(s.fresh for s in room.stages)]
-        return [(room.name, room.short) for room in ROOMS if room not in unsaved] + [(CARDS, "Check yourself")]
+        """Names and entries of every page."""
+        return [(room.name, room.short) for room in ROOMS] + [(CARDS, "Check yourself")]
 
     @property
     def icon(self) -> str:
@@ -91,8 +90,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
 def home(site: Site = LIVE) -> str:
     """The first page: a rotation to drag, and every room by its question."""
     moving = site if site.saved else replace(site, answers_file=lambda stage: FIRST)
-    shown = [room for room in ROOMS if room.name in dict(site.rooms)]
-    return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=shown)
+    return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=ROOMS)
 
 
 def cards(site: Site = LIVE) -> str:
@@ -126,20 +124,19 @@ def claims(site: Site = LIVE) -> str:
     return _rendered("claims.html", site, title="Claims", current=CLAIMS, claims=kept, filters=filters)
 
 
-def _to_do(steps: Sequence[tuple[Fact, Entry]], site: Site) -> str:
+def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
     """What a browser counts of a section: its stages, and its cards after a question mark."""
     stages = [name.partition("/")[2] for _, entry in steps for name in entry.stages]
     cards = [f"?{card.name}" for _, entry in steps for card in entry.cards]
-    return " ".join(dict.fromkeys([*(name for name in stages if not (site.saved and find(name).fresh)), *cards]))
+    return " ".join(dict.fromkeys([*stages, *cards]))
 
 
-def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: Sequence[Stage] = ()) -> str:
+def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
     """A room in the state that ``texts`` describe; a text that a control cannot hold is left to the answers."""
     names = site.rooms
     after = names[[name for name, _ in names].index(room.name) + 1]
-    shown = stages or room.stages
     given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
-    return _rendered("room.html", site, stages=shown, texts=texts, after=after, **given)
+    return _rendered("room.html", site, stages=room.stages, texts=texts, after=after, **given)
 
 
 @lru_cache

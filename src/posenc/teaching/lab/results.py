@@ -69,24 +69,30 @@ def table(task: str = "ordering") -> "View":
             f"--encodings learned --output {_shelf['study']}"
         )
     view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps of {task}")
-    return _labelled(
-        replace(view, python=TABLE_PYTHON.format(rows=f"{study}/checkpoints/{trained_table.plan.id}.safetensors"))
-    )
+    return _labelled(replace(view, python=TABLE_PYTHON.format(where=_python(study), run=trained_table.plan.id)))
+
+
+def _python(study: Path) -> str:
+    """The line of a snippet that says where the study lies."""
+    if study == EXAMPLE:
+        return "from posenc.teaching.lessons.example import EXAMPLE as study"
+    return f"from pathlib import Path; study = Path({str(study)!r})"
 
 
 TABLE_PYTHON = """\
+{where}
 from safetensors.torch import load_file
 
-rows = load_file({rows!r})["encoding.weight"]
+rows = load_file(study / "checkpoints/{run}.safetensors")["encoding.weight"]
 unit = rows / rows.norm(dim=-1, keepdim=True)
 print(unit @ unit.T)"""
 
 
 PYTHON = """\
-from pathlib import Path
+{where}
 from posenc.workbench.run.ledger import Ledger
 
-with Ledger(Path({study!r})) as ledger:
+with Ledger(study) as ledger:
     for run in ledger.runs():
         if run.plan.task == "{task}":
             print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
@@ -107,4 +113,4 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
     view = chart(newest_runs)
     if view is None:
         raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
-    return _labelled(replace(view, python=PYTHON.format(study=str(study), task=task)))
+    return _labelled(replace(view, python=PYTHON.format(where=_python(study), task=task)))
