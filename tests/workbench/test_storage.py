@@ -188,7 +188,7 @@ def test_what_cannot_be_reached_is_a_sentence(memory: str, tmp_path: Path, monke
         remote.push(tmp_path)
     with pytest.raises(StudyError, match=r"no study at 'memory://none'; posenc study push memory://none"):
         RemoteStudy("memory://none").pull(tmp_path)
-    for address in ("nowhere://bucket/study", "s3://"):
+    for address in ("nowhere://bucket/study", "s3://", "memory://", "file:///"):
         with pytest.raises(StudyError, match=rf"address='{address}' cannot be used .* name one that fsspec serves"):
             RemoteStudy(address)
 

@@ -60,6 +60,14 @@ def test_a_worker_does_not_hear_ctrl_c_and_says_nothing_of_it(heard: Heard, fold
     assert json.loads((folder / f"{heard.found['sees'].plan.id}.seen").read_text())["deaf"]
 
 
+def test_a_worker_sees_its_accelerator_alone(tmp_path: Path) -> None:
+    launcher, heard = Local(1), Heard()
+    launcher.devices = [MIG[5]]
+    launcher([seeing(tmp_path, tmp_path, "sees")], heard.done, heard.report)
+    seen = json.loads((tmp_path / f"{heard.found['sees'].plan.id}.seen").read_text())
+    assert seen["devices"] == MIG[5]
+
+
 def test_a_worker_whose_accelerator_failed_is_replaced(tmp_path: Path) -> None:
     launcher, heard = Local(1), Heard()
     launcher.devices = ["0"]
@@ -92,6 +100,9 @@ def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
     assert set(active_children()) <= others
 
 
+MIG = [f"MIG-{number}" for number in range(8)]
+
+
 @pytest.mark.parametrize(
     ("given", "here", "gpus", "devices"),
     [
@@ -100,7 +111,10 @@ def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
         ("4,5", 2, 1, ["4", "5"]),
         ("4, 5", 2, 0.5, ["4", "5", "4", "5"]),
         ("7,6,5,4", 4, 2, ["7,6", "5,4"]),
-        ("GPU-8932f937,MIG-c6d4f1ef", 2, 1, ["GPU-8932f937", "MIG-c6d4f1ef"]),
+        ("GPU-8932f937,GPU-c6d4f1ef", 2, 1, ["GPU-8932f937", "GPU-c6d4f1ef"]),
+        ("MIG-8932f937", 1, 1, ["MIG-8932f937"]),
+        (",".join(MIG), 1, 1, MIG),  # CUDA shows a process the first alone, and each worker has its own
+        (",".join(MIG), 1, 0.5, MIG * 2),
         ("3,1,-1,2", 2, 1, ["3", "1"]),  # CUDA sees none behind one that is not there
     ],
 )
@@ -136,6 +150,10 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
     for here in (1, 8):
         check(here, 1)
         check(here, 0.25)
+    for given, here in (("MIG-0", 1), (",".join(MIG), 1), ("GPU-0,GPU-1", 2), ("4,5", 2)):
+        with monkeypatch.context() as visible:
+            visible.setenv("CUDA_VISIBLE_DEVICES", given)
+            check(here, 1)
     check(8, 0.2)  # its 18 runs are never more than three on one of eight devices
     with pytest.raises(StudyError, match=r"5 runs at a time on a device need about 8\d\.\d GiB of"):
         check(1, 0.2)

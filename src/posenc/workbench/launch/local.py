@@ -52,7 +52,7 @@ class Local:
         self.requirements = requirements
         if workers is not None and workers < 1:
             raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
-        devices = _shares(requirements.gpus, _accelerators()) if requirements.gpus else None
+        devices = _shares(requirements.gpus) if requirements.gpus else None
         most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
         self.devices = devices[:most] if devices else [""] * most
 
@@ -93,24 +93,30 @@ class Local:
             raise
 
 
-def _shares(gpus: float, accelerators: Sequence[str]) -> list[str]:
+def _shares(gpus: float) -> list[str]:
     """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of them."""
+    accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
     if gpus > count:
         raise StudyError(f"a run asks for gpus={gpus:g} and {count} are here; ask for fewer, or use --launcher ray")
     if gpus < 1:
-        return int(1 / gpus) * [*accelerators]
+        return int(1 / gpus) * accelerators
     each = int(gpus)
     return [",".join(accelerators[first : first + each]) for first in range(0, count - each + 1, each)]
 
 
-def _accelerators() -> list[str]:
-    """Those that this process may use, by the numbers or ids under which CUDA finds them in another, too."""
+def _accelerators(in_one_process: bool) -> list[str]:
+    """Those that this process may use, by the numbers or ids under which CUDA finds them in another, too.
+
+    Of several MIG instances CUDA shows a process the first alone; every process may have its own.
+    """
     import torch
 
     count = torch.cuda.device_count()
     given = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
-    return [name.strip() for name in given.split(",")[:count]]
+    names = [name.strip() for name in given.split(",")]
+    instances = count and names[0].startswith("MIG-") and not in_one_process
+    return names if instances else names[:count]
 
 
 def _serve(

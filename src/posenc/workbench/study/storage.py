@@ -32,14 +32,16 @@ class RemoteStudy:
     """The study at ``address``.
 
     Raises:
-        StudyError: fsspec does not know the address, the package that serves it is not installed, or the service
-            cannot be reached.
+        StudyError: fsspec does not know the address, it names no bucket or folder, the package that serves it is
+            not installed, or the service cannot be reached.
     """
 
     def __init__(self, address: str) -> None:
         self.name = address
         try:
             self._files, self._root = fsspec.url_to_fs(address)
+            if not self._root.strip("/"):
+                raise ValueError("it names no bucket or folder")
         except (ValueError, ImportError) as error:
             raise StudyError(
                 f"address={address!r} cannot be used ({error}); name one that fsspec serves here, such as "
