@@ -202,7 +202,11 @@ def test_studies_lie_in_folders_and_two_verbs_carry_them(memory: str, tmp_path: 
     ):
         result = CliRunner().invoke(app, ["study", *words], env={"COLUMNS": "200"})
         assert (result.exit_code, result.output.strip()) == (0, answer)
-    for words in (["compare", "--output", memory], ["runs", memory]):
+    for words in (
+        ["compare", "--output", memory],
+        ["runs", memory],
+        ["lab", "--study", memory, "--get", "/api/curves"],
+    ):
         error = CliRunner().invoke(app, words).exception
         assert "is an address; posenc study pull brings what lies there into a folder" in str(error)
     assert set(os.listdir()) == {"study", "other"}

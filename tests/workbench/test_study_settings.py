@@ -244,6 +244,19 @@ def test_every_preset_is_a_study_with_a_purpose() -> None:
         read_study("zooo")
 
 
+def test_the_cost_of_the_study_for_gpus_is_called_an_estimate_and_follows_from_its_sizes() -> None:
+    """Six operations a parameter and token, and six a pair of tokens and channel; 9.9e14 a second in bfloat16."""
+    study, cost = PRESETS["small-gpt"].study, PRESETS["small-gpt"].cost
+    parameters = study.width * (study.vocabulary + 12 * study.width * study.layers)
+    pairs = study.layers * study.train_length * study.width
+    operations = 6 * (parameters + pairs) * study.tokens
+    runs = len(study.encodings) * len(study.seeds)
+    assert f"an estimate until it has run on one: {runs} runs of {operations:.1e}".replace("+", "") in cost
+    days = [runs * operations / (share * 9.9e14) / 86_400 for share in (2 / 5, 1 / 8)]
+    assert [round(each) for each in days] == [1, 3]
+    assert "a day of an H200 at two fifths of its peak, three at an eighth" in cost
+
+
 def test_a_range_is_shown_as_people_write_it() -> None:
     assert Setting("of it", "tokens", 1, 4096).range == "1 … 4,096 tokens"
     assert Setting("of it", low=0, high=1e-9, kind=float).range == "0 … 1e-09"

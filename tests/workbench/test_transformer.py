@@ -5,7 +5,7 @@ import torch
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.transformer import Transformer, TransformerConfig, draw_parameters
 
 GROUPED = TransformerConfig(
     11, width=16, heads=4, kv_heads=2, norm="rms", activation="swiglu", biases=False, tied=True
@@ -45,3 +45,9 @@ def test_a_bidirectional_model_sees_both_sides_and_does_not_generate() -> None:
 def test_sizes_that_do_not_fit_are_refused(change: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         TransformerConfig(11, **change)  # type: ignore[arg-type]
+
+
+def test_drawing_parameters_asks_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch warns where it would keep the random numbers of many."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
+    draw_parameters(posenc.encoding("learned", width=8, num_positions=4), 0)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from posenc.errors import StudyError
+
 PARTIAL = ".partial"
 """The suffix of a file that is still being written."""
 
@@ -14,6 +16,16 @@ def cache(kind: str) -> Path:
     """A folder of ``$POSENC_CACHE``, or of posenc's part of the user's cache; no link on the way."""
     home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
     return Path(home).expanduser().resolve() / kind
+
+
+def refuse_address(folder: Path) -> None:
+    """Raise for what a path makes of ``s3://bucket/study``.
+
+    Raises:
+        StudyError: says which command brings a study from there.
+    """
+    if folder.parts and folder.parts[0].endswith(":"):
+        raise StudyError(f"{str(folder)!r} is an address; posenc study pull brings what lies there into a folder")
 
 
 @contextmanager

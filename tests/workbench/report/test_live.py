@@ -43,6 +43,12 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
     assert (tmp_path / "figures" / "needle-steps.svg").exists()
 
 
+def test_the_guide_says_when_the_page_comes() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "studies.md").read_text()
+    assert "Past the first five minutes the page is written again as runs end" in guide
+    assert live.FIRST == 5 * 60
+
+
 def test_curves_of_seeds_that_have_come_less_far_count_where_they_are() -> None:
     plans = [plan_of("nope", seed=seed, steps=100) for seed in range(3)]
     curves = {plans[0].id: LossCurve((1.0,) * 100), plans[1].id: LossCurve((3.0,) * 50)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from posenc.errors import StudyError
 from posenc.teaching.lessons.example import EXAMPLE, LABEL, shown
+from posenc.workbench.files import refuse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ _shelf = {"study": DEFAULT}
 
 def use(folder: Path) -> None:
     """Read this study from now on. Called once, with what the command line says; no request can name a folder."""
+    refuse_address(folder)
     _shelf["study"] = folder
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
-from posenc.workbench.files import lock
+from posenc.workbench.files import lock, refuse_address
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
 
@@ -65,10 +65,7 @@ class Ledger:
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
-        if folder.parts and folder.parts[0].endswith(":"):  # what a path makes of s3://bucket/study
-            raise StudyError(
-                f"{str(folder)!r} is an address; posenc study pull brings what lies there into a folder"
-            )
+        refuse_address(folder)
         self.folder = folder
         self.path = folder / "ledger.sqlite"
         if not write and not self.path.exists():
