@@ -76,12 +76,12 @@ def judged(name: str, values: dict[str, Tensor] | str) -> Comparison:
     fitting = [
         words
         for words in next(iter(forms.values()))
-        if all(equal(value, forms[case][words][0]) for case, value in values.items())
+        if not any(differing(value, forms[case][words][0]) for case, value in values.items())
     ]
     words = fitting[0] if fitting else "no known form"
     for case, value in values.items():
         right = [want for want, is_right in forms[case].values() if is_right]
-        if not any(equal(value, want) for want in right):
+        if all(differing(value, want) for want in right):
             nearest = min(right, key=lambda want: len(differing(value, want)))
             return Comparison(name, False, f"{words}. {case}: {first_difference(value, nearest)}")
     return Comparison(name, bool(fitting), words)
@@ -99,11 +99,6 @@ def differing(value: Tensor, want: Tensor) -> list[list[int]]:
         value = torch.full_like(want, math.nan)
     indices: list[list[int]] = (~((value - want).abs() <= CLOSE * (1 + want.abs()))).nonzero().tolist()
     return indices
-
-
-def equal(value: Tensor, want: Tensor) -> bool:
-    """Whether they are the same numbers, up to rounding."""
-    return not differing(value, want)
 
 
 def first_difference(value: Tensor, want: Tensor) -> str:

@@ -3,17 +3,18 @@
 import json
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.pictures.view import View
+from posenc.pictures.view import Axis, Line, Lines, View, counted
+from posenc.scaling import Default
+from posenc.teaching.inspect import Inspection, inspect, longest
 from posenc.teaching.views.bounds import Bounds, bounded
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from posenc.encodings.text import Recipe
-    from posenc.teaching.inspect import Inspection
 
 PYTHON = """\
 import json
@@ -25,11 +26,6 @@ print(positions.recipes, positions.layer_types, positions.windows)"""
 
 def layers(config: str) -> View:
     """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
-    import torch
-
-    from posenc.pictures.view import Line, Lines, counted
-    from posenc.teaching.inspect import longest
-
     given, inspection = _inspected(config)
     positions = inspection.positions
     values = {
@@ -88,11 +84,6 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     The cosine between keys rotated as the config says and as that program does, a mean over random keys: 1 where
     both agree, 0 where they have nothing in common.
     """
-    import torch
-
-    import posenc
-    from posenc.pictures.view import Axis, Line, Lines
-
     positions = _inspected(config)[1].positions
     if not positions.rotary_recipes:
         raise InvalidArgument(
@@ -103,7 +94,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     shape = (DRAWS, 1, 1, right.get("head_dim"))
     k = torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
-    def cosines(at: "Tensor", wrong: "Recipe") -> "Tensor":
+    def cosines(at: Tensor, wrong: Recipe) -> Tensor:
         ropes = (posenc.encoding(str(recipe), total_length=length) for recipe in (right, wrong))
         one, other = (rope.rotate_keys(k.expand(-1, -1, len(at), -1), at) for rope in ropes)
         return torch.cosine_similarity(one, other, -1).mean((0, 1)).double()
@@ -130,10 +121,8 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     )
 
 
-def _misreadings(recipe: "Recipe") -> "dict[str, Recipe]":
+def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
     """What programs are known to get wrong; only what changes this recipe."""
-    from posenc.scaling import Default
-
     other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
     wrong = {"the other pairing": recipe.with_(pairing=other)}
     if recipe.get("base") != 10_000:
@@ -144,10 +133,8 @@ def _misreadings(recipe: "Recipe") -> "dict[str, Recipe]":
 
 
 @lru_cache(maxsize=8)
-def _inspected(config: str) -> "tuple[dict[str, object], Inspection]":
+def _inspected(config: str) -> tuple[dict[str, object], Inspection]:
     """The pasted config, and what is read of it."""
-    from posenc.teaching.inspect import inspect
-
     try:
         given = json.loads(config)
     except (ValueError, RecursionError) as error:  # no JSON, too long a number, too deep

@@ -49,36 +49,29 @@ def _table(name: str) -> dict[str, Any]:
     return tomllib.loads((files("posenc.teaching.lessons") / name).read_text(encoding="utf-8"))
 
 
-def _lessons() -> tuple[Lesson, ...]:
-    return tuple(
-        Lesson(
-            lesson["title"],
-            tuple(
-                Section(title, f"lesson-{number}-{place}", tuple(rows))
-                for place, (title, *rows) in enumerate(lesson["sections"], 1)
-            ),
-        )
-        for number, lesson in enumerate(_table("lessons.toml")["lessons"])
+LESSONS = tuple(
+    Lesson(
+        lesson["title"],
+        tuple(
+            Section(title, f"lesson-{number}-{place}", tuple(rows))
+            for place, (title, *rows) in enumerate(lesson["sections"], 1)
+        ),
     )
-
-
-LESSONS = _lessons()
+    for number, lesson in enumerate(_table("lessons.toml")["lessons"])
+)
 """The five lessons; each is known by its place, from 0."""
-
-
-def _facts() -> tuple[Fact, ...]:
-    taught = [{row for section in lesson.sections for row in section.rows} for lesson in LESSONS]
-    return tuple(
-        Fact(
-            row,
-            entry["what"],
-            tuple(entry["by"]),
-            tuple(number for number, rows in enumerate(taught) if row in rows),
-        )
-        for row, entry in _table("facts.toml").items()
+FACTS = tuple(
+    Fact(
+        row,
+        entry["what"],
+        tuple(entry["by"]),
+        tuple(
+            number
+            for number, lesson in enumerate(LESSONS)
+            if any(row in section.rows for section in lesson.sections)
+        ),
     )
-
-
-FACTS = _facts()
+    for row, entry in _table("facts.toml").items()
+)
 """Every row, in the order of ``facts.toml``."""
 BY_ROW = {fact.row: fact for fact in FACTS}

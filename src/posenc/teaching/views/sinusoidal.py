@@ -16,6 +16,7 @@ from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane,
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
 MAX_LENGTH = 4096
+ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
@@ -72,11 +73,13 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
     arrows, readouts = [], dict[str, float | str]()
+    first = max(0, position - 4)
+    turn = range(first, min(first + 8, 2**31))  # of the fastest hand
+    tips = zip(map(float, turn), table(width, turn, base)[:, [1, 0]].tolist(), strict=True)
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
         wavelength = 2 * math.pi * base ** (2 * i / width)
-        tips = tuple((float(p), *_tip(table(width, [p], base)[0, :2])) for p in _around(position)) if not i else ()
-        grip = Grip("position", float(position), tips) if tips else None
+        grip = Grip("position", float(position), tuple((p, *tip) for p, tip in tips)) if i == 0 else None
         name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
         arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
         readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
@@ -88,18 +91,6 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
         f"sin, cos = posenc.Sinusoidal({width}, base={base!r}).table(torch.tensor([{position}])).view(-1, 2).T\n"
         "print(torch.atan2(sin, cos) / (2 * math.pi) % 1)    # turns",
     )
-
-
-def _around(position: int) -> range:
-    """The positions of about one turn of the fastest hand."""
-    first = max(0, position - 4)
-    return range(first, min(first + 8, 2**31))
-
-
-def _tip(pair: Tensor) -> tuple[float, float]:
-    """The tip of the fastest hand, from its sine and cosine."""
-    sin, cos = pair.tolist()
-    return cos, sin
 
 
 @bounded
@@ -238,19 +229,13 @@ def shift(
             Heatmap("by formula: R(k)", rotation, dims, dims, "signed", limit=1.0),
             Heatmap("by least squares", solved, dims, dims, "signed", limit=1.0),
         ),
-        {
-            "moving, fitting and R·Rᵀ = 1 all hold within": _bound(worst),
-        },
+        # A round number: the error itself is rounding noise and differs from run to run.
+        {"moving, fitting and R·Rᵀ = 1 all hold within": next(b for b in ROUND if float(worst) <= b)},
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
         f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"
         "print(torch.linalg.lstsq(here, there).solution.T)",
     )
-
-
-def _bound(error: Tensor) -> float:
-    """A round number above the error, which itself is rounding noise and differs from run to run."""
-    return next(b for b in (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf) if float(error) <= b)
 
 
 def rotation_matrix(width: int, by: int, base: float = 10_000.0) -> Float[Tensor, "C C"]:
