@@ -67,7 +67,7 @@ def test_closer_means_larger_fails_where_it_is_said_to(width: int, turn: int) ->
 
 def test_the_ladder_stops_short_of_the_base() -> None:
     readouts = sinusoidal.wavelengths(512).readouts
-    slowest = [float(readouts[f"slowest at width {w}"]) for w in (4, 8, 64, 128, 512)]
+    slowest = [float(readouts[f"slowest, width {w}"]) for w in (4, 8, 64, 128, 512)]
     assert [round(w, 1) for w in slowest] == [628.3, 6283.2, 47117.2, 54410.1, 60611.5]
 
 

@@ -171,7 +171,7 @@ def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
             ),
             Lines("slowest pair by width", ends, by_width, "wavelength", "positions"),
         ),
-        {f"slowest at width {w}": float(value) for w, value in zip(widths, slowest, strict=True)},
+        {f"slowest, width {w}": float(value) for w, value in zip(widths, slowest, strict=True)},
         "import math, posenc\n"
         f"slowest = posenc.scaling.Default().frequencies({width}, {base!r}).exact[-1]\n"
         "print(2 * math.pi / float(slowest))",
