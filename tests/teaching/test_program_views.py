@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
+from posenc.pictures.view import Lines, View
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.views.remapped import distances
 
@@ -40,3 +41,29 @@ def test_distances_are_those_of_the_papers() -> None:
     torch.testing.assert_close(extended[seen], near.where(near < 16, grouped)[seen], rtol=0, atol=1e-4)
     assert rerope[~seen].isnan().all()
     assert distances().readouts["of RoPE"] == str(32 * 33 // 2)
+
+
+def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> None:
+    """Gemma 3 sees everything in every sixth layer, by its own base and scaling; SmolLM3 has no positions there."""
+    stage = find("layers")
+    gemma, smol = (stage.answer(dict(tried.state)) for tried in stage.tries[:2])
+    assert "5 layers with base 1\u2009000\u2009000, every frequency divided by 8" in gemma.title
+    assert "29 layers with base 10\u2009000, no scaling" in gemma.title
+    assert (gemma.readouts["full_attention"], gemma.readouts["sliding_attention"]) == ("5 layers", "29 layers")
+    far, near, window = (line.values for line in charted(gemma).lines)
+    for i in range(34):
+        full = i % 6 == 5
+        assert far[i].isnan() != full
+        assert near[i].isnan() == window[i].isnan() == full
+        slowest = 8 * 1e6 ** (254 / 256) if full else 1e4 ** (254 / 256)
+        assert float(far[i] if full else near[i]) == pytest.approx(2 * math.pi * slowest)
+    assert "in some of its layers, no positions in the others" in smol.title
+    (waves,) = (line.values for line in charted(smol).lines)
+    assert [bool(wave.isnan()) for wave in waves] == [i % 4 == 3 for i in range(36)]
+
+
+def charted(view: View) -> Lines:
+    """The chart of a view that has one panel."""
+    (panel,) = view.panels
+    assert isinstance(panel, Lines)
+    return panel

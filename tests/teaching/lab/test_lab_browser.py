@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from posenc.pictures.numbers import readout
-from posenc.teaching.lab.rooms import ROOMS, find, stages
+from posenc.teaching.lab.rooms import ROOMS, Stage, find, stages
 from support.photographs import settle
 
 pytestmark = pytest.mark.browser
@@ -254,6 +254,34 @@ def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
     settle(page)
     assert place.locator(".guess").count() == 0
     assert place.locator(".answer").inner_text() == find("shift-both").answer({}).title
+
+
+ASKED = [(room.name, stage) for room in ROOMS for stage in room.stages if stage.guess]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("room", "stage"), ASKED, ids=[stage.question for _, stage in ASKED])
+def test_every_guess_hides_the_answer_alone_is_judged_in_words_and_asked_once(
+    visitor: Any, room: str, stage: Stage
+) -> None:
+    guess = stage.guess
+    assert guess is not None
+    page = visitor.open(f"/{room}", stage.question)
+    visitor.answered(stage.question, urlencode(guess.before))
+    place = page.locator(f"#{stage.question}")
+    assert place.locator(".panel").count() == len(stage.answer(guess.before).panels)
+    assert place.locator(".panel").first.is_visible()
+    assert not place.locator(":is(.answer, .readouts, .controls, .tries):visible").evaluate_all(
+        "(all) => all.filter((e) => getComputedStyle(e).visibility !== 'hidden').length"
+    )
+    wrong = (guess.right + 1) % len(guess.answers)
+    place.locator(".guess button").nth(wrong).click()
+    visitor.answered(stage.question, urlencode(guess.after))
+    assert place.locator(".verdict").inner_text() == f"No. {guess.answers[wrong][1]}"
+    assert place.locator(".answer").inner_text() == stage.answer(guess.after).title
+    page = visitor.open(f"/{room}", stage.question)
+    assert place.locator(".guess").count() == 0
+    assert place.locator(".controls").is_visible()
 
 
 def test_a_held_arrow_follows_the_pointer_and_goes_to_a_position_when_released(visitor: Any) -> None:
