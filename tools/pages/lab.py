@@ -25,7 +25,15 @@ def thumbnails() -> dict[str, str]:
 
 
 LINES = ((0.1, "encoding-alibi"), (0.35, "encoding-nope"), (0.75, "encoding-rotary"))
-QUESTION = f'<text x="{WIDE / 2}" y="{TALL / 2}" class="middle">which? why? how far?</text>'
+QUESTION = (
+    "".join(
+        f'<rect x="{24 if at == 1 else 34}" y="{12 + 20 * at}" width="{112 if at == 1 else 92}" height="15" rx="2" '
+        f'fill="none" stroke="var(--{"accent" if at == 1 else "edge"})" stroke-width="2"/>'
+        for at in range(3)
+    )
+    + '<path class="stroke encoding-rotary" d="M112 39l5 5 9-11"/>'
+)
+"""A card with three answers, of which the middle one is chosen."""
 
 
 def patched() -> str:

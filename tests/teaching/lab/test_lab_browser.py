@@ -424,11 +424,11 @@ def test_a_slider_plays_to_its_end_and_stops(visitor: Any) -> None:
 
 def test_next_walks_through_stages_and_on_to_the_next_room(visitor: Any) -> None:
     page = visitor.open("/bias")
-    for stage in ("slopes", "weights"):
+    for stage in ("bias", "slopes"):
         page.locator(".walk .next").click()
         page.locator(f"#{stage}.current").wait_for()
     page.locator(".walk .back").click()
-    page.locator("#slopes.current").wait_for()
+    page.locator("#bias.current").wait_for()
     visitor.turn("forgetting")
     page.locator(".walk .next").click()
     page.wait_for_url("**/longer")
