@@ -91,7 +91,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         where = "" if len(rotary) == 1 else f"{name}: "
         facts += [where + sentence for sentence in _rotary_facts(recipe, positions)]
         risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
-    risks += _other_risks(encodings)
+    risks += [
+        f"an input longer than {count(encoding.position_limit)} tokens has no rows and fails: read a longer "
+        f"document in overlapping pieces of at most {count(encoding.position_limit)}"
+        for encoding in encodings.values()
+        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+    ]
     risks += positions.known_issues
     view = None
     if rotary:
@@ -308,17 +313,3 @@ def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
             f"position {count(last)} angles are then off by up to {error:.2g} rad"
         )
     return risks
-
-
-def _other_risks(encodings: dict[str, Encoding]) -> list[str]:
-    """Of what has no position beyond some."""
-    ends = [
-        encoding.position_limit
-        for encoding in encodings.values()
-        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
-    ]
-    return [
-        f"an input longer than {count(end)} tokens has no rows and fails: read a longer document in overlapping "
-        f"pieces of at most {count(end)}"
-        for end in ends
-    ]

@@ -120,7 +120,7 @@ def test_the_check_of_snippets_can_fail() -> None:
 
 
 def test_the_page_shows_the_state_of_its_address() -> None:
-    html = page.room_page(rooms.room("rotation"), {"m": "7", "turn": "radian"})
+    html = page.room_page(rooms.BY_NAME["rotation"], {"m": "7", "turn": "radian"})
     assert re.search(r'id="shift-both-m"[^>]*value="7"', html)
     assert re.search(r'value="radian" checked', html)
     assert "<math" in html
@@ -128,7 +128,7 @@ def test_the_page_shows_the_state_of_its_address() -> None:
 
 
 def test_no_text_of_an_address_reaches_the_page_unescaped() -> None:
-    html = page.room_page(rooms.room("order"), {"sentence": '"><script>alert(1)</script>', "order": '"x'})
+    html = page.room_page(rooms.BY_NAME["order"], {"sentence": '"><script>alert(1)</script>', "order": '"x'})
     assert "<script>alert" not in html
     assert 'data-value="&#34;x"' in html
 
@@ -150,7 +150,7 @@ FORMULA = re.compile(r"Math\.(sin|cos|tan|atan2?|exp|expm1|log\w*|pow|sqrt|hypot
 
 
 def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
-    html = page.room_page(rooms.room("rotation"), {})
+    html = page.room_page(rooms.BY_NAME["rotation"], {})
     assert "RoPE, shift both: 1.700, −1.100 and their checks" in html
     assert 'href="/check?card=shift"' in html
     assert "posenc verify --only shift-by-five --only widget-numbers" in html
@@ -190,7 +190,7 @@ def test_a_claim_is_run_when_asked_and_what_trains_is_refused() -> None:
 
 
 def test_a_stage_links_back_to_the_sections_that_it_belongs_to() -> None:
-    html = page.room_page(rooms.room("rotation"), {})
+    html = page.room_page(rooms.BY_NAME["rotation"], {})
     assert '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>' in html
 
 

@@ -90,10 +90,10 @@ def _route(path: str, query: str) -> Reply:
     texts = controls.pairs(query)
     if kind in ("api", "export"):
         return {"api": _api, "export": _export}[kind](rest, texts)
-    if rest or kind not in {room.name for room in rooms.ROOMS}:
+    if rest or kind not in rooms.BY_NAME:
         raise UnknownPath(f"{path[:60]} is no page of the lab; open / for the list of rooms")
     texts.pop("embed", None)
-    return Reply(page.room_page(rooms.room(kind), texts).encode(), HTML)
+    return Reply(page.room_page(rooms.BY_NAME[kind], texts).encode(), HTML)
 
 
 def _api(rest: str, texts: dict[str, str]) -> Reply:

@@ -7,7 +7,7 @@ import torch
 
 import posenc
 from posenc.arguments import one_of
-from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.pictures.view import Axis, Heatmap, View, counted, labelled
 from posenc.teaching.views.bounds import Bounds, bounded
 
 ROPE = posenc.Rotary(16, pairing="interleaved")
@@ -70,7 +70,7 @@ def angles(
             Heatmap(
                 "position",
                 torch.stack((was, now)).double(),
-                _named("rotated at", "stands at"),
+                labelled("", ("rotated at", "stands at")),
                 columns,
                 "magnitude",
             ),
@@ -98,7 +98,3 @@ def _positions(event: str, tokens: int, capacity: int) -> tuple[torch.Tensor, to
     first = SINKS if event == "sinks" else 0
     remaining = torch.cat((text[:first], text[first:][-(capacity - first) :]))
     return remaining, remaining if event == "evict" else torch.arange(len(remaining))
-
-
-def _named(*names: str) -> Axis:
-    return Axis("", tuple(map(float, range(len(names)))), labels=names)

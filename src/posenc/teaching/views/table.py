@@ -91,7 +91,10 @@ def frames(step: Step = 3) -> View:
 @bounded
 def similarity(rows: Width = 64, width: Width = 64) -> View:
     """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
-    unit = [_normal(random_rows(rows, width)), _normal(_sinusoidal(rows, width))]
+    unit = [
+        _normal(random_rows(rows, width)),
+        _normal(posenc.Sinusoidal(width).table(posenc.positions.arange(rows))),
+    ]
     key = counted("position", rows)
     names = ("learned, before training", "sinusoidal, for comparison")
     panels = tuple(
@@ -122,10 +125,6 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
     first, last = (float(readouts[f"cosine of neighbours, {when}"]) for when in ("before", "after"))
     grown = "Training made neighbours alike" if last > first + 0.1 else "Training has not made neighbours alike"
     return View(title=grown, panels=tuple(panels), readouts=readouts)
-
-
-def _sinusoidal(rows: int, width: int) -> Tensor:
-    return posenc.Sinusoidal(width).table(posenc.positions.arange(rows))
 
 
 def _normal(rows: Tensor) -> Tensor:

@@ -112,6 +112,8 @@ def _room(text: str) -> Room:
 
 
 ROOMS = tuple(_room((files("posenc.teaching.lab") / "rooms" / f"{name}.toml").read_text("utf-8")) for name in ORDER)
+BY_NAME = {room.name: room for room in ROOMS}
+"""Every room by its address."""
 
 
 @lru_cache
@@ -130,11 +132,3 @@ def find(name: str) -> Stage:
 def place(stage: Stage) -> str:
     """Where a stage is found, ``room/stage``."""
     return f"{stages()[stage.question][0].name}/{stage.question}"
-
-
-def room(name: str) -> Room:
-    """The room at this address."""
-    by_name = {room.name: room for room in ROOMS}
-    if name not in by_name:
-        raise UnknownName("room", name[:40], by_name)
-    return by_name[name]
