@@ -217,13 +217,9 @@ def _run(
         Ledger(folder, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as bar,
     ):
-
-        def advance(tokens: float) -> None:
-            bar.advance(tokens)
-
-        extension = score_methods(model, data, read, request, ledger, launch, advance, evaluator)
+        extension = score_methods(model, data, read, request, ledger, launch, bar.advance, evaluator)
         reached = replace(request, length=extension.length)
-        to_each = data, read, reached, ledger, launch, advance
+        to_each = data, read, reached, ledger, launch, bar.advance
         answers = [retrieval.retrieve(retrieval.reader(model, [task]), *to_each, task) for task in asked]
         return extension, answers, ledger.seconds()
 

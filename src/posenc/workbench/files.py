@@ -1,9 +1,9 @@
-"""Files written atomically, so that a killed process leaves no half of one; and which of them have changed."""
+"""Files written atomically, so that a killed process leaves no half of one; locks and caches."""
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from posenc.errors import StudyError
@@ -68,37 +68,3 @@ def sweep(folder: Path, stem: str) -> None:
     """Remove the half-written files that killed processes left, of names that begin like this."""
     for partial in folder.glob(f"{stem}*{PARTIAL}"):
         partial.unlink(missing_ok=True)
-
-
-class Changes:
-    """Which files have changed, while others write them.
-
-    Args:
-        listed: lists the files of now, by name.
-        stamps: of the files that are known already, by name.
-    """
-
-    def __init__(self, listed: Callable[[], dict[str, Path]], stamps: dict[str, list[int]]) -> None:
-        self.listed, self.stamps = listed, stamps
-
-    def since(self) -> Iterator[tuple[str, Path | None]]:
-        """New and changed files by name, and None for files that are gone.
-
-        A file is known once the next is asked for: an error raised meanwhile leaves it unknown.
-        """
-        files = self.listed()
-        for name, file in files.items():
-            with suppress(FileNotFoundError):  # the writer may have removed it just now
-                now = stamp(file)
-                if self.stamps.get(name) != now:
-                    yield name, file
-                    self.stamps[name] = now
-        for name in self.stamps.keys() - files.keys():
-            yield name, None
-            del self.stamps[name]
-
-
-def stamp(file: Path) -> list[int]:
-    """Numbers that change whenever the file is replaced."""
-    status = file.stat()
-    return [status.st_ino, status.st_mtime_ns]

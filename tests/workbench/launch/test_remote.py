@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.files import Changes
 from posenc.workbench.launch.code_shipping import pack, unpack
-from posenc.workbench.launch.remote import Changed, Result, _passed_on, listed
-from posenc.workbench.run.job import Progress
+from posenc.workbench.launch.remote import Changed, _passed_on
+from posenc.workbench.run.job import Failure, Progress
+from support.launch_jobs import counting
 
 
 def passed_on(folder: Path, *things: Any) -> list[Any]:
@@ -18,14 +18,14 @@ def passed_on(folder: Path, *things: Any) -> list[Any]:
     said: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for thing in things:
         said.put(thing)
-    return list(_passed_on(said, Changes(lambda: listed(folder), {})))
+    return list(_passed_on(said, folder, {}))
 
 
 def test_losses_come_before_the_state_that_follows_them(tmp_path: Path) -> None:
     """Whoever goes on from that state says later losses only."""
     (tmp_path / "run.state").write_bytes(b"after three steps")
     steps = [Progress("run", 1, step, (float(step),)) for step in range(3)]
-    result = Result("a run")
+    result = Failure(counting(tmp_path, "ended").plan, "why")
     assert passed_on(tmp_path, *steps, result) == [*steps, Changed("run.state", b"after three steps"), result]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.launch.code_shipping import Item, pack
 from posenc.workbench.launch.determinism import installed, refuse_others
-from posenc.workbench.launch.remote import Changed, Result, listed, run_remotely
+from posenc.workbench.launch.remote import Changed, listed, run_remotely
 from posenc.workbench.run.job import ONE_CORE, Failure, Job, Report, Requirements
 from posenc.workbench.run.plan import Run
 
@@ -94,8 +94,8 @@ class _Running:
             return Failure.of(self.job.plan, error.cause)
         except ray.exceptions.RayError as error:
             return Failure(self.job.plan, _last_line(error))
-        if isinstance(message, Result):
-            return message.value
+        if isinstance(message, Run | Failure):
+            return message
         if isinstance(message, Changed):
             message.write(self.job.folder)
         else:

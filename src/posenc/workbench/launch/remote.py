@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from posenc.workbench.files import PARTIAL, Changes, stamp, write_atomically
+from posenc.workbench.files import PARTIAL, write_atomically
 from posenc.workbench.launch.code_shipping import Item, unpack
 from posenc.workbench.launch.determinism import installed, refuse_others
-from posenc.workbench.run.job import attempt
+from posenc.workbench.run.job import Failure, attempt
+from posenc.workbench.run.plan import Run
 from posenc.workbench.tasks.text import Source, Text
 
 LOOK_EVERY = 1.0
@@ -50,13 +51,6 @@ def listed(folder: Path, run: str = "") -> dict[str, Path]:
 
 
 @dataclass(frozen=True)
-class Result:
-    """The last message of a run: a run or a failure."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
 class LoadedSource(Source):
     """The source of a text that was loaded elsewhere."""
 
@@ -85,7 +79,7 @@ def run_remotely(
         folder = Path(name)
         for file in files:
             file.write(folder)
-        changes = Changes(lambda: listed(folder), {file.name: stamp(folder / file.name) for file in files})
+        known = {file.name: stamp(folder / file.name) for file in files}
 
         def work() -> None:
             torch.set_num_threads(cpus)
@@ -96,14 +90,14 @@ def run_remotely(
             except BaseException as error:
                 messages.put(error)
             else:
-                messages.put(Result(attempt(moved, messages.put)))
+                messages.put(attempt(moved, messages.put))
 
         threading.Thread(target=work, daemon=True).start()
-        yield from _passed_on(messages, changes)
+        yield from _passed_on(messages, folder, known)
 
 
-def _passed_on(messages: "queue.SimpleQueue[Any]", changes: Changes) -> Iterator[Any]:
-    """All messages, and files as they change; the last files come before the result.
+def _passed_on(messages: "queue.SimpleQueue[Any]", folder: Path, known: dict[str, list[int]]) -> Iterator[Any]:
+    """All messages, and files as they change; the last files come before the last message, a run or a failure.
 
     Progress made before a file was written is passed on before the file: a run that goes on from that state reports
     the rest, and nothing twice.
@@ -111,15 +105,15 @@ def _passed_on(messages: "queue.SimpleQueue[Any]", changes: Changes) -> Iterator
     ended = False
     while not ended:
         batch = _next(messages, LOOK_EVERY)
-        files = list(_changed(changes))
+        files = list(_changed(folder, known))
         while messages.qsize():
             batch += _next(messages, 0)
         for message in batch:
             if isinstance(message, BaseException):
                 raise message
-            if isinstance(message, Result):
+            if isinstance(message, Run | Failure):
                 ended = True
-                files += _changed(changes)
+                files += _changed(folder, known)
                 files.append(message)
             else:
                 yield message
@@ -135,7 +129,21 @@ def _next(messages: "queue.SimpleQueue[Any]", wait: float) -> list[Any]:
         return []
 
 
-def _changed(changes: Changes) -> Iterator[Any]:
-    for name, file in changes.since():
+def _changed(folder: Path, known: dict[str, list[int]]) -> Iterator[Any]:
+    """Files that are new, changed or gone since they were ``known``, by their stamps."""
+    files = listed(folder)
+    for name, file in files.items():
         with suppress(FileNotFoundError):  # removed just now: the next look finds it gone
-            yield Changed(name, None if file is None else file.read_bytes())
+            now = stamp(file)
+            if known.get(name) != now:
+                yield Changed(name, file.read_bytes())
+                known[name] = now
+    for name in known.keys() - files.keys():
+        yield Changed(name, None)
+        del known[name]
+
+
+def stamp(file: Path) -> list[int]:
+    """Numbers that change whenever the file is replaced."""
+    status = file.stat()
+    return [status.st_ino, status.st_mtime_ns]

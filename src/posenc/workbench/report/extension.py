@@ -1,7 +1,6 @@
 """An extension as sentences, a view, a table for the terminal and a page."""
 
 import json
-import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 from rich.table import Table
 
 from posenc.pictures import view
-from posenc.pictures.numbers import count, plain, signed
+from posenc.pictures.numbers import count, signed
 from posenc.pictures.view import Axis, Lines, View
 from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
@@ -20,8 +19,10 @@ from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, 
 from posenc.workbench.report import longppl, retrieval
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.report.price import prices
+from posenc.workbench.report.terminal import grid
+from posenc.workbench.report.words import ends
 from posenc.workbench.study.effective_length import FEW
-from posenc.workbench.study.statistics import Interval, student
+from posenc.workbench.study.statistics import student
 
 
 def answer(extension: Extension, verdict: Verdict) -> str:
@@ -179,24 +180,14 @@ def cells(extension: Extension, score: MethodScore) -> tuple[tuple[str, str], ..
     means = [f"{value.mean:.3f}" for value in (score.inside, score.beyond, score.far)]
     differences = ["–" if value is None else signed(value.mean) for value in (score.to_best, score.cost)]
     intervals = (score.inside, score.beyond, score.far, score.to_best, score.cost)
-    return (reach.parts, *zip((*means, *differences), map(_ends, intervals), strict=True))
-
-
-def _ends(interval: Interval | None) -> str:
-    if interval is None or math.isnan(interval.low):
-        return ""
-    return f"{plain(interval.low, 3)} … {plain(interval.high, 3)}"
+    return (reach.parts, *zip((*means, *differences), map(ends, intervals), strict=True))
 
 
 def table(extension: Extension, verdict: Verdict) -> Table:
     """The methods for the terminal, best first; the one to use is named in words."""
-    rows = Table(box=None, pad_edge=False, header_style="bold", title_justify="left", caption_justify="left")
-    rows.title = f"After {extension.tuning}" if verdict.chosen.curve.tuned else None
-    rows.caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
-    rows.add_column("method", no_wrap=True)
-    for head in SHOWN:
-        name = HEADS[head].format(length=extension.original_length, far=extension.far * extension.width)
-        rows.add_column(name, justify="right")
+    heads = [HEADS[i].format(length=extension.original_length, far=extension.far * extension.width) for i in SHOWN]
+    caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
+    rows = grid("method", heads, caption, f"After {extension.tuning}" if verdict.chosen.curve.tuned else "")
     rows.add_column("", no_wrap=True)
     for score in verdict.scores:
         best = score is verdict.chosen

@@ -6,10 +6,12 @@ from typing import Any
 
 from rich.table import Table
 
-from posenc.pictures.numbers import count, plain, signed
+from posenc.pictures.numbers import count, signed
 from posenc.workbench.extend.curves import Extension
 from posenc.workbench.extend.longppl import LongPPL, longppl
-from posenc.workbench.study.statistics import Interval
+from posenc.workbench.report.terminal import grid
+from posenc.workbench.report.words import ends
+from posenc.workbench.study.statistics import number
 
 HEADS = ("LongPPL", "past {length}", "to no scaling, in nats")
 
@@ -40,12 +42,8 @@ def answer(extension: Extension) -> str:
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
     """A method's row: numbers, the last with its interval."""
     gap = each.to_plain
-    interval = "" if math.isnan(gap.low) else f"{plain(gap.low, 3)} … {plain(gap.high, 3)}"
-    return (
-        (_value(each.value), ""),
-        (_value(each.beyond), ""),
-        ("–" if math.isnan(gap.mean) else signed(gap.mean), interval),
-    )
+    change = "–" if math.isnan(gap.mean) else signed(gap.mean)
+    return (_value(each.value), ""), (_value(each.beyond), ""), (change, ends(gap))
 
 
 def _value(value: float) -> str:
@@ -59,14 +57,11 @@ def heads(extension: Extension) -> Sequence[str]:
 
 def table(extension: Extension) -> Table:
     """The methods for the terminal, lowest first."""
-    grid = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
-    grid.caption = f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}"
-    grid.add_column("method", no_wrap=True)
-    for head in heads(extension):
-        grid.add_column(head, justify="right")
+    caption = f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}"
+    table = grid("method", heads(extension), caption)
     for label, each in rows(extension):
-        grid.add_row(label, *(text for text, _ in cells(each)))
-    return grid
+        table.add_row(label, *(text for text, _ in cells(each)))
+    return table
 
 
 def as_json(extension: Extension) -> dict[str, Any] | None:
@@ -77,16 +72,7 @@ def as_json(extension: Extension) -> dict[str, Any] | None:
     methods: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         each = longppl(extension, curve)
-        gap = {"mean": _number(each.to_plain.mean), "interval": _interval(each.to_plain)}
-        numbers = {"value": _number(each.value), "beyond": _number(each.beyond), "to_unscaled": gap}
+        numbers = {"value": number(each.value), "beyond": number(each.beyond), "to_unscaled": each.to_plain.as_json}
         methods[curve.tuned][curve.method.name] = numbers
     measured = {"methods": methods[False], "methods_tuned": methods[True]}
     return {"evaluator": extension.evaluator, "key_tokens": keys, **measured}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _interval(value: Interval) -> list[float] | None:
-    return None if math.isnan(value.low) else [value.low, value.high]

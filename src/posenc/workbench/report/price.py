@@ -1,6 +1,5 @@
 """What each factor of a method costs at each length: for the page, the terminal and programs."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +8,8 @@ from rich.table import Table
 from posenc.pictures.numbers import count, plain, signed
 from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.verdict import paired
+from posenc.workbench.report.terminal import grid
+from posenc.workbench.report.words import ends
 from posenc.workbench.study.statistics import Interval
 
 
@@ -44,24 +45,19 @@ class Price:
 
     def as_json(self) -> dict[str, Any]:
         """Losses and differences by factor, in the order of ``lengths``."""
-        gaps = [[_pair(gap) for gap in row] for row in self.to_lowest]
+        gaps = [[gap.as_json for gap in row] for row in self.to_lowest]
         rows = zip(self.labels, self.losses, gaps, strict=True)
         factors = {label: {"losses": losses, "to_lowest": gaps} for label, losses, gaps in rows}
         return {"method": self.method, "lengths": self.lengths, "factors": factors}
 
     def table(self, unit: str) -> Table:
         """For the terminal."""
-        grid = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
-        grid.caption = (
-            f"price of {self.method}: nats per {unit} past the length before, and to the lowest of its column"
-        )
-        grid.add_column("factor", no_wrap=True)
-        for length in self.lengths:
-            grid.add_column(f"up to {count(length)}", justify="right")
+        caption = f"price of {self.method}: nats per {unit} past the length before, and to the lowest of its column"
+        table = grid("factor", (f"up to {count(length)}" for length in self.lengths), caption)
         for row, label in enumerate(self.labels):
             means = zip(self.losses[row], self.to_lowest[row], strict=True)
-            grid.add_row(label, *(f"{plain(loss, 3)} {signed(gap.mean)}" for loss, gap in means))
-        return grid
+            table.add_row(label, *(f"{plain(loss, 3)} {signed(gap.mean)}" for loss, gap in means))
+        return table
 
 
 def prices(extension: Extension) -> list[Price]:
@@ -90,8 +86,4 @@ def _price(name: str, curves: list[MethodLosses], parts: list[slice], width: int
 def _gap(gap: Interval) -> str:
     if not gap.mean:
         return ""
-    return signed(gap.mean) + ("" if math.isnan(gap.low) else f", {plain(gap.low, 3)} … {plain(gap.high, 3)}")
-
-
-def _pair(gap: Interval) -> dict[str, Any]:
-    return {"mean": gap.mean, "interval": None if math.isnan(gap.low) else [gap.low, gap.high]}
+    return ", ".join(filter(None, (signed(gap.mean), ends(gap))))

@@ -1,7 +1,6 @@
 """Answers right or not: a sentence, a heatmap per method, a table for the terminal and the page's context."""
 
 from functools import partial
-from math import isnan
 from pathlib import Path
 
 from rich.table import Table
@@ -12,6 +11,8 @@ from posenc.workbench.extend.forced_choice import SENTENCES, TASKS, Sheet
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.retrieval import Retrieval
 from posenc.workbench.report.page import embedded
+from posenc.workbench.report.terminal import grid
+from posenc.workbench.report.words import ends
 from posenc.workbench.study.statistics import Interval, over_answers
 
 GATE = 0.5
@@ -60,12 +61,8 @@ def over_depth(asked: Retrieval) -> View:
 
 def table(asked: Retrieval) -> Table:
     """The share right by method and length, for the terminal, and the last one beside the baseline."""
-    rows = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
-    rows.caption = caption(asked)
-    rows.add_column("method", no_wrap=True)
-    for length in asked.lengths:
-        rows.add_column(f"at {length}", justify="right")
-    rows.add_column(f"minus no scaling at {asked.original_length}", justify="right")
+    lengths = (f"at {length}" for length in asked.lengths)
+    rows = grid("method", (*lengths, f"minus no scaling at {asked.original_length}"), caption(asked))
     for method, intervals in shares(asked):
         rows.add_row(method.label, *(f"{share.mean:.2f}" for share in intervals), to_baseline(asked, method)[0])
     return rows
@@ -74,7 +71,7 @@ def table(asked: Retrieval) -> Table:
 def to_baseline(asked: Retrieval, method: Method) -> tuple[str, str]:
     """The share at the full length minus the unscaled model's at its trained length, and the interval."""
     difference = asked.to_baseline(asked.methods.index(method), -1)
-    return signed(difference.mean), "" if isnan(difference.low) else f"{difference.low:.2f} … {difference.high:.2f}"
+    return signed(difference.mean), ends(difference, 2)
 
 
 def shares(asked: Retrieval) -> list[tuple[Method, list[Interval]]]:

@@ -1,7 +1,7 @@
 """Tables and progress for the terminal: 80 columns, readable without colour and when piped into a file."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -77,11 +77,11 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
         yield Going(progress)
 
 
-def table(result: TaskResult) -> Table:
-    """One task: encodings down, lengths across, and a verdict in words."""
-    rows = Table(
-        title=f"{result.name}: {result.question}",
-        caption=f"{words.unit(result)}; trained to {result.lengths[0]}",
+def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:
+    """A table without rows yet: a column of names, which ``fold`` lets wrap, and columns of numbers."""
+    table = Table(
+        title=title or None,
+        caption=caption,
         title_justify="left",
         caption_justify="left",
         box=None,
@@ -90,9 +90,16 @@ def table(result: TaskResult) -> Table:
         title_style="bold",
         caption_style="dim",
     )
-    rows.add_column("encoding", overflow="fold")  # a long text wraps before a number is cut
-    for length in result.lengths:
-        rows.add_column(str(length), justify="right", no_wrap=True)
+    table.add_column(first, no_wrap=not fold, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=fold)
+    return table
+
+
+def table(result: TaskResult) -> Table:
+    """One task: encodings down, lengths across, and a verdict in words."""
+    caption, title = f"{words.unit(result)}; trained to {result.lengths[0]}", f"{result.name}: {result.question}"
+    rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # wraps before a number is cut
     rows.add_column("verdict", no_wrap=True)
     for row in result.rows:
         numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from posenc.pictures.numbers import fixed, short, signed
+from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
 from posenc.workbench.run.plan import Run
 from posenc.workbench.study.results import Row, TaskResult, effective_length, holds, undecided
@@ -66,6 +66,13 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
     if result.task.measure == "loss":
         return f"{perplexity(interval.low)}–{perplexity(interval.high)}"
     return f"{interval.low:.3f}–{interval.high:.3f}"
+
+
+def ends(interval: Interval | None, digits: int = 3) -> str:
+    """``low … high``; nothing where one number has none."""
+    if interval is None or math.isnan(interval.low):
+        return ""
+    return f"{plain(interval.low, digits)} … {plain(interval.high, digits)}"
 
 
 def difference(row: Row) -> tuple[str, str]:

@@ -6,6 +6,7 @@ with Tracker("tensorboard", Path("study")) as tracker:
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ class _Run(NamedTuple):
     close: Callable[[], object]
 
 
-class Tracker:
+class Tracker(AbstractContextManager["Tracker"]):
     """Numbers by run and step.
 
     Args:
@@ -66,9 +67,6 @@ class Tracker:
         """Close the files of a run that is over."""
         if run in self._runs:
             self._runs.pop(run).close()
-
-    def __enter__(self) -> "Tracker":
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -74,7 +74,8 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     _round(masters, model)
     every = max(1, recipe.steps // VALIDATIONS)
     for step in range(len(watch.trained.losses), recipe.steps):
-        _set_rate(optimiser, recipe.learning_rate * factor(step, recipe.steps, how))
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * factor(step, recipe.steps, how)
         model.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=device), 0
         for _ in range(how.accumulate):
@@ -158,11 +159,6 @@ def _groups(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
     return decayed, others
-
-
-def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = rate
 
 
 def _unsharded(norm: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import Any
 
 LEVEL = 0.95
 
@@ -27,6 +28,16 @@ class Interval:
     def negative(self) -> "Interval":
         """Of the number with its sign changed."""
         return Interval(-self.mean, -self.high, -self.low, self.of)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The mean and the interval's ends, null where they are no numbers."""
+        return {"mean": number(self.mean), "interval": None if math.isnan(self.low) else [self.low, self.high]}
+
+
+def number(value: float) -> float | None:
+    """A value as JSON has it: none that is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
