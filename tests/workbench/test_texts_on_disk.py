@@ -5,6 +5,7 @@ import itertools
 import json
 import multiprocessing as mp
 import os
+import pickle
 import random
 import signal
 import threading
@@ -197,6 +198,20 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     text, peak = peak_of(Source(path, documents="packed"))
     assert len(text.train) + len(text.validation) == 6400 * 10_200
     assert peak < 16e6
+
+
+def test_a_text_reaches_another_machine_with_tokens_of_any_width(tmp_path: Path) -> None:
+    """Ray pickles it; torch's own pickle of 16 unsigned bits cannot be read."""
+    pytest.importorskip("tokenizers")
+    for source in (Source(folder(tmp_path / "texts")), Source(tmp_path / "texts", "bpe", 300, "packed")):
+        text = source.load()
+        arrived = pickle.loads(pickle.dumps(text))
+        for part in ("train", "validation"):
+            tokens = getattr(text, part)
+            assert getattr(arrived, part).dtype == tokens.dtype == text.tokens.dtype
+            assert getattr(arrived, part).tolist() == tokens.tolist()
+        assert (arrived.sha256, arrived.tokens.name) == (text.sha256, text.tokens.name)
+        assert text.ends is None or torch.equal(arrived.ends[0], text.ends[0])
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -44,6 +45,15 @@ class Text:
     validation: Int[Tensor, " m"]
     tokens: Tokens = field(default_factory=Bytes)
     ends: tuple[Int[Tensor, " d"], Int[Tensor, " e"]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With tokens as bytes: torch cannot read its own pickle of 16 unsigned bits."""
+        parts = {"train": self.train, "validation": self.validation}
+        return {**vars(self), **{name: part.view(torch.uint8) for name, part in parts.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parts = {name: state[name].view(state["tokens"].dtype) for name in ("train", "validation")}
+        vars(self).update(state, **parts)
 
 
 @dataclass(frozen=True)
