@@ -71,3 +71,12 @@ def check_device(positions: Tensor, weight: Tensor) -> None:
         raise InvalidArgument(
             f"positions is on {positions.device} and the encoding on {weight.device}; move one with .to(…)"
         )
+
+
+def heads_first(name: str, x: Any) -> None:
+    """Refuse what is no batch of queries, keys or values."""
+    if not isinstance(x, Tensor):
+        tensors(**{name: x})
+    if x.dim() != 4 or not x.shape[1]:
+        fix = f"; add the batch of 1, {name}[None]" if x.dim() == 3 else "; reshape it so"
+        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels){fix}")

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, tensors
+from posenc.arguments import as_scale, heads_first
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
@@ -263,10 +263,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         placed.check_current()
     given = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
     for name, x in given:
-        if not isinstance(x, Tensor):
-            tensors(**dict(given))
-        if x.dim() != 4:
-            raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+        heads_first(name, x)
         if not x.dtype.is_floating_point:
             raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
     device = q.device

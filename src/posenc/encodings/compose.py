@@ -8,7 +8,7 @@ from typing import ClassVar, cast, final
 import torch
 from torch import Tensor, nn
 
-from posenc.arguments import tensors
+from posenc.arguments import heads_first
 from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
@@ -278,9 +278,7 @@ class PlacedHeads(PlacedParts):
         for name, x in (("q", q), ("k", k)):
             if x is None:
                 continue
-            tensors(**{name: x})
-            if x.dim() != 4 or not x.shape[1]:
-                raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+            heads_first(name, x)
         heads = sum(self.counts) if q is None else q.shape[1]
         group = 1 if k is None else heads // k.shape[1]
         if heads != sum(self.counts) or not group or any(count % group for count in self.counts):

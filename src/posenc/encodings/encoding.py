@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import tensors
+from posenc.arguments import heads_first, tensors
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
@@ -285,9 +285,7 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
     """Refuse what is no batch of queries or keys at these positions; None is one that is not wanted."""
     if x is None:
         return
-    tensors(**{name: x})
-    if x.dim() != 4:
-        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+    heads_first(name, x)
     _check_fit(name, x, positions, "head_dim", head_dim, axes)
 
 
