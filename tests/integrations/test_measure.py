@@ -196,7 +196,11 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
     ),
     (
         "gemma3_text",
-        {"query_pre_attn_scalar": 168},
+        {
+            "query_pre_attn_scalar": 168,
+            "num_hidden_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
         lambda p: first(p, softmax_factor=1.0),
         "read scores times 1 / √D, measured 1.2344 / √D",
     ),
@@ -217,7 +221,11 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
 
 
 @pytest.mark.parametrize(
-    ("model_type", "more", "wrong", "said"), MUTANTS, ids=[f"{one[0]}-{i}" for i, one in enumerate(MUTANTS)]
+    ("model_type", "more", "wrong", "said"),
+    [
+        pytest.param(*one, id=f"{one[0]}-{i}", marks=pytest.mark.slow if one[0] == "gemma3n_text" else ())
+        for i, one in enumerate(MUTANTS)
+    ],
 )
 @pytest.mark.usefixtures("recent_transformers")
 def test_each_field_that_was_read_wrongly_is_named(

@@ -58,7 +58,7 @@ def test_posenc_alone_says_what_to_do_first() -> None:
     alone = CliRunner().invoke(cli.app, [])
     assert alone.exit_code == 0
     first = [line.split()[1] for line in alone.stdout.splitlines()]
-    assert first == ["compare", "extend", "lab", "--help"]
+    assert first == ["compare", "extend", "inspect", "lab", "--help"]
 
 
 def test_every_sentence_of_a_claim_is_printed_whole(
