@@ -185,8 +185,8 @@ def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
 
             def listed(*how: Any, form: Form = form, lists: tuple[int, ...] = lists) -> Tensor:
                 one = form.make(*how)
-                listed = one.view(len(one), *(1 for _ in lists), *one.shape[1:]).expand(-1, *lists, *one.shape[1:])
-                return listed.contiguous()  # which older models view
+                every = one.view(len(one), *(1 for _ in lists), *one.shape[1:]).expand(-1, *lists, *one.shape[1:])
+                return every.contiguous()  # which older models view
 
             def masked(rows: int, lists: tuple[int, ...] = lists) -> dict[str, Tensor]:
                 return {"pixel_attention_mask": torch.ones(rows, *lists, dtype=torch.bool)}

@@ -72,7 +72,11 @@ def as_json(extension: Extension) -> dict[str, Any] | None:
     methods: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         each = longppl(extension, curve)
-        numbers = {"value": number(each.value), "beyond": number(each.beyond), "to_unscaled": each.to_plain.as_json}
+        numbers = {
+            "value": number(each.value),
+            "beyond": number(each.beyond),
+            "to_unscaled": each.to_plain.as_json(),
+        }
         methods[curve.tuned][curve.method.name] = numbers
     measured = {"methods": methods[False], "methods_tuned": methods[True]}
     return {"evaluator": extension.evaluator, "key_tokens": keys, **measured}

@@ -45,7 +45,7 @@ class Price:
 
     def as_json(self) -> dict[str, Any]:
         """Losses and differences by factor, in the order of ``lengths``."""
-        gaps = [[gap.as_json for gap in row] for row in self.to_lowest]
+        gaps = [[gap.as_json() for gap in row] for row in self.to_lowest]
         rows = zip(self.labels, self.losses, gaps, strict=True)
         factors = {label: {"losses": losses, "to_lowest": gaps} for label, losses, gaps in rows}
         return {"method": self.method, "lengths": self.lengths, "factors": factors}

@@ -74,8 +74,9 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     _round(masters, model)
     every = max(1, recipe.steps // VALIDATIONS)
     for step in range(len(watch.trained.losses), recipe.steps):
+        rate = recipe.learning_rate * factor(step, recipe.steps, how)
         for group in optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * factor(step, recipe.steps, how)
+            group["lr"] = rate
         model.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=device), 0
         for _ in range(how.accumulate):

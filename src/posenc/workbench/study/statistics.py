@@ -29,7 +29,6 @@ class Interval:
         """Of the number with its sign changed."""
         return Interval(-self.mean, -self.high, -self.low, self.of)
 
-    @property
     def as_json(self) -> dict[str, Any]:
         """The mean and the interval's ends, null where they are no numbers."""
         return {"mean": number(self.mean), "interval": None if math.isnan(self.low) else [self.low, self.high]}
