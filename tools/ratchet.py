@@ -1,0 +1,46 @@
+"""The gauge of the house, which `make lint` runs: ``src`` may not have more code statements than ratchet.txt says.
+
+Statements are counted as Python parses them, nested ones too; docstrings and imports are free, so that neither
+documentation nor small files cost anything. Whoever deletes lowers the number. Raising it is a commit of its own
+that says what the user gets for it.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+NUMBER = Path(__file__).with_suffix(".txt")
+SLACK = 30
+"""How far the number may lie above the count, so that a deletion of a few lines need not touch it."""
+
+
+def statements(source: str) -> int:
+    """Number of statements that run: all but docstrings and imports."""
+    return sum(isinstance(node, ast.stmt) and not _is_free(node) for node in ast.walk(ast.parse(source)))
+
+
+def _is_free(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return is_text or isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def count(folder: Path) -> int:
+    """Number of code statements in all Python files below a folder."""
+    return sum(statements(file.read_text()) for file in folder.rglob("*.py"))
+
+
+def complaint(counted: int, allowed: int) -> str | None:
+    """What is wrong with the number in ratchet.txt for this count, or None."""
+    if counted > allowed:
+        return (
+            f"src has {counted:,} code statements and {NUMBER.name} allows {allowed:,}; delete {counted - allowed}, "
+            "or raise the number in a commit of its own that says what the user gets"
+        )
+    if allowed > counted + SLACK:
+        return f"src has {counted:,} code statements and {NUMBER.name} allows {allowed:,}; lower it to {counted}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(complaint(count(ROOT / "src"), int(NUMBER.read_text())))
