@@ -21,7 +21,9 @@ def statements(source: str) -> int:
 
 
 def _is_free(node: ast.stmt) -> bool:
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    is_text = (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
     return is_text or isinstance(node, ast.Import | ast.ImportFrom)
 
 
@@ -34,8 +36,8 @@ def complaint(counted: int, allowed: int) -> str | None:
     """What is wrong with the number in ratchet.txt for this count, or None."""
     if counted > allowed:
         return (
-            f"src has {counted:,} code statements and {NUMBER.name} allows {allowed:,}; delete {counted - allowed}, "
-            "or raise the number in a commit of its own that says what the user gets"
+            f"src has {counted:,} code statements and {NUMBER.name} allows {allowed:,}; delete "
+            f"{counted - allowed}, or raise the number in a commit of its own that says what the user gets"
         )
     if allowed > counted + SLACK:
         return f"src has {counted:,} code statements and {NUMBER.name} allows {allowed:,}; lower it to {counted}"
