@@ -66,7 +66,7 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
     ]
     if device == "cpu":
         head += [
-            "GPU rows are not measured: no CUDA device here. Triton kernels are tested in its interpreter.",
+            "GPU rows are not measured: no CUDA device here.",
             "",
             kernel(),
             "",

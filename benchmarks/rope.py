@@ -42,7 +42,7 @@ IN_CACHE = 1.6
 def impls(device: str) -> tuple[str, ...]:
     """Who is measured on this device; the last one has the targets."""
     if device != "cpu":
-        return ("torch", "triton")
+        return ("torch",)
     return ("torch", "eager") if native.lacking() else ("torch", "eager", "native")
 
 

@@ -1,7 +1,7 @@
 """What a CUDA graph could not capture: values that are looked at, and numbers that are sent from the host.
 
 Seen without a GPU. On meta tensors that everybody takes for tensors of a device, nothing may ask for a value; and
-nowhere may a tensor be made from Python numbers. Kernels of CUDA alone (Triton, FlexAttention) are not reached.
+nowhere may a tensor be made from Python numbers. Kernels of CUDA alone (FlexAttention) are not reached.
 """
 
 import sys

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from posenc import Rotary, positions
 from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
-from posenc.kernels import backend as backend_module
 from posenc.kernels.backend import select
 from posenc.kernels.rotary import Tables, rotate_both
 
 PAIRINGS = ("half", "interleaved")
-ENGINES = ("eager", "native", "triton")
+ENGINES = ("eager", "native")
 
 
 def qk(dtype: torch.dtype = torch.float32, length: int = 6, channels: int = 16) -> tuple[Tensor, Tensor]:
@@ -32,7 +31,7 @@ def close(got: tuple[Tensor, ...], want: tuple[Tensor, ...]) -> None:
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
 @pytest.mark.parametrize("backend", ENGINES)
-@pytest.mark.usefixtures("triton_interpreted", "native_built")
+@pytest.mark.usefixtures("native_built")
 def test_every_impl_through_the_door(backend: str, pairing: str) -> None:
     rotary = Rotary(16, pairing=pairing, rotary_dim=12, backend=backend)
     plain = Rotary(16, pairing=pairing, rotary_dim=12, backend="torch")
@@ -90,7 +89,7 @@ def test_export(pairing: str) -> None:
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
 @pytest.mark.parametrize("backend", ["torch", *ENGINES])
-@pytest.mark.usefixtures("triton_interpreted", "native_built")
+@pytest.mark.usefixtures("native_built")
 class TestOut:
     """``out=``: in place or into other memory, with autograd told of it."""
 
@@ -136,7 +135,7 @@ def test_out_of_another_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("backend", ["torch", *ENGINES])
-@pytest.mark.usefixtures("triton_interpreted", "native_built")
+@pytest.mark.usefixtures("native_built")
 def test_out_that_holds_one_number_in_several_places_is_refused(backend: str) -> None:
     """Rotated in place, memory that heads share would turn once for each of them."""
     placed = Rotary(16, pairing="half", backend=backend).at(positions.arange(6))
@@ -180,26 +179,17 @@ class TestChoose:
     def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
         selection = select("auto", "cuda")
         assert selection.backend == "torch"
-        assert "has not been run on a GPU yet" in selection.reason
-
-    def test_triton_needs_its_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(backend_module, "has_triton", lambda: False)
-        with pytest.raises(BackendUnavailable, match=r"pip install 'posenc\[triton\]'"):
-            Rotary(16, pairing="half", backend="triton")
+        assert selection.reason == "plain operators, which run on cuda too; torch.compile fuses them"
 
     @pytest.mark.usefixtures("native_built")
-    def test_what_cannot_be_served_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(backend_module, "has_triton", lambda: True)
-        monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-        with pytest.raises(BackendUnavailable, match="the tensors are on cpu"):
-            Rotary(16, pairing="half", backend="triton").at(positions.arange(6)).rotate(*qk())
+    def test_what_cannot_be_served_is_an_error(self) -> None:
         with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu and the tensors are on mps"):
             select("native", "mps")
 
     @pytest.mark.usefixtures("unchecked")
     def test_an_unknown_name_lists_the_nearest(self) -> None:
-        with pytest.raises(UnknownName, match="unknown backend 'tritn'; did you mean 'triton'"):
-            Rotary(16, pairing="half", backend="tritn")
+        with pytest.raises(UnknownName, match="unknown backend 'nativ'; did you mean 'native'"):
+            Rotary(16, pairing="half", backend="nativ")
 
     def test_tables_with_gradients_are_for_the_specification(self) -> None:
         q, k = qk()
@@ -207,36 +197,6 @@ class TestChoose:
         assert torch.autograd.grad(rotate_both(q, k, made, made, "half")[0].sum(), made.cos)[0].any()
         with pytest.raises(InvalidArgument, match="which backend='eager' does not return; use backend='torch'"):
             rotate_both(q, k, made, made, "half", "eager")
-
-
-WITHOUT_TRITON = """
-import sys
-sys.modules["triton"] = None  # any import of it fails
-import torch, posenc
-assert not [name for name in sys.modules if name.startswith("posenc.kernels.rotary.by_triton")]
-rotary = posenc.Rotary(16, pairing="half")
-q = torch.randn(1, 2, 8, 16, requires_grad=True)
-turned, _ = rotary.at(posenc.positions.arange(8)).rotate(q, q)
-turned.sum().backward()
-alibi = posenc.ALiBi(2).at(posenc.positions.arange(8))
-posenc.attention(q, q, q, alibi, causal=True).sum().backward()
-try:
-    posenc.Rotary(16, pairing="half", backend="triton")
-except posenc.errors.BackendUnavailable as error:
-    print(rotary.explain(), "|", error)
-"""
-
-
-def test_without_triton_everything_on_the_cpu_works() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_TRITON], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "needs the triton package" in done.stdout
-
-
-def test_importing_posenc_does_not_load_triton() -> None:
-    code = "import sys, posenc; print([m for m in sys.modules if m.partition('.')[0] == 'triton'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_no_warning_is_raised_on_the_way() -> None:

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from posenc.kernels import native
 
-PACKAGES = ("torch", "jaxtyping", "numpy", "triton", "transformers", "matplotlib", "starlette", "ray")
+PACKAGES = ("torch", "jaxtyping", "numpy", "transformers", "matplotlib", "starlette", "ray")
 
 
 def versions() -> str:

@@ -154,9 +154,9 @@ class Rotary(Rotation):
             ``YaRN(…, mscale_all_dim=…)`` alone. 1 for models whose code ignores it. ``scale=`` of attention
             overrides it.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
-        backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
-            ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device, the native kernel where it was
-            compiled with the package, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one
+        backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"`` and ``"native"``
+            equal it, forward and backward; ``"auto"`` picks by device, the native kernel where it was compiled
+            with the package, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one
             operator, and ``"auto"`` a formula that the compiler fuses.
     """
 

@@ -1,19 +1,16 @@
 """Who computes: picks an implementation for a device, says why, and refuses what cannot be served."""
 
-import os
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.util import find_spec
 from typing import Literal, get_args
 
 from posenc.arguments import one_of
 from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 
-Backend = Literal["auto", "torch", "eager", "native", "triton"]
+Backend = Literal["auto", "torch", "eager", "native"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
 block, nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
-``"triton"``: one GPU kernel for q and k. ``"auto"``: the fastest that serves the device at no start-up cost."""
+``"auto"``: the fastest that serves the device at no start-up cost."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,6 @@ class Selection:
 def check_backend(backend: str) -> None:
     """Refuse a name that is none, and an implementation that this installation cannot serve on any device."""
     one_of("backend", backend, get_args(Backend))
-    if backend == "triton" and not has_triton():
-        raise BackendUnavailable(
-            "backend='triton' needs the triton package; type: pip install 'posenc[triton]', or use backend='auto'"
-        )
     if backend == "native":
         native.load()
 
@@ -45,10 +38,6 @@ def select(backend: str, device: str) -> Selection:
     if backend == "auto":
         return _auto(device)
     check_backend(backend)
-    if backend == "triton" and device != "cuda" and not interpreting():
-        raise BackendUnavailable(
-            f"backend='triton' runs on cuda and the tensors are on {device}; move the model, or use backend='auto'"
-        )
     if backend == "native" and device != "cpu":
         raise BackendUnavailable(
             f"backend='native' runs on cpu and the tensors are on {device}; use backend='auto'"
@@ -61,21 +50,4 @@ def _auto(device: str) -> Selection:
         if lack := native.lacking():
             return Selection("eager", f"blocks that stay in cache, nothing compiled; {lack}")
         return Selection("native", f"one pass over memory, with {native.level()} instructions")
-    if device == "cuda":
-        return Selection(
-            "torch",
-            "plain operators; the Triton kernel equals them in Triton's interpreter and has not been run on a GPU "
-            "yet: ask for it with backend='triton'",
-        )
-    return Selection("torch", f"no kernel is written for {device}: plain operators run anywhere")
-
-
-@lru_cache
-def has_triton() -> bool:
-    """Whether the triton package is installed; looks without importing it."""
-    return find_spec("triton") is not None
-
-
-def interpreting() -> bool:
-    """Whether Triton runs its kernels in its interpreter, on any device."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
+    return Selection("torch", f"plain operators, which run on {device} too; torch.compile fuses them")

@@ -182,10 +182,6 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
 
 
 def _engine(served: str) -> Engine:
-    if served == "triton":
-        from posenc.kernels.rotary.by_triton import by_triton
-
-        return by_triton
     return {"eager": blockwise, "native": by_native, "fusable": fusable}[served]
 
 
