@@ -251,6 +251,22 @@ def test_methods_by_name() -> None:
         methods(("yarm",), Default(), 4096, 4.0)
 
 
+def test_names_with_a_factor() -> None:
+    found = methods(("linear", "yarn(2)"), Default(), 4096, 6.0)
+    assert [(m.name, m.label, m.scaling) for m in found[1:]] == [
+        ("linear", "linear (PI)", Linear(6)),
+        ("yarn(2)", "YaRN × 2", YaRN(2, 4096)),
+    ]
+    assert methods(("self-extend(2)",), Default(), 64, 8.0)[1].remap == "self-extend(rotary, group=3, window=16)"
+    for name in ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)"):
+        with pytest.raises(InvalidArgument, match="must be a name, with a factor where it has one, as yarn"):
+            methods((name,), Default(), 4096, 6.0)
+    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
+        methods(("yarm(2)",), Default(), 4096, 6.0)
+    with pytest.raises(InvalidArgument, match="none twice"):
+        methods(("yarn(2)", "yarn(2)"), Default(), 4096, 6.0)
+
+
 def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     kept, model = ledgers(tmp_path), small()
     with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
@@ -320,7 +336,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
     app = typer.Typer()
     app.command()(command)
     asked = [str(llama), "--to", "4x", "--text", str(llama / "text.txt"), "--output", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear", "--price", "yarn"])
+    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn(2)"])
     assert result.exit_code == 0, result.output
     assert "to reach 256" in result.stdout
     page = (tmp_path / "out" / "report.html").read_text()

@@ -44,10 +44,6 @@ def extend(
     methods: Annotated[
         str | None, typer.Option(help="Names, separated by commas; yarn(2) is one at a factor of its own.")
     ] = None,
-    price: Annotated[
-        str | None,
-        typer.Option(help="A method to measure at the factors 2, 4, … too: what each costs at each length."),
-    ] = None,
     documents: Annotated[
         int,
         typer.Option(help="Documents to score at most; fewer where the text ends or some decide."),
@@ -106,7 +102,7 @@ def extend(
     request = _request(
         model,
         to,
-        _names(methods, price),
+        None if methods is None else tuple(name.strip() for name in methods.split(",")),
         finetune,
         beta_fast,
         Request(0, documents, (), 0, dtype, device, positions),
@@ -133,12 +129,6 @@ def _check(dtype: str, documents: int, finetune: int | None, positions: str) -> 
     if finetune is not None and finetune < 0:
         raise InvalidArgument(f"finetune={finetune} must be a number of steps; 0 tunes nothing")
     one_of("positions", positions, ("counted", "pose"))
-
-
-def _names(methods: str | None, price: str | None) -> tuple[str, ...] | None:
-    """The methods by name, with one at every factor where its price is asked for; None for the default ones."""
-    names = () if methods is None else tuple(name.strip() for name in methods.split(","))
-    return (*names, *(() if price is None else (f"{price}(*)",))) or None
 
 
 def _check_stated(model: "LanguageModel", length: int) -> None:
@@ -268,16 +258,12 @@ def _print(console: Console, result: "Extension", answers: "Sequence[Retrieval]"
     """A table and an answer for the curves as they are, tuned where they were, and for each task."""
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report import extension, longppl, retrieval
-    from posenc.workbench.report.price import prices
 
     for tuned in sorted({curve.tuned for curve in result.curves}):
         judged = judge(result, tuned=tuned)
         console.print(f"\n{extension.lengths(result, answers, tuned=tuned)}\n", style="bold")
         console.print(extension.table(result, judged))
         console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
-    for price in prices(result):
-        console.print(price.table(result.unit))
-        console.print(f"\n{price.sentence}\n", style="bold")
     if result.key is not None:
         console.print(longppl.table(result))
         console.print(f"\n{longppl.answer(result)}\n", style="bold")

@@ -74,8 +74,7 @@ def methods(
     factor: float,
     beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
-    """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has a factor of its own, and
-    ``yarn(*)`` is YaRN at 2, 4, 8 … up to ``factor`` and at it.
+    """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has a factor of its own.
 
     ``own`` is the scaling that the model was configured with. ``beta_fast`` is YaRN's: where the trained length
     makes fewer than 32 turns of the fastest pair (201 positions), the default keeps no pair at all.
@@ -85,7 +84,6 @@ def methods(
     known["drope"] = Method("drope", "DroPE", None)
     if names is None:
         names = NAMES if own == Default() else (*NAMES, "own")
-    names = [each for name in names for each in _at_factors(name, factor)]
     for name in names:
         base, stated, _ = name.partition("(")
         if base not in known:
@@ -101,14 +99,6 @@ def methods(
     if "none" not in names:
         names = ("none", *names)
     return tuple(known[name] for name in names)
-
-
-def _at_factors(name: str, factor: float) -> list[str]:
-    """``name(*)`` at every factor, any other name alone."""
-    if not name.endswith("(*)"):
-        return [name]
-    below = itertools.takewhile(lambda each: each < factor, (2**i for i in itertools.count(1)))
-    return [f"{name[:-3]}({each:g})" for each in (*below, factor)]
 
 
 def _by_factor(name: str, factor: float, original_length: int, beta_fast: float) -> Method:

@@ -18,7 +18,6 @@ from posenc.workbench.extend.retrieval import Retrieval
 from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge, looks
 from posenc.workbench.report import longppl, retrieval
 from posenc.workbench.report.page import embedded, render
-from posenc.workbench.report.price import prices
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
 from posenc.workbench.study.effective_length import FEW
@@ -129,7 +128,6 @@ def as_json(extension: Extension, tasks: Sequence[Retrieval]) -> dict[str, Any]:
         "effective_length_tuned": by_method[True],
         "threshold": THRESHOLD,
         "effective_length_by_task": by_task,
-        "price": [each.as_json() for each in prices(extension)],
         "longppl": longppl.as_json(extension),
         "hardware": list(extension.hardware),
     }
@@ -228,7 +226,6 @@ def write(
         **measured,
         tuned=_measured(extension, tasks, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
         tasks=[retrieval.context(asked, figures) for asked in tasks],
-        prices=prices(extension),
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
