@@ -225,7 +225,6 @@ def _write(
     """Print the answers; write page, config and tuned weights into the folder."""
     from posenc.workbench.extend.models import StudyModel, config_patch
     from posenc.workbench.extend.verdict import judge
-    from posenc.workbench.report.card import card
     from posenc.workbench.report.extension import write
     from posenc.workbench.run.checkpoint import load_weights
 
@@ -235,20 +234,14 @@ def _write(
     _print(console, extension, answers)
     if patch and used.scaling and not isinstance(model, StudyModel):
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
-        (folder / "README.md").write_text(card(extension, model.path, used.scaling, patch, line), encoding="utf-8")
-        console.print(f"config  {folder}/config-patch.json, and with commands for servers in {folder}/README.md")
+        console.print(f"config  {folder}/config-patch.json; commands for servers: posenc inspect --for")
     if extension.finetune and not isinstance(model, StudyModel):
         best = judge(extension, tuned=True).chosen.curve
         scaling = None if best.method.remap else best.method.scaling  # no config says that positions are remapped
         if best.plan is not None and scaling is not None:  # nor that no layer rotates
             weights = load_weights(folder, best.plan)
             saved, reason = model.save(folder / "tuned", weights, scaling, extension.length)
-            keys = model.patch(scaling, extension.length)
-            words = card(extension, model.path, scaling, keys, line, saved)
-            (folder / "tuned" / "README.md").write_text(words, encoding="utf-8")
-            console.print(
-                f"tuned   {saved}{'' if saved.suffix else '/'}, under {best.method.label}, with a model card"
-            )
+            console.print(f"tuned   {saved}{'' if saved.suffix else '/'}, under {best.method.label}")
             if reason:
                 console.print(f"        no GGUF file: {reason}")
     console.print(f"page    {folder}/report.html")
