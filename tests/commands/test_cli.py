@@ -202,7 +202,3 @@ def test_the_tables_of_the_page_lie_beside_it(written: Path) -> None:
     for row in tables["training"]["needle"]:
         assert f"{row['loss']:.3f}" in page
         assert f"{row['validation']:.3f}" in page
-    latex = (written / "tables.tex").read_text()
-    assert latex.count("\\\\") == 3
-    assert {line.count("&") for line in latex.splitlines() if line.endswith("\\\\")} == {3}
-    assert f"& {tables['results'][0]['values']['64']['mean']:.3f} {{\\scriptsize [" in latex

@@ -69,21 +69,6 @@ def test_a_column_of_a_paper_is_narrow_has_no_title_and_keeps_its_text(study: Pa
         drawing.save(tmp_path / "x.svg", "colum")
 
 
-def test_results_leave_for_latex_with_their_signs_escaped(tmp_path: Path) -> None:
-    named = replace(TINY, tasks=("needle", "ordering"), encodings=("rotary(base=500000, rotary_dim=8)", "nope"))
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(named, python_text(), ledger).run(inline)
-    opened = Opened(tmp_path)
-    latex = opened.to_latex()
-    assert latex == opened.to_latex("needle") + "\n" + opened.to_latex("ordering")
-    assert latex.count("\\begin{tabular}{lrrr}") == latex.count("\\end{tabular}") == 2
-    assert re.search(r"(?<!\\)[_#$]", latex) is None
-    assert "rotary\\_dim=8" in latex
-    assert latex.isascii()
-    with pytest.raises(UnknownName, match="did you mean 'needle'"):
-        opened.to_latex("nedle")
-
-
 def test_a_figure_of_what_is_not_there_is_a_sentence(study: Path, tmp_path: Path) -> None:
     older = tmp_path / "older"
     shutil.copytree(study, older)

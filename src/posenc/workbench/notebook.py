@@ -72,12 +72,6 @@ class Opened:
         results = {name: newest(self._runs, name, self.source) for name in names}
         return {name: result for name, result in results.items() if result}
 
-    def to_latex(self, *tasks: str) -> str:
-        """The results of these tasks, or of all, as tables for LaTeX with the package booktabs."""
-        from posenc.workbench.report.tables import as_latex
-
-        return as_latex([self._of(task) for task in tasks or self.results])
-
     def over_lengths(self, task: str) -> "Drawing":
         """The measure of every encoding at every length, with its interval."""
         from posenc.pictures.draw import Drawing

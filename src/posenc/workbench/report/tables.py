@@ -1,4 +1,4 @@
-"""Every table of a study's page as JSON, and its results as LaTeX."""
+"""Every table of a study's page as JSON."""
 
 import json
 import math
@@ -6,19 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from posenc.workbench.report import words
 from posenc.workbench.study.results import TaskResult, effective_length
 from posenc.workbench.study.statistics import Interval
-
-SPECIAL = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\^{}",
-    "–": "--",
-    "…": r"\ldots{}",
-    "\u202f": r"\,",
-}
-"""What LaTeX spells otherwise: its own signs, and those of our numbers."""
 
 
 def as_json(tables: object) -> str:
@@ -61,34 +50,3 @@ def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
 
 def _by_length(values: Mapping[int, Interval]) -> dict[int, dict[str, Any]]:
     return {length: asdict(interval) for length, interval in values.items()}
-
-
-def as_latex(results: Iterable[TaskResult]) -> str:
-    """A ``tabular`` for each task, in the rules of the package booktabs: as the page's, with 95% intervals."""
-    return "\n".join("\n".join(_tabular(result)) for result in results)
-
-
-def _tabular(result: TaskResult) -> Iterator[str]:
-    seeds = len({run.plan.seed for run in result.runs})
-    yield f"% {result.name}: {words.unit(result)}; trained to {result.lengths[0]}; {seeds} seed{'s' * (seeds > 1)}"
-    yield f"\\begin{{tabular}}{{l{'r' * (len(result.lengths) + 1)}}}\n\\toprule"
-    yield _line("encoding", *map(str, result.lengths), "effective length") + "\n\\midrule"
-    for row in result.rows:
-        best, values = row is result.rows[0] and row.ranked, [row.values.get(length) for length in result.lengths]
-        cells = [_with_interval(words.measured(result, v), words.spread(result, v), best) for v in values]
-        name = words.label(row) + (f" ({words.at(row)})" if row.at else "")
-        yield _line(_escaped(name), *cells, _with_interval(*words.effective(result, row)))
-    yield "\\bottomrule\n\\end{tabular}\n"
-
-
-def _line(*cells: str) -> str:
-    return f"{' & '.join(cells)} \\\\"
-
-
-def _with_interval(number: str, interval: str, bold: bool = False) -> str:
-    number = rf"\textbf{{{_escaped(number)}}}" if bold else _escaped(number)
-    return rf"{number} {{\scriptsize [{_escaped(interval)}]}}" if interval else number
-
-
-def _escaped(text: str) -> str:
-    return "".join(SPECIAL.get(letter, letter) for letter in text)

@@ -44,7 +44,7 @@ class Learning:
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     """Draw every figure and embed them in ``report.html``; returns the page.
 
-    Beside it come ``study.toml``, and its tables as ``tables.json`` and for LaTeX as ``tables.tex``.
+    Beside it come ``study.toml``, and its tables as ``tables.json``.
     """
     runs = [run for result in outcome.results for run in result.runs]
     rows = [row for result in outcome.results for row in result.rows]
@@ -62,7 +62,6 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     texts = {
         "study.toml": toml,
         "tables.json": tables.as_json(data),
-        "tables.tex": tables.as_latex(outcome.results),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
