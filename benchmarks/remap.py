@@ -13,7 +13,7 @@ import posenc
 from posenc import Mask
 from posenc.attend.remapped import remapped
 from posenc.integrations.huggingface.cache import MovableCache, RingCache
-from posenc.remap import DCA, STRING, LeakyReRoPE, ReRoPE, SelfExtend
+from posenc.remap import DCA, STRING, ReRoPE, SelfExtend
 
 T, HEADS, D = 8192, 16, 64
 SLOTS = 2048
@@ -22,7 +22,6 @@ ENCODINGS = (
     SelfExtend(ROPE, group=4, window=2048),
     DCA(ROPE, chunk=2560, local=512),
     ReRoPE(ROPE, window=2048),
-    LeakyReRoPE(ROPE, window=2048, slope=1 / 4),
     STRING(ROPE, shift=2048, window=128),
 )
 

@@ -24,7 +24,6 @@ REMAPS = {
     "self-extend": "posenc.remap:SelfExtend",
     "dca": "posenc.remap:DCA",
     "rerope": "posenc.remap:ReRoPE",
-    "leaky-rerope": "posenc.remap:LeakyReRoPE",
     "string": "posenc.remap:STRING",
 }
 """Encodings that remap the positions of another, and their classes, which are imported when one is built."""

@@ -11,7 +11,7 @@ from torch.nn.functional import embedding, linear, silu
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
-from posenc.remap import DCA, STRING, LeakyReRoPE, Remap, ReRoPE, SelfExtend
+from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from support import remapped
 from support.tiny_models import logits, tiny
 
@@ -20,7 +20,6 @@ EVERY = [
     (SelfExtend(ROPE, 3, 7), remapped.self_extend(3, 7)),
     (DCA(ROPE, 9, 4), remapped.dca(9, 4)),
     (ReRoPE(ROPE, 7), remapped.rerope(7)),
-    (LeakyReRoPE(ROPE, 7, 1 / 4), remapped.leaky_rerope(7, 1 / 4)),
     (STRING(ROPE, 11, 3), remapped.string(11, 3)),
 ]
 IDS = torch.randint(3, 64, (2, 37), generator=torch.Generator().manual_seed(0))

@@ -17,7 +17,7 @@ from posenc.attend import attend as attend_module
 from posenc.encodings.placed import RemappedPart
 from posenc.errors import InvalidArgument, PosencError
 from posenc.positions import left_padded, packed
-from posenc.remap import DCA, STRING, LeakyReRoPE, Remap, ReRoPE, SelfExtend
+from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from support import remapped
 
 ROPE = Rotary(8, pairing="half")
@@ -27,7 +27,6 @@ CASES: list[tuple[Remap, dict[str, Any]]] = [
     (DCA(ROPE, chunk=9, local=4), {"chunk": 9, "local": 4}),
     (DCA(ROPE, chunk=6, local=6), {"chunk": 6, "local": 6}),
     (ReRoPE(ROPE, window=7), {"window": 7}),
-    (LeakyReRoPE(ROPE, window=7, slope=1 / 4), {"window": 7, "slope": 1 / 4}),
     (STRING(ROPE, shift=11, window=3), {"shift": 11, "window": 3}),
 ]
 EVERY = pytest.mark.parametrize(("encoding", "settings"), CASES, ids=lambda x: getattr(x, "name", ""))
@@ -159,7 +158,6 @@ def test_no_distance_beyond_the_trained_one(encoding: Remap, settings: dict[str,
 def test_settings_that_reach_far_serve_no_length() -> None:
     for encoding in (SelfExtend(ROPE, 2, 17), DCA(ROPE, 12, 5), ReRoPE(ROPE, 16), STRING(ROPE, 17, 2)):
         assert encoding.longest(16) == 0
-    assert LeakyReRoPE(ROPE, 17, 1 / 2).longest(16) == 0
 
 
 def wrong_window(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
@@ -224,11 +222,10 @@ def large() -> Iterator[Remap]:
     yield SelfExtend(ROPE, group=4, window=1024)
     yield DCA(ROPE, chunk=1024, local=256)
     yield ReRoPE(ROPE, window=1024)
-    yield LeakyReRoPE(ROPE, window=1024, slope=1 / 4)
     yield STRING(ROPE, shift=1024, window=128)
 
 
-@pytest.mark.parametrize(("encoding", "training"), [*zip(large(), (False, True, True, False, True), strict=True)])
+@pytest.mark.parametrize(("encoding", "training"), [*zip(large(), (False, True, True, True), strict=True)])
 def test_memory_is_linear_and_little_is_computed_besides(encoding: Remap, training: bool) -> None:
     """Of 2048 tokens parts compute at most 1.3 times what they see, and nobody holds T·S numbers a head."""
     q, k, v = (x.requires_grad_(training) for x in drawn(2048, 1, 4, 1, torch.float32))
@@ -254,7 +251,6 @@ def test_a_step_of_decoding_computes_the_keys_once() -> None:
         "self-extend(rotary(base=500000), group=8, window=1024)",
         "dca(rotary, chunk=3072, local=384)",
         "rerope(rotary, window=512)",
-        "leaky-rerope(rotary, slope=0.0625, window=512)",
         "string(rotary(scaling=yarn(factor=4, original_length=4096)), shift=1024, window=128)",
     ],
 )
@@ -285,8 +281,6 @@ def test_texts_build_and_come_back(text: str) -> None:
         ("dca(alibi, chunk=3, local=2)", "expected posenc.Rotary"),
         ("rerope(rotary, window=0)", "at least 1"),
         ("string(rotary, shift=2, window=5)", "distances would grow"),
-        ("leaky-rerope(rotary, window=5, slope=0.3)", "one over a whole number, such as 1/3"),
-        ("leaky-rerope(rotary, window=5, slope=2.0)", "one over a whole number"),
         ("stack(rerope(rotary, window=4), rotary)", "nothing else in the stack"),
         ("stack(rerope(rotary, window=4), deberta)", "nothing else in the stack"),
         ("heads(rerope(rotary, window=4)*2, rotary*2)", "all heads"),

@@ -223,7 +223,7 @@ TEXTS = (
     "self-extend(rotary, group=3, window=4)",
     "dca(rotary, chunk=6, local=2)",
     "rerope(rotary, window=4)",
-    "stack(leaky-rerope(rotary(pairing=interleaved), slope=0.25, window=4), query-scale(floor=4))",
+    "stack(rerope(rotary(pairing=interleaved), window=4), query-scale(floor=4))",
     "layers(string(rotary(scaling=yarn(4, 512)), shift=6, window=2)*3 + nope)",
 )
 COMPOSED = [
@@ -267,7 +267,7 @@ BREADTH = {
     *("learned-clamped", "hope-high-frequency", "layers with a window", "rotary-partial", "rotary-interleaved"),
     *("stack(rotary, fox(bias=1))", "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)"),
     *("dca(rotary, chunk=6, local=2)", "rerope(rotary, window=4)"),
-    "stack(leaky-rerope(rotary(pairing=interleaved), slope=0.25, window=4), query-scale(floor=4))",
+    "stack(rerope(rotary(pairing=interleaved), window=4), query-scale(floor=4))",
     "layers(string(rotary(scaling=yarn(4, 512)), shift=6, window=2)*3 + nope)",
     "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
     *("heads(cope(positions=4)*2, deberta(buckets=4, max_distance=9)*2)", "heads(fox(bias=0)*2, nope*2)"),

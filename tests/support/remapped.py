@@ -42,11 +42,6 @@ def rerope(window: int) -> Used:
     return lambda q, k: min(q - k, window)
 
 
-def leaky_rerope(window: int, slope: float) -> Used:
-    """kexue.fm/archives/9708: w, w + 1/k, w + 2/k, … from the distance w on."""
-    return lambda q, k: q - k if q - k < window else window + (q - k - window) * slope
-
-
 def string(shift: int, window: int) -> Used:
     """2410.18745, figure 5: positions from the diagonal S on are dropped, shifted by S, and W is added."""
 
@@ -57,7 +52,7 @@ def string(shift: int, window: int) -> Used:
     return used
 
 
-USED = {"self-extend": self_extend, "dca": dca, "rerope": rerope, "leaky-rerope": leaky_rerope, "string": string}
+USED = {"self-extend": self_extend, "dca": dca, "rerope": rerope, "string": string}
 
 
 def matrix(used: Used, q_positions: Tensor, k_positions: Tensor) -> Tensor:

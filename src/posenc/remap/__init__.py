@@ -14,7 +14,6 @@ by their logsumexps, which is exact: no key is counted twice, and sinks enter on
 from posenc.remap.dca import DCA as DCA
 from posenc.remap.remap import Remap as Remap
 from posenc.remap.remap import remapped as remapped
-from posenc.remap.rerope import LeakyReRoPE as LeakyReRoPE
 from posenc.remap.rerope import ReRoPE as ReRoPE
 from posenc.remap.self_extend import SelfExtend as SelfExtend
 from posenc.remap.string import STRING as STRING

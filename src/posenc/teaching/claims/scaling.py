@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 
 import posenc
-from posenc.remap import DCA, STRING, LeakyReRoPE, ReRoPE, SelfExtend
+from posenc.remap import DCA, STRING, ReRoPE, SelfExtend
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, Llama3, Proportional, Scaling, YaRN
 from posenc.teaching.claims.claim import Evidence, Verdict, below, claim, near, same
 
@@ -170,8 +170,8 @@ def partial_is_not_proportional() -> Evidence:
 
 @claim(
     statement="Remapped positions let a model read any length at distances that it was trained on.",
-    precise="ReRoPE and DCA do. Self-Extend and Leaky ReRoPE do up to a length that their settings give, and "
-    "STRING to less than twice the trained one.",
+    precise="ReRoPE and DCA do. Self-Extend does up to a length that its settings give, and STRING to less "
+    "than twice the trained one.",
     verdict=Verdict.WHEN,
     source="arXiv 2401.01325, 2402.17463 and 2410.18745; Su 2023, kexue.fm 9708",
 )
@@ -193,6 +193,5 @@ def remapped_distances() -> Evidence:
         near("DCA, chunks of 96 and local 32", furthest(DCA(rope, 96, 32)), 127, 1e-4),
         near("Self-Extend, groups of 16 after 64", furthest(SelfExtend(rope, 16, 64)), 63 + 64 - 4, 1e-4),
         near("the same, groups of 4", furthest(SelfExtend(rope, 4, 64)), 255 + 64 - 16, 1e-4),
-        near("Leaky ReRoPE, 1/16 after 64", furthest(LeakyReRoPE(rope, 64, 1 / 16)), 64 + (1023 - 64) / 16, 1e-4),
         same("longest text of STRING, shift 96, window 16", STRING(rope, 96, 16).longest(trained), 208),
     )

@@ -12,7 +12,7 @@ import posenc
 from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.pictures.view import Heatmap, View, counted
-from posenc.remap import DCA, STRING, LeakyReRoPE, Remap, ReRoPE, SelfExtend
+from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from posenc.teaching.views.bounds import Bounds, bounded
 
 LONGEST = 128
@@ -23,10 +23,9 @@ METHODS: dict[str, Callable[[int, int], Remap]] = {
     "self-extend": lambda trained, window: SelfExtend(ROPE, 4, window),
     "dca": lambda trained, window: DCA(ROPE, trained - window, window),
     "rerope": lambda trained, window: ReRoPE(ROPE, window),
-    "leaky-rerope": lambda trained, window: LeakyReRoPE(ROPE, window, 1 / 8),
     "string": lambda trained, window: STRING(ROPE, trained - window, max(1, window // 4)),
 }
-NAMES = dict(zip(METHODS, ("Self-Extend", "DCA", "ReRoPE", "Leaky ReRoPE", "STRING"), strict=True))
+NAMES = dict(zip(METHODS, ("Self-Extend", "DCA", "ReRoPE", "STRING"), strict=True))
 
 PYTHON = """\
 import torch, posenc
@@ -49,7 +48,7 @@ def distances(
     """The distance at which attention meets each key, measured in its scores; blank where training had none.
 
     The score of two equal vectors of one slow pair is the cosine of its angle, which is the distance times its
-    frequency. Self-Extend groups four keys, Leaky ReRoPE slows far distances eight times; DCA takes chunks of
+    frequency. Self-Extend groups four keys, DCA takes chunks of
     ``trained`` − ``window``, and STRING shifts by as much, down to a quarter of the window.
     """
     one_of("method", method, METHODS)

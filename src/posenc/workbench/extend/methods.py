@@ -59,7 +59,6 @@ REMAPPED = {
     "self-extend": "Self-Extend",
     "dca": "DCA",
     "rerope": "ReRoPE",
-    "leaky-rerope": "Leaky ReRoPE",
     "string": "STRING",
 }
 """The methods that leave frequencies alone and remap positions; compared where they are named."""
@@ -118,13 +117,11 @@ def remappings(trained: int, length: int) -> dict[str, str]:
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)
-    steps = max(1, math.ceil((length - 1 - half) / max(1, trained - 1 - half)))
     window = min(128, few)
     shift = min(trained, max(trained // 3, window, length - trained + window))
     return {
         "self-extend": f"self-extend(rotary, group={group}, window={quarter})",
         "dca": f"dca(rotary, chunk={5 * few}, local={few})",
         "rerope": f"rerope(rotary, window={half})",
-        "leaky-rerope": f"leaky-rerope(rotary, window={half}, slope={1 / steps!r})",
         "string": f"string(rotary, shift={shift}, window={window})",
     }
