@@ -87,7 +87,7 @@ def walked(name: str) -> dict[str, object]:
     found: dict[str, object] = {"type": name}
     try:
         config = CONFIG_MAPPING[name]()
-        config = type(config).from_dict(completed(name, _rebased(copy.deepcopy(config.to_dict()))))
+        config = type(config).from_dict(completed(name, rebased(copy.deepcopy(config.to_dict()))))
         measured = measure(config)
     except Exception as error:
         return found | {"class": UNBUILT, "why": _reason(error)}
@@ -165,12 +165,12 @@ def merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]
     return {**config, **more, **{key: merged(value, more[key]) for key, value in inner.items()}}
 
 
-def _rebased(config: dict[str, Any]) -> dict[str, Any]:
+def rebased(config: dict[str, Any]) -> dict[str, Any]:
     """The config with every base 1.7 times as large, so that one written in the code is seen."""
     made: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, dict):
-            made[key] = _rebased(value)
+            made[key] = rebased(value)
         elif BASE.search(str(key)) and isinstance(value, (int, float)) and value > 1:
             made[key] = value * 1.7
         else:

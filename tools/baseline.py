@@ -1,0 +1,275 @@
+"""What the project answers, written down whole, and every difference to what an older commit answers.
+
+    python tools/baseline.py --compare 77477dd          # both sides on this machine, into build/baseline
+    python tools/baseline.py --collect FOLDER           # one side: the tree that this is run in
+
+The old side is a worktree of that commit with an environment of its own, made by its own Makefile; it is kept below
+build/baseline and answers once. Trained numbers differ between processors in their last digits, so both sides must
+come from one machine. What is asked, configs and questions, is the newer side's own.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build" / "baseline"
+DATA = ROOT / "tests" / "data"
+PROGRAMS = ("vllm", "sglang", "mlx", "llama_cpp", "transformers@4.57.6")
+GRID = """
+encodings = ["rotary", "alibi", "learned"]
+tasks = ["ordering", "language"]
+seeds = 2
+steps = {ordering = 60, language = 40}
+lengths = [1, 2, 4]
+answers = 64
+blocks = 16
+learning_rate = [1e-3, 3e-3]
+"""
+"""A study with an axis."""
+SHOWN = 12
+"""Differences of one part that the screen gets; all of them are in a file."""
+
+
+def posenc(*arguments: str | Path) -> dict[str, Any]:
+    """What a command prints and how it ends, run in this process."""
+    from posenc.cli import main
+
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    before, sys.argv = sys.argv, ["posenc", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except Exception as error:
+        return {"crash": f"{type(error).__name__}: {error}"}
+    finally:
+        sys.argv = before
+    return {"status": status, "out": out.getvalue().splitlines(), "err": err.getvalue().splitlines()}
+
+
+def studies(folder: Path) -> Iterator[tuple[str, Any]]:
+    """The numbers of two studies."""
+    (folder / "grid.toml").write_text(GRID)
+    for name, how in (("quick", ("--preset", "quick")), ("grid", ("--config", folder / "grid.toml"))):
+        posenc("compare", *how, "--output", folder / name)
+        yield name, json.loads((folder / name / "tables.json").read_text())
+
+
+def extensions(folder: Path) -> Iterator[tuple[str, Any]]:
+    """What extend says of a study's model and of a folder of transformers."""
+    from support.pretrained import save_llama
+
+    posenc(
+        "compare", "--encodings", "rotary", "--tasks", "language", "--steps", "200", "--output", folder / "study"
+    )
+    save_llama(folder / "llama")
+    for name, more in (("study", ("--finetune", "20")), ("llama", ())):
+        output = folder / f"extended-{name}"
+        said = posenc("extend", folder / name, "--to", "4x", "--documents", "4", *more, "--output", output)
+        found = next(output.rglob("extension.json"), None)
+        yield name, {"said": said, "found": found and json.loads(found.read_text())}
+
+
+def configs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every model type of transformers with three configs, and the published ones."""
+    from tools.walk_type import PUBLISHED, completed, rebased, variants
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+
+    from posenc.integrations.huggingface import read
+
+    for name in sorted(CONFIG_MAPPING_NAMES):
+        with contextlib.suppress(Exception):
+            default = CONFIG_MAPPING[name]()
+            yield f"{name} default", default.to_dict()
+            config = type(default).from_dict(completed(name, rebased(default.to_dict())))
+            yield f"{name} rebased", config.to_dict()
+            for kind, make in variants(name, config, read(config)):
+                yield f"{name} {kind}", make().to_dict()
+    for line in PUBLISHED.read_text("utf-8").splitlines():
+        published = json.loads(line)
+        yield f"published {published['name']}", published["config"]
+
+
+def readings(folder: Path) -> Iterator[tuple[str, Any]]:
+    """What is read of each of these configs, or the sentence that refuses it."""
+    from posenc.integrations.huggingface import read
+
+    asked = Path(os.environ["BASELINE_CONFIGS"])
+    if not asked.exists():
+        asked.write_text("".join(json.dumps(pair, default=str) + "\n" for pair in configs()))
+    for name, config in map(json.loads, asked.read_text().splitlines()):
+        try:
+            yield name, plain(read(config))
+        except Exception as error:
+            yield name, f"{type(error).__name__}: {error}"
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it: dataclasses by their fields, what is unknown by its text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"": type(value).__name__, **fields}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list | set | frozenset):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def words(folder: Path) -> Iterator[tuple[str, Any]]:
+    """The text and the JSON of inspect and diff for the kept configs and for those of the field."""
+    for path in sorted((*(DATA / "configs").glob("*.json"), *(DATA / "field").rglob("*.json"))):
+        name = path.relative_to(DATA).as_posix()
+        yield f"inspect {name}", posenc("inspect", path)
+        for program in PROGRAMS:
+            yield f"inspect --for {program} {name}", posenc("inspect", path, "--for", program, "--json")
+            yield f"diff {program} {name}", posenc("diff", path, f"{program}:{path}")
+            yield f"diff --json {program} {name}", posenc("diff", path, f"{program}:{path}", "--json")
+
+
+def lab(folder: Path) -> Iterator[tuple[str, Any]]:
+    """The answer of every stage at each end of each of its controls."""
+    from posenc.teaching.lab.replies import reply
+    from posenc.teaching.lab.rooms import stages
+
+    for _, stage in stages().values():
+        ends = [
+            (control.name, end)
+            for control in stage.controls
+            for end in control.settable[:: max(1, len(control.settable) - 1)]
+        ]
+        for query in ("", *(f"{name}={end}" for name, end in ends)):
+            answer = reply(f"/api/{stage.question}", query)
+            yield f"{stage.question}?{query}", {"status": answer.status, "body": json.loads(answer.body)}
+
+
+PARTS: dict[str, Callable[[Path], Iterator[tuple[str, Any]]]] = {
+    "studies": studies,
+    "extensions": extensions,
+    "readings": readings,
+    "words": words,
+    "lab": lab,
+}
+
+
+def collect(folder: Path, parts: Sequence[str]) -> None:
+    """Write one JSON file a part, for the tree in whose root this runs; a part that is there is kept."""
+    import torch
+    import transformers
+
+    sys.path[:1] = [os.getcwd(), str(Path("tests").resolve())]
+    os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "HF_HUB_OFFLINE": "1"}
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    warnings.simplefilter("ignore")
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        kept = folder / f"{part}.json"
+        if kept.exists():
+            continue
+        with tempfile.TemporaryDirectory() as room:
+            answers = dict(PARTS[part](Path(room)))
+            text = json.dumps(answers, indent=1, sort_keys=True, default=repr).replace(room, "ROOM")
+        kept.write_text(text)
+        print(f"{part}: {len(answers)} answers", flush=True)
+
+
+def old_side(commit: str) -> Path:
+    """A worktree of a commit with its own environment, made once; the folder holds the tree and its answers."""
+    name = subprocess.run(
+        ["git", "rev-parse", "--short=12", f"{commit}^{{commit}}"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    side = KEPT / name
+    if not (side / "tree").is_dir():
+        subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
+        subprocess.run(["git", "worktree", "add", "--detach", side / "tree", name], cwd=ROOT, check=True)
+    clean = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS")
+    }
+    subprocess.run(["make", ".venv/.dev"], cwd=side / "tree", check=True, env=clean)
+    return side
+
+
+def answer(tree: Path, python: Path | str, folder: Path, parts: Sequence[str]) -> None:
+    """Have a tree answer, with its own Python and its own source."""
+    environment = os.environ | {"BASELINE_CONFIGS": str(KEPT / "configs.jsonl"), "PYTHONPATH": str(tree / "src")}
+    command = [str(python), __file__, "--collect", str(folder), "--parts", ",".join(parts)]
+    subprocess.run(command, cwd=tree, check=True, env=environment)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf of a JSON value by its path."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if inner is None or not value:
+        yield path, value
+        return
+    for key, item in inner:
+        yield from leaves(item, f"{path}/{key}")
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each answer that came or went, and for each leaf of an answer that changed."""
+    for key in sorted(before.keys() | after.keys()):
+        if key not in after or key not in before:
+            yield f"{'only before' if key in before else 'only after'}: {key}"
+        elif before[key] != after[key]:
+            old, new = dict(leaves(before[key])), dict(leaves(after[key]))
+            for path in sorted(old.keys() | new.keys()):
+                if path not in old or path not in new or old[path] != new[path]:
+                    yield f"{key} {path}: {old.get(path, 'nothing')!r} -> {new.get(path, 'nothing')!r}"
+
+
+def compare(commit: str, parts: Sequence[str]) -> int:
+    """Have both sides answer, and list what differs: all of it in a file, the first of each part here."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    new = KEPT / "new"
+    for part in parts:
+        (new / f"{part}.json").unlink(missing_ok=True)
+    answer(ROOT, sys.executable, new, parts)
+    old = old_side(commit)
+    answer(old / "tree", old / "tree" / ".venv" / "bin" / "python", old, parts)
+    total: Counter[str] = Counter()
+    with (KEPT / "differences.txt").open("w") as file:
+        for part in parts:
+            lines = list(differences(*(json.loads((side / f"{part}.json").read_text()) for side in (old, new))))
+            total[part] = len(lines)
+            file.writelines(f"{part}: {line}\n" for line in lines)
+            print(f"{part}: {len(lines)} differences", *lines[:SHOWN], sep="\n  ")
+    print(f"All of them: {KEPT / 'differences.txt'}")
+    return 1 if total.total() else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--compare", metavar="COMMIT", help="list every difference to what this commit answers")
+    parser.add_argument("--collect", metavar="FOLDER", type=Path, help="write what the tree here answers")
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of them, separated by commas")
+    given = parser.parse_args()
+    parts = given.parts.split(",")
+    if given.collect:
+        collect(given.collect, parts)
+        return 0
+    if not given.compare:
+        parser.error("give --compare COMMIT or --collect FOLDER")
+    return compare(given.compare, parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
