@@ -9,7 +9,7 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import check_conversion, convert_pairing, patched, probe_pairing
+from posenc.integrations.huggingface import check_conversion, convert_pairing, patched
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from support.llama2c import load, load_tokenizer
 from support.tiny_models import SIZES as TINY
@@ -98,19 +98,9 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
     assert story.startswith("Once upon a time, there was a little girl named Lily.")
     ids = torch.tensor([texts[0]])
     check_conversion(trained, converted, ids)
-    probe = probe_pairing(misread, trained, ids)
-    assert probe.pairing == "interleaved"
-    assert probe.losses["half"] > probe.losses["interleaved"] + 1
     misread.load_state_dict(convert_pairing(trained.state_dict(), to="interleaved", **sizes))
     with pytest.raises(InvalidArgument, match="target pairing already"):
         check_conversion(trained, misread, ids)
-
-
-def test_the_probe_does_not_judge_untrained_weights() -> None:
-    ids = torch.randint(0, 64, (4, 64), generator=torch.Generator().manual_seed(0))
-    half, interleaved = own("half"), own("interleaved")
-    interleaved.load_state_dict(half.state_dict())
-    assert probe_pairing(half, interleaved, ids).pairing is None
 
 
 def test_refusals() -> None:

@@ -3,7 +3,6 @@
 from posenc.integrations.huggingface.config import read as read
 from posenc.integrations.huggingface.convert import check_conversion as check_conversion
 from posenc.integrations.huggingface.convert import convert_pairing as convert_pairing
-from posenc.integrations.huggingface.convert import probe_pairing as probe_pairing
 from posenc.integrations.huggingface.measuring import Measured as Measured
 from posenc.integrations.huggingface.measuring import differences as differences
 from posenc.integrations.huggingface.measuring import measure as measure
