@@ -32,18 +32,20 @@ def own(pairing: str, rotary_dim: int = 16) -> Transformer:
 def test_random_weights_with_grouped_queries_biases_and_partial_rotation(rotary_dim: int) -> None:
     before, after = own("interleaved", rotary_dim), own("half", rotary_dim)
     state = before.state_dict()
-    after.load_state_dict(convert_pairing(state, to="half", rotary_dim=rotary_dim, **SIZES))
+    after.load_state_dict(convert_pairing(state, from_="interleaved", to="half", rotary_dim=rotary_dim, **SIZES))
     assert check_conversion(before, after, tokens()) < 1e-5
-    back = convert_pairing(after.state_dict(), to="interleaved", rotary_dim=rotary_dim, **SIZES)
+    back = convert_pairing(after.state_dict(), from_="half", to="interleaved", rotary_dim=rotary_dim, **SIZES)
     assert all(torch.equal(back[name], value) for name, value in state.items())
 
 
 def test_the_wrong_direction_and_wrong_head_counts_are_found_out() -> None:
     before, after = own("interleaved"), own("half")
-    after.load_state_dict(convert_pairing(before.state_dict(), to="interleaved", **SIZES))
+    after.load_state_dict(convert_pairing(before.state_dict(), from_="half", to="interleaved", **SIZES))
     with pytest.raises(InvalidArgument, match="the weights had the target pairing already, or heads"):
         check_conversion(before, after, tokens())
-    after.load_state_dict(convert_pairing(before.state_dict(), to="half", rotary_dim=8, **SIZES))
+    after.load_state_dict(
+        convert_pairing(before.state_dict(), from_="interleaved", to="half", rotary_dim=8, **SIZES)
+    )
     with pytest.raises(InvalidArgument, match="logits are"):
         check_conversion(before, after, tokens())
 
@@ -71,7 +73,7 @@ def test_families_of_transformers(family: str, module: str, monkeypatch: pytest.
     head_dim = 32 if family == "qwen3" else 16
     rotary_dim = 4 if family == "gpt-neox" else head_dim
     sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim}
-    converted = convert_pairing(model.state_dict(), to="interleaved", **sizes)
+    converted = convert_pairing(model.state_dict(), from_="half", to="interleaved", **sizes)
 
     def interleaved(
         q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
@@ -90,7 +92,7 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
     trained, misread = load(file), load(file, pairing="half")
     sizes = {"heads": 8, "kv_heads": 4, "head_dim": 8}
     converted = load(file, pairing="half")
-    converted.load_state_dict(convert_pairing(trained.state_dict(), to="half", **sizes))
+    converted.load_state_dict(convert_pairing(trained.state_dict(), from_="interleaved", to="half", **sizes))
     start = torch.tensor([[1]])
     texts = [model.generate(start, 60)[0].tolist() for model in (trained, converted)]
     assert texts[0] == texts[1]
@@ -98,7 +100,7 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
     assert story.startswith("Once upon a time, there was a little girl named Lily.")
     ids = torch.tensor([texts[0]])
     check_conversion(trained, converted, ids)
-    misread.load_state_dict(convert_pairing(trained.state_dict(), to="interleaved", **sizes))
+    misread.load_state_dict(convert_pairing(trained.state_dict(), from_="half", to="interleaved", **sizes))
     with pytest.raises(InvalidArgument, match="target pairing already"):
         check_conversion(trained, misread, ids)
 
@@ -106,15 +108,20 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
 def test_refusals() -> None:
     q = torch.zeros(64, 8)
     for state, options, message in (
-        ({"embed.weight": q}, {}, "no q_proj/k_proj, qkv or query_key_value weights"),
+        (
+            {"embed.weight": q},
+            {},
+            r"known are q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k",
+        ),
         ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows; heads=4, kv_heads=2 and head_dim=16 make 32"),
         ({"q_proj.weight": q}, {"rotary_dim": 7}, "rotary_dim=7 must be even"),
         ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
+        ({"q_proj.weight": q}, {"from_": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"a.q_b_proj.weight": q}, {}, "latent projection"),
         ({"query_key_value.weight": q}, {}, "only one key head per query head"),
     ):
         with pytest.raises(InvalidArgument, match=message):
-            convert_pairing(state, **{"to": "half", **SIZES, **options})
+            convert_pairing(state, **{"from_": "interleaved", "to": "half", **SIZES, **options})
 
 
 NORMED = {
@@ -136,11 +143,18 @@ def test_norms_of_queries_and_keys_go_with_their_channels(family: str, heads: in
                 parameter.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
     head_dim = 64 // heads
     share = NORMED[family]["rope_parameters"].get("partial_rotary_factor", 1)
-    to = "half" if family == "Cohere" else "interleaved"
-    shape = {"heads": heads, "kv_heads": 2, "head_dim": head_dim, "rotary_dim": int(head_dim * share)}
+    pairings = ("interleaved", "half") if family == "Cohere" else ("half", "interleaved")
+    shape = {
+        "from_": pairings[0],
+        "to": pairings[1],
+        "heads": heads,
+        "kv_heads": 2,
+        "head_dim": head_dim,
+        "rotary_dim": int(head_dim * share),
+    }
     with patched(model, posenc.NoPE()):
         before = logits(model, ids)
-        model.load_state_dict(convert_pairing(model.state_dict(), to=to, **shape))
+        model.load_state_dict(convert_pairing(model.state_dict(), **shape))
         torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-5 * before.abs().max().item())
 
 
@@ -150,33 +164,73 @@ def test_a_norm_of_other_heads_is_refused() -> None:
         "layers.0.self_attn.q_proj.weight": torch.ones(32, 4),
     }
     with pytest.raises(InvalidArgument, match=r"q_norm.weight is \(3, 8\); heads and head_dim make \(4, 8\)"):
-        convert_pairing(state, to="half", heads=4, head_dim=8)
+        convert_pairing(state, from_="interleaved", to="half", heads=4, head_dim=8)
+
+
+STACKED = "undo quantisation and merge adapters"
+UNKNOWN = r"rename it: known are q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k \(GGUF\)"
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "remedy"),
     [
-        "layers.0.self_attn.q_proj.weight_scale_inv",
-        "layers.0.self_attn.k_proj.qweight",
-        "layers.0.self_attn.k_proj.scales",
-        "layers.0.self_attn.q_proj.lora_magnitude_vector",
-        "layers.0.self_attn.q_proj.input_scale",
-        "layers.0.self_attn.qkv_proj.qzeros",
-        "layers.0.attention.query_key_value.weight_scale_inv",
-        "layers.0.self_attn.qk_norm.weight",
-        "layers.0.attn.wq.weight",
-        "layers.0.attn.c_attn.weight",
-        "layers.0.attention.query.weight",
+        ("layers.0.self_attn.q_proj.weight_scale_inv", STACKED),
+        ("layers.0.self_attn.k_proj.qweight", STACKED),
+        ("layers.0.self_attn.k_proj.scales", STACKED),
+        ("layers.0.self_attn.q_proj.lora_magnitude_vector", STACKED),
+        ("layers.0.self_attn.q_proj.input_scale", STACKED),
+        ("layers.0.self_attn.qkv_proj.qzeros", STACKED),
+        ("layers.0.attention.query_key_value.weight_scale_inv", STACKED),
+        ("blk.0.attn_q.weight.lora_b", STACKED),
+        ("layers.0.self_attn.qk_norm.weight", UNKNOWN),
+        ("layers.0.attention.wqkv.weight", UNKNOWN),
+        ("layers.0.attn.Wqkv.weight", UNKNOWN),
+        ("blk.0.attn_q_b.weight", UNKNOWN),
+        ("layers.0.attn.c_attn.weight", UNKNOWN),
+        ("layers.0.attention.query.weight", UNKNOWN),
     ],
 )
-def test_what_belongs_to_queries_or_keys_and_is_not_understood_is_refused(name: str) -> None:
+def test_what_belongs_to_queries_or_keys_and_is_not_understood_is_refused(name: str, remedy: str) -> None:
     state = {
         "layers.0.self_attn.q_proj.weight": torch.zeros(64, 8),
         "layers.0.self_attn.v_proj.weight_scale": torch.ones(4),
     }
-    assert convert_pairing(state, to="half", **SIZES).keys() == state.keys()
-    with pytest.raises(InvalidArgument, match=f"{name} belongs to queries or keys"):
-        convert_pairing({**state, name: torch.ones(64, 1)}, to="half", **SIZES)
+    assert convert_pairing(state, from_="interleaved", to="half", **SIZES).keys() == state.keys()
+    with pytest.raises(InvalidArgument, match=f"{name}.*{remedy}"):
+        convert_pairing({**state, name: torch.ones(64, 1)}, from_="interleaved", to="half", **SIZES)
+
+
+NAMES = {
+    "hugging face": "layers.0.self_attn.{}_proj.{}",
+    "meta": "layers.0.attention.w{}.{}",
+    "gguf": "blk.0.attn_{}.{}",
+}
+
+
+@pytest.mark.parametrize("names", ["meta", "gguf"])
+def test_names_of_meta_and_gguf_are_read_as_those_of_hugging_face(names: str) -> None:
+    """Oracle: a head's channel i goes to i/2, and to D/2 + (i − 1)/2 where i is odd."""
+    draw = torch.Generator().manual_seed(0)
+    shapes = {("q", "weight"): (64, 8), ("q", "bias"): (64,), ("k", "weight"): (32, 8), ("v", "weight"): (32, 8)}
+    tensors = {key: torch.randn(shape, generator=draw) for key, shape in shapes.items()}
+    state = {NAMES[names].format(*key): tensor for key, tensor in tensors.items()}
+    converted = convert_pairing(state, from_="interleaved", to="half", **SIZES)
+    for (part, kind), tensor in tensors.items():
+        heads = tensor.unflatten(0, (-1, 8, 2)).movedim(2, 1).reshape(tensor.shape)
+        want = tensor if part == "v" else heads
+        assert torch.equal(converted[NAMES[names].format(part, kind)], want)
+
+
+def test_norms_by_the_names_of_gguf() -> None:
+    state = {"blk.0.attn_q.weight": torch.zeros(64, 8), "blk.0.attn_q_norm.weight": torch.arange(16.0)}
+    converted = convert_pairing(state, from_="interleaved", to="half", **SIZES)
+    assert converted["blk.0.attn_q_norm.weight"].tolist() == [*range(0, 16, 2), *range(1, 16, 2)]
+
+
+def test_weights_that_have_the_pairing_already_stay() -> None:
+    state = own("half").state_dict()
+    converted = convert_pairing(state, from_="half", to="half", **SIZES)
+    assert all(torch.equal(converted[name], value) for name, value in state.items())
 
 
 @pytest.mark.parametrize(("name", "rows"), [("q_proj", 64), ("k_proj", 32), ("qkv_proj", 128)])
@@ -196,18 +250,23 @@ def test_scales_and_adapters_go_with_their_rows(name: str, rows: int, adapter: s
         base, scale, a, b, _ = state.values()
         return base * scale + b @ a
 
-    converted = convert_pairing(tensors, to="half", **SIZES)
-    want = convert_pairing({f"{name}.weight": weight(tensors)}, to="half", **SIZES)[f"{name}.weight"]
+    converted = convert_pairing(tensors, from_="interleaved", to="half", **SIZES)
+    want = convert_pairing({f"{name}.weight": weight(tensors)}, from_="interleaved", to="half", **SIZES)[
+        f"{name}.weight"
+    ]
     torch.testing.assert_close(weight(converted), want)
     assert not torch.equal(want, weight(tensors))
     one = {f"{name}.weight": weight(tensors), f"{name}.weight_scale": torch.tensor(2.0)}
-    assert convert_pairing(one, to="half", **SIZES)[f"{name}.weight_scale"] == 2
+    assert convert_pairing(one, from_="interleaved", to="half", **SIZES)[f"{name}.weight_scale"] == 2
 
 
 @pytest.mark.parametrize("tower", ["vision_tower.encoder", "model.visual", "audio_tower", "vision_model"])
 def test_towers_beside_a_language_model_are_refused(tower: str) -> None:
     state = {"layers.0.self_attn.q_proj.weight": torch.zeros(64, 8)}
-    with pytest.raises(InvalidArgument, match=f"{tower}.*belongs to queries or keys.*language model alone"):
+    with pytest.raises(InvalidArgument, match=f"{tower}.*belongs to a tower.*language model alone"):
         convert_pairing(
-            {**state, f"{tower}.layers.0.self_attn.q_proj.weight": torch.zeros(64, 8)}, to="half", **SIZES
+            {**state, f"{tower}.layers.0.self_attn.q_proj.weight": torch.zeros(64, 8)},
+            from_="interleaved",
+            to="half",
+            **SIZES,
         )

@@ -20,12 +20,22 @@ from posenc.errors import InvalidArgument, UnknownName
 
 ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
 """Tensors that have a row for each channel: also of an adapter, and scales of quantised channels."""
-SEPARATE = re.compile(rf"(^|\.)(?P<which>[qk])_(?P<what>proj|norm|layernorm)(\.norms\.\d+)?{ROWS}")
-JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv){ROWS}")
+STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
+"""Hugging Face's name of a map to queries or keys, or of their norm, Meta's (``wq``) or GGUF's (``attn_q``)."""
+SEPARATE = re.compile(rf"{STEM}(\.norms\.\d+)?{ROWS}")
+JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv|attn_qkv){ROWS}")
 PER_HEAD = re.compile(rf"(^|\.)query_key_value{ROWS}")
+STEMS = re.compile(rf"({STEM}|(^|\.)(qkv_proj|qkv|attn_qkv|query_key_value))\.")
+KNOWN = (
+    "q_proj and k_proj (Hugging Face), wq and wk (Meta), attn_q and attn_k (GGUF), their norms, qkv_proj, qkv or "
+    "attn_qkv laid out q, k, v, and query_key_value (GPT-NeoX)"
+)
+NORMS = ("norm", "layernorm")
 FROM_INPUT = re.compile(r"\.lora_A(\.\w+)?\.weight$")
 """The half of an adapter that reads what comes in, whose rows are no channels."""
-PARTS = re.compile(r"(^|[._])(q|k|qk|qkv|w[qk]|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)")
+PARTS = re.compile(
+    r"(^|[._])(q|k|qk|qkv|[wW](q|k|qkv)|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)"
+)
 """Whatever belongs to a map to queries and keys, or to their norm."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
 """Where a model sees or hears, whose heads rotate in their own way."""
@@ -35,6 +45,7 @@ LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 def convert_pairing(
     state_dict: Mapping[str, Tensor],
     *,
+    from_: Pairing,
     to: Pairing,
     heads: int,
     head_dim: int,
@@ -44,12 +55,15 @@ def convert_pairing(
     """The state dict with its rotary channels in the order of the other pairing; nothing is changed in place.
 
     Args:
-        state_dict: weights in the pairing that ``to`` is not. Recognised are ``q_proj`` and ``k_proj``,
-            ``q_norm`` and ``k_norm`` (``q_layernorm`` too; over a head, over all, or a row per head), a joined
-            ``qkv_proj`` or ``qkv`` laid out
-            q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head; with their scales, one for each
-            channel or one for all (``weight_scale``), and with adapters (``lora_A``, ``lora_B``).
-        to: ``"half"`` (Llama's ``.pth`` or GGUF weights to Hugging Face's) or ``"interleaved"``.
+        state_dict: weights by the names of Hugging Face (``q_proj`` and ``k_proj``, ``q_norm`` and ``k_norm``;
+            ``q_layernorm`` too; over a head, over all, or a row per head), of Meta (``wq``, ``wk``) or of GGUF
+            (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``); a joined ``qkv_proj``, ``qkv`` or
+            ``attn_qkv`` laid out q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head; with their
+            scales, one for each channel or one for all (``weight_scale``), and with adapters (``lora_A``,
+            ``lora_B``).
+        from_: the pairing that the weights have. Meta's ``.pth`` and GGUF files of Llama have ``"interleaved"``,
+            Hugging Face's folders of it ``"half"``; nothing in the weights says which.
+        to: the pairing that they shall have. The one that they have changes nothing.
         heads, kv_heads: query and key heads; keys have their own count under grouped queries.
         head_dim, rotary_dim: channels of a head, and how many of them rotate; all by default.
 
@@ -57,12 +71,14 @@ def convert_pairing(
         InvalidArgument: no such weight, one whose rows do not fit the head counts, or another tensor of queries or
             keys, such as packed weights of GPTQ or scales of blocks.
     """
-    if to not in get_args(Pairing):
-        raise UnknownName("pairing", to, get_args(Pairing))
+    for pairing in (from_, to):
+        if pairing not in get_args(Pairing):
+            raise UnknownName("pairing", pairing, get_args(Pairing))
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
-    rotated = half_from_interleaved(rotary_dim) if to == "half" else interleaved_from_half(rotary_dim)
+    reorder = half_from_interleaved if to == "half" else interleaved_from_half
+    rotated = range(rotary_dim) if from_ == to else reorder(rotary_dim)
     heads_order = HeadOrder(heads, kv_heads or heads, head_dim, [*rotated, *range(rotary_dim, head_dim)])
     converted = dict(state_dict)
     touched = 0
@@ -74,7 +90,7 @@ def convert_pairing(
             touched += 1
     if not touched:
         raise InvalidArgument(
-            "state_dict has no q_proj/k_proj, qkv or query_key_value weights; pass the whole model's state_dict()"
+            f"state_dict has no queries and keys under a name that is known; rename them: known are {KNOWN}"
         )
     return converted
 
@@ -93,7 +109,7 @@ class HeadOrder:
         if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
             return None
         match = SEPARATE.search(name)
-        if match and match["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
+        if match and match["what"] in NORMS and len(shape) == 2:  # a norm with a row for each head, Cohere's
             heads = self.heads if match["which"] == "q" else self.kv_heads
             if shape != (heads, self.head_dim):
                 raise InvalidArgument(f"{name} is {shape}; heads and head_dim make {(heads, self.head_dim)}")
@@ -104,16 +120,24 @@ class HeadOrder:
     def rows(self, name: str, count: int) -> list[int] | None:
         """The new order of this tensor's rows; None where it keeps its own."""
         known = any(pattern.search(name) for pattern in (LATENT, SEPARATE, JOINED, PER_HEAD))
-        if PARTS.search(name) and (TOWER.search(name) or not known):
+        if PARTS.search(name) and TOWER.search(name):
             raise InvalidArgument(
-                f"{name} belongs to queries or keys and is not converted; merge adapters and undo quantisation "
-                "first, and pass the weights of the language model alone"
+                f"{name} belongs to a tower, whose heads rotate in their own way; pass the weights of the language "
+                "model alone"
+            )
+        if STEMS.search(name) and not known:
+            raise InvalidArgument(
+                f"{name} has no row for each channel; undo quantisation and merge adapters before converting"
+            )
+        if PARTS.search(name) and not known:
+            raise InvalidArgument(
+                f"{name} looks like queries or keys under a name that is not known; rename it: known are {KNOWN}"
             )
         if LATENT.search(name):
             raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
         if match := SEPARATE.search(name):
             heads = self.heads if match["which"] == "q" else self.kv_heads
-            if match["what"] != "proj" and count == self.head_dim:
+            if match["what"] in NORMS and count == self.head_dim:
                 heads = 1
             self._check(name, count, heads)
             return self._permuted(heads)
