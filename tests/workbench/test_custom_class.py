@@ -117,7 +117,7 @@ def test_its_source_is_in_the_id_and_is_hashed_without_importing(own: str, tmp_p
     (tmp_path / "beside.py").write_text("A = 2\n")
     (beside,) = one.plans(text)
     assert len({before.id, changed.id, beside.id}) == 3
-    assert before.settings == changed.settings == own
+    assert before.encoding == changed.encoding == own
     package = tmp_path / "pack"
     (package / "deep").mkdir(parents=True)
     (package / "__init__.py").touch()

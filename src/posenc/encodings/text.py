@@ -13,7 +13,7 @@ my_module:Mine(width=3)                 a custom class; imported when it is buil
 import ast
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from keyword import iskeyword
 from typing import Any
 
@@ -88,9 +88,11 @@ def value_text(value: Any) -> str:
     if isinstance(value, AxisMap):
         return str(value)
     if isinstance(value, Scaling | LengthScaling):
-        fields = to_dict(value)
-        name = fields.pop("scaling")
-        return f"{name}({', '.join(f'{k}={value_text(v)}' for k, v in fields.items() if v is not None)})"
+        given = to_dict(value)
+        name = given.pop("scaling")
+        usual = {f.name: f.default for f in fields(value)}  # type: ignore[arg-type]  # every one is a dataclass
+        differing = (f"{k}={value_text(v)}" for k, v in given.items() if getattr(value, k) != usual[k])
+        return f"{name}({', '.join(differing)})"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
     if isinstance(value, (tuple, list)):

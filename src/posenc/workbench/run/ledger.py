@@ -138,7 +138,9 @@ class Ledger:
         """Finished trainings in the order of their creation; all, or those of the given plans."""
         wanted = None if ids is None else set(ids)
         rows = self._rows("WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", Plan.kind)
-        return [self._run(row, Plan.from_json(row[1])) for row in rows if wanted is None or row[0] in wanted]
+        return [
+            self._run(row, Plan.from_json(row[1], row[0])) for row in rows if wanted is None or row[0] in wanted
+        ]
 
     def find(self, plan: P) -> Run[P] | None:
         """The run of this plan, if it is finished."""

@@ -3,22 +3,23 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
-from posenc.encodings.catalogue import canonical
+from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""How numbers come about; raised by hand when the same plan gives others than before."""
+"""How numbers come about; raised by hand when the same plan gives others than before, or a default changes."""
 
 
 class Identified:
     """What plans of every kind have: an id, which is a hash of their values, and the JSON that ledgers hold."""
 
     kind: ClassVar[str]
+    numerics: int
 
     @property
     def name(self) -> str:
@@ -32,8 +33,15 @@ class Identified:
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that change whenever any value does."""
-        return _digest(self._values())
+        """Sixteen hexadecimal digits that change whenever any value does.
+
+        A field that has its default is left out, so that a field that is added or removed changes no id. A default
+        stays what it was when the field came, until ``NUMERICS`` is raised.
+        """
+        defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
+        differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
+        identity = json.dumps({**differing, "numerics": self.numerics}, sort_keys=True)
+        return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
         return json.dumps(self._values(), sort_keys=True)
@@ -48,18 +56,12 @@ def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
     return parse(encoding).foreign + ((task,) if ":" in task else ())
 
 
-def _digest(values: dict[str, Any]) -> str:
-    """The id of a plan with these values; of an encoding its full text counts."""
-    identity = {name: value for name, value in values.items() if name != "encoding"}
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan(Identified, Model, Training):
     """One training and its tests.
 
     Args:
-        encoding: a text with the settings that differ from defaults.
+        encoding: its name, and the settings that differ from their defaults.
         task: its name, or ``module:Class``.
         seed: of the initial weights and of the order of training batches, the same for every encoding.
         steps, batch, learning_rate: of the training.
@@ -71,7 +73,6 @@ class Plan(Identified, Model, Training):
         tokenizer: what it was cut with: ``bytes``, or the hash of a tokenizer; empty where the task reads none.
         source: hash of the files of custom classes, empty where there is none.
         numerics: see ``NUMERICS``.
-        settings: the encoding's full text with all its settings; made from ``encoding``.
 
     The model and how it learns are settings of ``Model`` and ``Training``.
     """
@@ -91,12 +92,9 @@ class Plan(Identified, Model, Training):
     tokenizer: str = ""
     source: str = ""
     numerics: int = NUMERICS
-    settings: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        recipe = parse(self.encoding)
-        object.__setattr__(self, "encoding", str(canonical(recipe)))
-        object.__setattr__(self, "settings", str(canonical(recipe, full=True)))
+        object.__setattr__(self, "encoding", canonical_text(self.encoding))
 
     @property
     def name(self) -> str:
@@ -108,15 +106,16 @@ class Plan(Identified, Model, Training):
         return self.steps
 
     @classmethod
-    def from_json(cls, text: str) -> "Plan":
-        """The plan that ``to_json`` wrote, with the id that it had.
+    def from_json(cls, text: str, id: str) -> "Plan":
+        """The plan that ``to_json`` wrote, under the id that it had.
 
-        The encoding's text is neither parsed nor imported: its module may be gone, its defaults may have changed.
+        Fields that came since have their defaults. The encoding's text is neither parsed nor imported: its module
+        may be gone.
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)
         vars(plan).update({each.name: each.default for each in fields(cls)})
-        vars(plan).update(values, lengths=tuple(values["lengths"]), id=_digest(values))
+        vars(plan).update(values, lengths=tuple(values["lengths"]), id=id)
         return plan
 
 

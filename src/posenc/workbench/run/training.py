@@ -16,7 +16,7 @@ from posenc.workbench.run.devices import run_on_devices
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Report, find_modules, unheard
 from posenc.workbench.run.machine import hardware, versions
-from posenc.workbench.run.plan import Cell, Plan, Run
+from posenc.workbench.run.plan import NUMERICS, Cell, Plan, Run
 from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.trainer import Recipe, train
@@ -111,9 +111,15 @@ def encoding(plan: Plan) -> Encoding:
 
     A scaling that depends on the length of a request is set for the longest test already in training, so that no
     cached key is ever stale.
+
+    Raises:
+        StudyError: the plan is of other numerics, when a default may have been another.
     """
+    if plan.numerics != NUMERICS:
+        trained = f"{plan.name} was trained by numerics {plan.numerics}"
+        raise StudyError(f"{trained} and this posenc has {NUMERICS}; run posenc compare again")
     return catalogue.encoding(
-        plan.settings or plan.encoding,
+        plan.encoding,
         width=plan.width,
         heads=plan.heads,
         head_dim=plan.head_dim,

@@ -131,12 +131,12 @@ class Comparison:
 
 def _modules(plan: Plan) -> tuple[Path, ...]:
     """Files and packages of its custom classes."""
-    return modules(custom_classes(plan.settings, plan.task)) if plan.source else ()
+    return modules(custom_classes(plan.encoding, plan.task)) if plan.source else ()
 
 
 def _encoding(plan: Plan) -> Encoding:
     """The encoding of a plan; what a custom class raises is one sentence with the class's line."""
-    with one_sentence(f"encoding {plan.encoding!r}", parse(plan.settings).foreign):
+    with one_sentence(f"encoding {plan.encoding!r}", parse(plan.encoding).foreign):
         return encoding(plan)
 
 

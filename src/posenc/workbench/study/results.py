@@ -214,7 +214,7 @@ def alike(runs: Sequence[Run]) -> list[Run]:
     """
 
     def common(run: Run) -> dict[str, object]:
-        differing = ("encoding", "settings", "source", "seed", *AXES)
+        differing = ("encoding", "source", "seed", *AXES)
         return {key: value for key, value in asdict(run.plan).items() if key not in differing}
 
     group = [run for run in runs if common(run) == common(runs[-1])]

@@ -9,7 +9,7 @@ from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.settings import ByTask, Model, Training, declared
 
 NUMBERS = ("run", "task", "encoding", "seed", "length", "measure", "value", "count", "note")
-MORE = ("device", "settings", "text_sha256", "tokenizer", "numerics")
+MORE = ("device", "text_sha256", "tokenizer", "numerics")
 
 
 def of_run(run: Run[Plan], ledger: Ledger) -> dict[str, Any]:

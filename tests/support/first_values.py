@@ -1,0 +1,57 @@
+"""The values that settings had when they came, which ids leave out; run as a script it adds those that are new.
+
+A setting that has gone stays in the file: had it come back with another default, an old id would mean another run.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from inspect import Parameter
+from pathlib import Path
+from typing import Any
+
+from posenc.encodings.axes import MAPS
+from posenc.encodings.catalogue import CATALOGUE, Entry, parameters_of
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.foreign import load
+from posenc.names import REMAPS
+from posenc.scaling.registry import SCALINGS
+from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.run.plan import NUMERICS, Plan
+
+FILE = Path(__file__).parent.parent / "workbench" / "first_values.json"
+
+
+def now() -> dict[str, str]:
+    """Every default that an id leaves out, by ``Plan.setting`` or ``encoding.setting``."""
+    defaults = {
+        f"{kind.__name__}.{field.name}": field.default
+        for kind in (Plan, Scoring)
+        for field in fields(kind)
+        if field.default is not MISSING and field.name != "numerics"
+    }
+    remaps = {name: Entry(load(path, Encoding, "an encoding")) for name, path in REMAPS.items()}
+    for name, entry in {**CATALOGUE, **remaps}.items():
+        defaults |= _of(name, entry.make, entry.fresh)
+    for name, make in {**SCALINGS, **MAPS}.items():
+        defaults |= _of(name, make)
+    return {name: repr(value) for name, value in sorted(defaults.items())}
+
+
+def _of(name: str, make: Callable[..., Any], fresh: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    known = {key: parameter.default for key, parameter in parameters_of(make).items()} | dict(fresh or {})
+    return {f"{name}.{key}": value for key, value in known.items() if value is not Parameter.empty}
+
+
+def changed(kept: Mapping[str, Any], values: Mapping[str, str], numerics: int) -> list[str]:
+    """Names whose default is no longer what it was when the setting came, though numerics are what they were."""
+    first = kept["first"] if kept["numerics"] == numerics else {}
+    return [name for name, value in values.items() if name in first and first[name] != value]
+
+
+if __name__ == "__main__":
+    kept = json.loads(FILE.read_text()) if FILE.exists() else {"numerics": NUMERICS, "first": {}}
+    if wrong := changed(kept, now(), NUMERICS):
+        raise SystemExit(f"{', '.join(wrong)}: raise NUMERICS first")
+    first = {**(kept["first"] if kept["numerics"] == NUMERICS else {}), **now()}
+    FILE.write_text(json.dumps({"numerics": NUMERICS, "first": dict(sorted(first.items()))}, indent=0) + "\n")
