@@ -1,8 +1,11 @@
 """Packed and padded batches go document by document, and give what masks give, forward and backward."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import posenc
 from posenc import ALiBi, FoX, Mask, NoPE, attention, scores
@@ -58,6 +61,47 @@ def test_facts_that_are_wrong_are_refused() -> None:
         Mask(q_segments=segments, document_lengths=((4, 1),))
     with pytest.raises(InvalidArgument, match=r"left_padding=\(1,\) is given without key_mask, which it describes"):
         Mask(left_padding=(1,))
+
+
+CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
+    "reordered, as beams are": lambda x: x[torch.tensor([2, 0, 1])],
+    "a microbatch": lambda x: x[1:],
+    "repeated": lambda x: x.repeat_interleave(2, 0),
+    "cut": lambda x: x[..., : T - 5],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_mask_mapped_by_tree_map_is_looked_at_again(change: str) -> None:
+    """What was found in some tensors, or declared of them, says nothing of others."""
+    keys = torch.arange(T) >= torch.tensor([[5], [SHORT + 2], [0]])
+    segments = (torch.arange(T) >= torch.tensor([[SHORT], [SHORT + 2], [SHORT + 1]])).long()
+    _, q, k, v = (x.detach()[[0, 1, 2]] for x in inputs(3))
+    for facts in ({"key_mask": keys}, {"q_segments": segments}, {"q_segments": segments, "key_mask": keys}):
+        mapped = tree_map(CHANGES[change], Mask(causal=True, **facts))
+        want = Mask(causal=True, **{name: CHANGES[change](x) for name, x in facts.items()})
+        assert (mapped.document_lengths, mapped.left_padding) == (want.document_lengths, want.left_padding)
+        assert mapped.document_lengths or mapped.left_padding
+        tensors = [x if change == "cut" else CHANGES[change](x) for x in (q, k, v)]
+        tensors = [x[:, :, : T - 5] if change == "cut" else x for x in tensors]
+        placed = ALiBi(4).at(arange(tensors[0].shape[2]))
+        assert torch.equal(attention(*tensors, placed, mapped), attention(*tensors, placed, want))
+
+
+def test_anything_may_stand_in_the_place_of_a_mask_s_tensors() -> None:
+    mask = Mask(causal=True, key_mask=torch.ones(2, 5, dtype=torch.bool), q_segments=torch.arange(5))
+    for change in (lambda x: 0, lambda x: None, lambda x: x.shape, lambda x: x[0], lambda x: x.to("meta")):
+        assert tree_map(change, mask).left_padding is None
+
+
+def test_what_was_declared_holds_for_those_tensors_alone() -> None:
+    """Nobody may look at them; a copy of the structure with the very same tensors still knows it."""
+    mask = Mask(key_mask=torch.empty(2, 5, dtype=torch.bool, device="meta"), left_padding=(0, 2))
+    assert tree_map(lambda x: x, mask).left_padding == (0, 2)
+    assert tree_map(lambda x: x.flip(0), mask).left_padding is None
+    leaves, structure = tree_flatten(mask)
+    del mask
+    assert tree_unflatten([x.clone() for x in leaves], structure).left_padding is None
 
 
 def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:

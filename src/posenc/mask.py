@@ -68,9 +68,10 @@ class Mask(Pytree):
     Tensors are copied: one that is changed in place afterwards changes nothing here, so a loop that fills its mask
     makes a mask for every step.
 
-    The last two say nothing new. They are what attention needs to go document by document, or past the padding,
-    instead of masking: found by looking where segments and mask are on the CPU, and yours to declare where they are
-    not, since looking would wait for the device.
+    ``document_lengths`` and ``left_padding`` say nothing new. They are what attention needs to go document by
+    document, or past the padding, instead of masking: found by looking where segments and mask are on the CPU, and
+    yours to declare where they are not, since looking would wait for the device. ``tree_map`` to other tensors, as
+    for beams or microbatches, forgets them and looks again.
 
     A query that may see no key attends to nothing and returns zeros.
     """
@@ -137,12 +138,18 @@ class Mask(Pytree):
         self._learn("document_lengths", "q_segments", lambda segments: _documents(segments, self.k_segments))
         self._learn("left_padding", "key_mask", _padding)
 
+    def look_again(self) -> None:
+        vars(self).update(dict.fromkeys(self.facts))
+        self.look()
+
     def _learn(self, fact: str, source: str, look: Callable[[Tensor], tuple | None]) -> None:
         """Find what a tensor says, or hold what was declared of it to that."""
         tensor, declared = getattr(self, source), getattr(self, fact)
         if tensor is None and declared is not None:
             raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; give both")
-        if tensor is None or tensor.device.type != "cpu" or not may_be_looked_at(tensor):
+        if not isinstance(tensor, Tensor):  # as tree_map makes it
+            return
+        if tensor.device.type != "cpu" or not may_be_looked_at(tensor):
             return
         lengths = look(tensor)
         if declared is not None and declared != lengths:
@@ -470,6 +477,8 @@ def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
         comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
         if not comparable or not torch.equal(segments, of_keys):
             return None
+    if not segments.dim():
+        return None
     rows = []
     for row in segments.reshape(-1, segments.shape[-1]) if segments.numel() else ():
         names, lengths = row.unique_consecutive(return_counts=True)
@@ -481,6 +490,8 @@ def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
 
 def _padding(key_mask: Tensor) -> tuple[int, ...] | None:
     """How many keys every row hides, if all of them are at its start."""
+    if key_mask.dim() != 2:
+        return None
     hidden = key_mask.shape[1] - key_mask.sum(-1)
     at_start = torch.arange(key_mask.shape[1], device=key_mask.device) >= hidden[:, None]
     if not key_mask.numel() or not torch.equal(key_mask, at_start):

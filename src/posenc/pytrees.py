@@ -1,6 +1,7 @@
 """Values made of tensors as pytrees: torch.export takes them, ``tree_map`` goes through them, and they copy."""
 
 import copy
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +12,17 @@ from torch.utils._pytree import GetAttrKey, register_pytree_node
 
 
 class Fact:
-    """What is known of a tensor's numbers; any two are equal, so that no compiler tells calls apart by it."""
+    """What is known of tensors' numbers; any two are equal, so that no compiler tells calls apart by it."""
 
-    def __init__(self, value: object) -> None:
-        self.value = value
+    def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:
+        self.value, self.tensors = value, tuple(weakref.ref(x) for x in tensors)
+
+    def __reduce__(self) -> tuple[type["Fact"], tuple[object]]:
+        return Fact, (self.value,)
+
+    def is_of(self, tensors: list[Tensor]) -> bool:
+        """Whether these are the very tensors that it was found in."""
+        return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact)
@@ -31,7 +39,7 @@ class Pytree:
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
-    """Attributes that follow from the numbers in its tensors."""
+    """Attributes that are known beside its tensors and are no structure of a program."""
 
     transient: ClassVar[dict[str, Any]] = {}
     """Attributes that no copy gets, and what it has in their place."""
@@ -41,6 +49,9 @@ class Pytree:
         register_pytree_node(
             cls, lambda tree: _flatten(tree)[:2], _unflatten, flatten_with_keys_fn=_flatten_with_keys
         )
+
+    def look_again(self) -> None:
+        """Find anew what followed from the numbers of its tensors: others have taken their places."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), **{name: value for name, value in self.transient.items() if name in vars(self)}}
@@ -79,7 +90,8 @@ def _flatten(tree: Pytree) -> tuple[list[Tensor], Structure, list[str]]:
                 paths.append(path)
             return _Leaf(numbers[id(value)])
         if isinstance(value, Pytree):
-            state = {key: Fact(x) if key in value.facts else x for key, x in sorted(value.__getstate__().items())}
+            state, held = dict(sorted(value.__getstate__().items())), _tensors(value)
+            state |= {key: Fact(state[key], held) for key in value.facts if key in state}
             return type(value), tuple((key, structure(x, f"{path}_{key}")) for key, x in state.items())
         if isinstance(value, dict):
             return dict, tuple((key, structure(x, f"{path}_{key}")) for key, x in value.items())
@@ -90,6 +102,11 @@ def _flatten(tree: Pytree) -> tuple[list[Tensor], Structure, list[str]]:
         return value
 
     return leaves, structure(tree, ""), [path[1:] for path in paths]
+
+
+def _tensors(tree: Pytree) -> list[Tensor]:
+    """Those in its own attributes."""
+    return [x for x in vars(tree).values() if isinstance(x, Tensor)]
 
 
 def _flatten_with_keys(tree: Pytree) -> tuple[list[tuple[Any, Tensor]], Structure]:
@@ -111,6 +128,8 @@ def _unflatten(leaves: Iterable[Any], structure: Structure) -> Any:
         if issubclass(kind, Pytree):
             tree = object.__new__(kind)
             vars(tree).update({key: rebuilt(one) for key, one in parts})
+            if not all(fact.is_of(_tensors(tree)) for _, fact in parts if isinstance(fact, Fact)):
+                tree.look_again()
             return tree
         if kind is dict:
             return {key: rebuilt(one) for key, one in parts}
