@@ -135,23 +135,6 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
     assert torch.equal(for_layers(pattern, 2).layer(0).weight, pattern.weight)
 
 
-def test_differences_travel_through_every_composition() -> None:
-    """Where queries stand far behind their keys, rows say how far, and differences only what tells keys apart."""
-    q, k = arange(2, offset=1 << 15), arange(4)
-    far = ALiBi(4).slopes[:, None, None] * torch.tensor([2.0**15 - 3, 2.0**15 - 2])[:, None]
-    nothing = torch.zeros(4, 2, 1)
-    wanted = {
-        Stack(ALiBi(4), ALiBi(4)): 2 * far,
-        Heads((ALiBi(4), 4), (NoPE(), 4)): torch.cat((far, nothing)),
-        SomeHeads(ALiBi(4), 1, 3): far[1:3],
-        posenc.T5(4): nothing,
-    }
-    for encoding, want in wanted.items():
-        bias = encoding.at(q, k).bias
-        got = bias.differences(0, 2, 4, None)[0] - bias.rows(0, 2, 4)[0]
-        assert torch.equal(got, want.expand_as(got))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

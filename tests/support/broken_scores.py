@@ -69,8 +69,8 @@ class KeepsQuiet(LinearBias):
     """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
-        self.near = False
-        return self.differences(first, last, keys, None, scores, start)
+        whole = super().rows(first, last, keys, scores, start)
+        return whole - whole.amax(-1, keepdim=True)
 
 
 class LeavesOutUntold(Biased):

@@ -224,13 +224,9 @@ class AttentionCall:
             return hidden.expand(-1, -1, last - first, keys - start)
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
-        if self.exact_rows or (start and self.sees_far):
-            bias = self.bias.rows(first, last, keys, scores, start)
-        else:
-            by_any = visible if visible is None else visible.any(1, keepdim=True)
-            bias = self.bias.differences(first, last, keys, by_any, scores, start)
+        bias = self.bias.rows(first, last, keys, scores, start).to(self.dtype)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-        return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
+        return bias if visible is None else bias + hidden
 
 
 def _trained(bias: Bias | None) -> tuple[Tensor, ...]:

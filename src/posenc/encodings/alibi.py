@@ -11,18 +11,16 @@ sides: a two-sided model never rewards the future. The causal mask is attention'
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least_one
-from posenc.encodings.bias import Bias, Visible, climbs, heads_second, line_of_offsets, offsets
+from posenc.encodings.bias import Bias, climbs, heads_second, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
-from posenc.kernels.memory import may_be_looked_at
-from posenc.positions import LIMIT
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -41,7 +39,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 class LinearBias(Bias):
-    """−m_h·|offset| in the slopes' type: in float32 exact below 2^24, and in ``differences`` at any distance."""
+    """−m_h·|offset| in the slopes' type: float32 is within 2^-23 of it, relatively."""
 
     indexed_by: ClassVar[dict[str, str]] = {"slopes": "h", "q_positions": "bq", "k_positions": "bk"}
 
@@ -52,10 +50,7 @@ class LinearBias(Bias):
 
     def derive(self) -> None:
         line = line_of_offsets(self.q_positions, self.k_positions)
-        if line is None:
-            self.toeplitz, self.near = None, spans_less(NEAR, self.q_positions, self.k_positions)
-        else:
-            self.toeplitz, self.near = self.values(line.abs()), len(self.k_positions) <= NEAR
+        self.toeplitz = None if line is None else self.values(line.abs())
 
     @property
     def fall(self) -> Float[Tensor, " H"] | None:  # type: ignore[override]
@@ -72,17 +67,9 @@ class LinearBias(Bias):
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return heads_second(self.values(self._distances(first, last, keys, start)))
-
-    def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
-    ) -> Float[Tensor, "#B H rows S"]:
-        """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
-        distances = self._distances(first, last, keys, start)
-        if keys > start and not self.near:
-            visible_distances = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
-            distances = distances - visible_distances.amin(-1, keepdim=True)
-        return heads_second(self.values(distances))
+        return heads_second(
+            self.values(offsets(self.q_positions, self.k_positions, first, last, keys, start).abs())
+        )
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         near = (
@@ -93,21 +80,6 @@ class LinearBias(Bias):
         if not near:
             return None
         return linear(self.slopes, self.q_positions, self.k_positions, dtype, scale)
-
-    def _distances(self, first: int, last: int, keys: int, start: int) -> Int[Tensor, "*B rows near"]:
-        return offsets(self.q_positions, self.k_positions, first, last, keys, start).abs()
-
-
-NEAR = 1 << 14
-"""Positions that span less lose at most 2^-11 of a score by rounding, and only where all seen keys are so far."""
-
-
-def spans_less(limit: int, *positions: Tensor) -> bool:
-    """Whether positions are known to lie within so many of each other; looks at values on the CPU only."""
-    if not may_be_looked_at(*positions) or any(at.device.type != "cpu" or not at.numel() for at in positions):
-        return False
-    ends = [at.aminmax() for at in positions]
-    return max(int(end.max) for end in ends) - min(int(end.min) for end in ends) < limit
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding, pad
 
@@ -20,8 +20,6 @@ from posenc.pytrees import Pytree
 Values = Callable[..., Float[Tensor, "H *shape"]]
 """A bias as a function of the offset, key position − query position, int64 of any shape, and of its trainable
 tensors; heads in front."""
-
-Visible = Bool[Tensor, "#B 1 #rows S"] | None
 
 
 class Bias(Pytree, ABC):
@@ -107,21 +105,6 @@ class Bias(Pytree, ABC):
     ) -> Float[Tensor, "#B H rows near"]:
         """The bias of query rows ``first`` to ``last`` (excluded) for the keys ``start`` to ``keys`` (excluded), at
         least float32."""
-
-    def differences(
-        self,
-        first: int,
-        last: int,
-        keys: int,
-        visible: Visible,
-        scores: Float[Tensor, "B H rows near"] | None = None,
-        start: int = 0,
-    ) -> Float[Tensor, "#B H rows near"]:
-        """``rows``, or, where it has more digits then, less a number that all visible keys of a row share.
-
-        Softmax does not see such a number. ``visible`` broadcasts against the block; None is every key.
-        """
-        return self.rows(first, last, keys, scores, start)
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         """What the rows give every key that is further than ``constant_beyond``; None for nothing."""
@@ -348,25 +331,17 @@ class JoinedBias(Bias):
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return self._joined("rows", first, last, keys, scores=scores, start=start)
-
-    def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
-    ) -> Float[Tensor, "#B H rows S"]:
-        return self._joined("differences", first, last, keys, visible, scores=scores, start=start)
+        each = (None,) * len(self.parts) if scores is None else self.shares(scores)
+        return self.join(
+            [
+                None if part is None else part.rows(first, last, keys, share, start)
+                for part, share in zip(self.parts, each, strict=True)
+            ]
+        )
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         blocks = [None if part is None else part.beyond(first, last) for part in self.parts]
         return None if all(block is None for block in blocks) else self.join(blocks)
-
-    def _joined(self, name: str, *block: Any, scores: Tensor | None, start: int) -> Tensor:
-        each = (None,) * len(self.parts) if scores is None else self.shares(scores)
-        return self.join(
-            [
-                None if part is None else getattr(part, name)(*block, share, start)
-                for part, share in zip(self.parts, each, strict=True)
-            ]
-        )
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return self._of(tuple(part and part.ordered(q_order, k_order) for part in self.parts))

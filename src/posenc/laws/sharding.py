@@ -134,7 +134,7 @@ def _no_ring(subject: Subject) -> str:
 def ring_is_whole(subject: Subject) -> None:
     """Parts of the keys attended to one by one, put together by their logsumexp, give what the whole gives.
 
-    Give whole scores in ``Bias.rows``: a number that a row leaves out must be left out in ``differences`` alone.
+    Give whole scores in ``Bias.rows``: softmax does not see a number that a row leaves out, and the ring does.
     """
     for layer in layers(subject):
         shards = chunks(layer.q.shape[2], RANKS)
