@@ -336,15 +336,6 @@ class Mask(Pytree):
         places = (self.k_positions >= self.q_from[..., first:].amin(-1, keepdim=True)).nonzero()[:, -1]
         return max(start, int(places.amin())) if len(places) else S
 
-    def keys_alike(self, first: int, T: int, S: int) -> int:
-        """How many first keys all queries from ``first`` on see, if but causality and ``q_until`` hide any."""
-        others = self._with(k_positions=None, q_until=None)
-        if self.k_positions is None or self.q_until is None or not self._looks or not others.only_causal:
-            return 0
-        hidden = (self.k_positions >= self.q_until[..., first:].amin(-1, keepdim=True)).nonzero()[:, -1]
-        keys = int(hidden.amin()) if len(hidden) else S
-        return min(keys, S - T + first + 1) if self.causal else keys
-
     @property
     def _looks(self) -> bool:
         """Whether the numbers of the range may be looked at without waiting for a device."""

@@ -75,7 +75,7 @@ def test_scores_are_those_of_the_papers_distances(encoding: Remap, settings: dic
 @pytest.mark.parametrize(
     "case", [(SelfExtend(ROPE, 4, 64), {"group": 4, "window": 64}), (ReRoPE(ROPE, 300), {"window": 300})]
 )
-def test_blocks_that_see_far_keys_alike_lose_none(case: tuple[Remap, dict[str, Any]]) -> None:
+def test_several_blocks_of_rows_see_what_the_whole_sees(case: tuple[Remap, dict[str, Any]]) -> None:
     """Long enough for several blocks of rows, after a cache, with sinks and gradients; padding and gaps too."""
     q, k, v = (x.requires_grad_() for x in drawn(700, 1, 2, 1))
     at = torch.arange(700) + (torch.arange(700) > 400) * 30

@@ -133,19 +133,14 @@ class AttentionCall:
 
     @property
     def sees_far(self) -> bool:
-        """Whether rows see every key behind ``start``: where the bias gives each row one number for all of them, or
-        there is none, in the far part of a remapped encoding."""
-        if self.bias is None:
-            return self.exact_rows and self.mask.q_until is not None and self.mask.q_from is None
-        constant = self.bias.constant_beyond is not None
+        """Whether rows see every key behind ``start``: where the bias gives each row one number for all of them."""
+        constant = self.bias is not None and self.bias.constant_beyond is not None
         return constant and self.mask.only_causal and not self.exact_rows and not self.needs_scores
 
     def start(self, first: int) -> int:
         """How many of the first keys no row from ``first`` on sees, or, where it ``sees_far``, all see alike."""
         if self.bias is not None and self.bias.constant_beyond is not None and self.sees_far:
             return max(0, self.all_keys - self.queries + first - self.bias.constant_beyond)
-        if self.sees_far:  # less one, so that every row sees some key of the rest
-            return max(0, self.mask.keys_alike(first, self.queries, self.all_keys) - 1)
         return self.mask.keys_from(first, self.queries, self.all_keys)
 
     def rows_alike(self, rows: int) -> range:
