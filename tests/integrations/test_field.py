@@ -1,0 +1,59 @@
+"""The field's cases: what posenc owes threads and files of other projects; what is still to be mended must fail."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from support.field import CASES
+from support.field.case import Case
+from tools import field
+
+pytest.importorskip("transformers")
+
+
+def marked(case: Case) -> object:
+    until = pytest.mark.xfail(raises=AssertionError, strict=True, reason=case.until)
+    return pytest.param(case, id=case.id, marks=[until] if case.until else [])
+
+
+@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+def test_it_is_answered(case: Case) -> None:
+    answer = case.answer()
+    assert case.verdict(answer) == "answered", answer
+
+
+def test_every_case_of_the_report_is_here() -> None:
+    """But three: F06 is a law's (test_model_laws), F22 was about a trainer that left, F25 is in F20."""
+    asked = {int(found[1]) for case in CASES if (found := re.match(r"F(\d+)", case.id))}
+    assert asked == set(range(1, 60)) - {6, 22, 25}
+    assert {case.id.split()[1] for case in CASES if case.id.startswith("bug")} == {"7", "8", "9", "10", "11"}
+    assert [name for name, count in Counter(case.id for case in CASES).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("64 of 128 rotate", "answered"),
+        ("64 of 128 rotate, and 0 stand still", "wrong"),
+        ("error: unknown model_type", "refused"),
+        ("vllm 0.33.0\n  note: refused: would differ", "refused"),
+        ("rotary positions", "silent"),
+        ("64 of 128: no mistake that is known gives these numbers", "silent"),
+    ],
+)
+def test_verdicts(answer: str, verdict: str) -> None:
+    assert Case("F00", "", "", ("64 of 128",), ("0 stand",)).verdict(answer) == verdict
+
+
+def test_the_replay_tells_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
+        Case("F01", "", lambda: "2", ("2",)),
+        Case("F02", "", lambda: "", ("2",)),
+        Case("F03", "", lambda: str(1 // 0), until="Doctor"),
+    ]
+    field.replay(cases)
+    out = capsys.readouterr().out
+    assert "F03: wrong (Doctor)" in out
+    assert "ZeroDivisionError" in out
+    assert out.endswith("1 answered, 0 refused, 1 wrong, 1 silent\n")

@@ -1,0 +1,164 @@
+"""Cases of naming the mistake in a port, or in a listing."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.integrations.vectors import Vectors, assert_vectors, vectors
+from posenc.teaching import listing as listings_of
+from posenc.teaching.compare_code import judged
+from support.field import listings
+from support.field.case import Case, config
+from support.field.listings import changed
+
+UNTIL = "Doctor"
+
+
+@cache
+def expected(name: str) -> Vectors:
+    return vectors(config(name))
+
+
+def diagnosis(name: str, port: Callable[[Vectors], Any]) -> str:
+    """What ``assert_vectors`` says of a port of a config."""
+    try:
+        assert_vectors(port(expected(name)), expected(name))
+    except AssertionError as error:
+        return str(error)
+    except ArithmeticError as error:  # which is no answer
+        return f"{type(error).__name__}: {error}"
+    return "passes"
+
+
+def code(listing: str) -> str:
+    """What compare-code prints of a listing, here in one process for all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = Path(folder) / "listing.py", Path(folder) / "answers.pt"
+        path.write_text(listing)
+        listings_of.main(str(path), str(out))
+        answers = torch.load(out, weights_only=True)
+    results = [judged(name, values) for name, values in answers.items()]
+    lines = [f"{'right' if result.right else 'wrong'}  {result.function}: {result.words}" for result in results]
+    return "\n".join(lines) or "error: none of its names is known"
+
+
+def halves(query: Tensor, positions: Tensor, theta: Tensor, span: int) -> Tensor:
+    """The first ``span`` channels rotated in pairs (i, i + span/2)."""
+    angles = positions.flatten()[-positions.shape[-1] :, None].double() * theta.double()
+    cos, sin = angles.cos().float(), angles.sin().float()
+    x = query.expand(len(angles), -1)
+    a, b, rest = x[:, : span // 2], x[:, span // 2 : span], x[:, span:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+
+def ladder(base: float, denominator: int, pairs: int) -> Tensor:
+    """θ_i = base^(−2i/denominator)."""
+    return base ** (-2 * torch.arange(pairs).double() / denominator)
+
+
+def gemma_4(theta: Tensor | None, span: int) -> Callable[[Vectors], Any]:
+    """A port whose sliding layers are right; None for the right frequencies, as many as the span has pairs."""
+
+    def port(right: Vectors) -> Callable[[str, Tensor, Tensor], Tensor]:
+        own = right.arrays["full_attention.inv_freq"][: span // 2] if theta is None else theta
+        by_type = {
+            "full_attention": (own, span),
+            "sliding_attention": (right.arrays["sliding_attention.inv_freq"], 256),
+        }
+        return lambda layer_type, query, positions: halves(query, positions, *by_type[layer_type])
+
+    return port
+
+
+def qwen_35(theta: Tensor) -> Callable[[Vectors], Any]:
+    """A port that rotates every channel of a head in halves."""
+    return lambda _: lambda layer_type, query, positions: halves(query, positions, theta, 256)
+
+
+def other_ladder(right: Vectors) -> Mapping[str, Tensor]:
+    return {"main.inv_freq": right.arrays["compress.inv_freq"]}
+
+
+ZERO_PADDED = torch.cat((ladder(1e7, 256, 32), torch.zeros(96)))
+_GEMMA_4 = "NVIDIA-NeMo/Megatron-Bridge 4195, apple/coreai-models 66"
+_QWEN_35 = "AI-Hypercomputer/maxtext 4616, 4742, 4764; pie 603"
+_BASE = ("10000.0", "500000.0")
+_EXPONENT = ("torch.arange(0, d, 2).float() / d", "torch.arange(0, d // 2).float() / d")
+_PRECEDENCE = ("torch.arange(0, d, 2).float() / d", "torch.arange(0, d // 2).float() / d // 2")
+_CLAMPED = ("positions[:, None].float()", "torch.clamp(positions[:, None].float() / 8.0, max=8191)")
+_NTK = ("10000.0 **", "40000.0 **")
+_SIXTEEN = ("positions[:, None].float() * inv", "(positions[:, None].bfloat16() * inv.bfloat16()).float()")
+
+PORTS: tuple[tuple[Any, ...], ...] = (
+    (
+        "F38",
+        _GEMMA_4,
+        lambda: diagnosis("gemma4", gemma_4(None, 128)),
+        (r"\(i, i ?\+ ?64\).*\(i, i ?\+ ?256\)",),
+        ("OverflowError",),
+    ),
+    (  # θ^(−2i/128) in the right pairs, (i, i + 256)
+        "F39",
+        "pegainfer 820",
+        lambda: diagnosis("gemma4", gemma_4(torch.cat((ladder(1e6, 128, 64), torch.zeros(192))), 512)),
+        (r"exponent.*\b128\b.*\b512\b",),
+        (r"1e\+24",),
+    ),
+    (
+        "F40 every channel",
+        _QWEN_35,
+        lambda: diagnosis("qwen35", qwen_35(ladder(1e7, 256, 128))),
+        (r"\b256\b.*\b64\b",),
+    ),
+    (
+        "F40 exponent over the head",
+        _QWEN_35,
+        lambda: diagnosis("qwen35", qwen_35(ZERO_PADDED)),
+        (r"exponent.*\b256\b.*\b64\b", r"\(i, i ?\+ ?128\)"),
+    ),
+    (
+        "F59",
+        "avarok atlas 276",
+        lambda: diagnosis("deepseek-v4-flat", other_ladder),
+        (r"main\.inv_freq is off.*: .*compress",),
+    ),
+)
+LISTINGS: tuple[tuple[Any, ...], ...] = (
+    ("F47", "crackedaicode, torchedup", changed(listings.ROTATION, _BASE), ("^right",), ("^wrong|differs",)),
+    ("F48", "flash-attn", listings.BTHD, ("^right|swapped",)),
+    ("F49 apply_rotary_pos_emb", "huggingface/transformers", listings.TABLES, ("^right",)),
+    ("F49 apply_rotary_emb", "meta-llama/llama", listings.COMPLEX, ("^right",)),
+    ("F49 rope", "", listings.NUMPY, ("^right",)),
+    ("F49 RotaryEmbedding", "", listings.MODULE, ("^right",)),
+    ("F49 t5_bucket", "", listings.BUCKETS, ("^right",)),
+    ("F50", "paiml/aprender 2143", listings.ALIBI, (r"\bhead\b|a step too early",)),
+    (  # positions / 8: of the clamp nothing is seen before position 65 528
+        "F51 positions",
+        "rasbt/LLMs-from-scratch 939",
+        changed(listings.ROTATION, _BASE, _CLAMPED),
+        (r"\b8\b",),
+    ),
+    (  # x / d // 2 is 0: every pair turns by 1
+        "F51 precedence",
+        "ReaLLM-Forge 35",
+        changed(listings.ROTATION, _PRECEDENCE),
+        (r"frequenc|exponent",),
+    ),
+    ("F51 minus", "theneuralbase", listings.TABLE, (r"\bminus\b|\bsign\b",)),
+    ("F51 base", "", changed(listings.ROTATION, _NTK), (r"\b40.?000\b",)),
+    ("F51 16 bits", "", changed(listings.ROTATION, _SIXTEEN), (r"16 bits|bfloat16",)),
+    ("F51 exponent", "", changed(listings.ROTATION, _EXPONENT), (r"exponent",)),
+    ("F51 a part", "", listings.QUARTER, (r"\b2 of (the )?8\b",)),
+)
+CASES = (
+    *(Case(*port, until=UNTIL) for port in PORTS),
+    *(
+        Case(id_, source, lambda listing=listing: code(listing), *rest, until=UNTIL)
+        for id_, source, listing, *rest in LISTINGS
+    ),
+)

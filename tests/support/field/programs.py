@@ -1,0 +1,97 @@
+"""Cases of what other programs make of a config."""
+
+from posenc.integrations.programs import llama_cpp, mlx, sglang
+from support.field.case import Case, config, refusal, said
+
+UNTIL = "Programs"
+
+
+def gguf_type() -> str:
+    """The family by whose rules a GGUF file of Qwen 2 is read."""
+    values = {"embedding_length": 512, "attention.head_count": 4, "block_count": 2, "context_length": 32768}
+    values |= {"rope.freq_base": 1e6}
+    fields = {"general.architecture": "qwen2", **{f"qwen2.{key}": value for key, value in values.items()}}
+    return llama_cpp.positions_of(llama_cpp.Fields(fields)).model_type
+
+
+def both_spellings() -> str:
+    """Dynamic scaling in vLLM, spelt for transformers 4 and for 5."""
+    older, newer = (said(f"diff {name}.json vllm:{name}.json") for name in ("dynamic", "dynamic-nested"))
+    return f"{older}\n{'the same' if older == newer else newer}"
+
+
+_KIMI = "PaddlePaddle/PaddleFleet 678; deepseek_v2.py of vLLM 0.33.0"
+_RAMP = "rotary_embedding/mrope.py of vLLM 0.33.0; NVIDIA/TensorRT-LLM 9059"
+_SCALE = ("1/√D is multiplied",)
+_PROGRAM = (r"(?i)posenc vectors|^{0} \d",)
+_ANOTHER = (r"did you mean '(transformers|llama_cpp|vllm)'",)
+
+CASES = (
+    *(
+        Case(*case, until=UNTIL)
+        for case in (
+            ("F33 vLLM", _KIMI, "diff kimi-k2.json vllm:kimi-k2.json", ("no differences",), _SCALE),
+            ("F33 SGLang", _KIMI, "diff kimi-k2.json sglang:kimi-k2.json", ("no differences",), _SCALE),
+            ("F33 to type", _KIMI, "inspect kimi-k2.json --for vllm", ("vllm serve",)),
+            (  # which its MODEL_REMAPPING has
+                "F33 mlx-lm",
+                _KIMI,
+                "diff kimi-k2.json mlx:kimi-k2.json",
+                (r"no differences| in A, ",),
+                ("has no model_type",),
+            ),
+            (
+                "F34",
+                _RAMP,
+                "diff qwen25vl-yarn.json vllm:qwen25vl-yarn.json",
+                (r"frequencies of 23 of 64 pairs differ, by up to 2\.24",),
+                ("no differences",),
+            ),
+            ("F34 to type", _RAMP, "inspect qwen25vl-yarn.json --for vllm", ("refused|--hf-overrides|differ",)),
+            ("F36", "internlm3 and other files of transformers 4", both_spellings, (r"(?s)196608 in B.*the same",)),
+            (
+                "F36 HunYuan",
+                "onnxruntime/mobius 293",
+                "diff hunyuan.json vllm:hunyuan.json",
+                ("no differences| in A, ",),
+                ("has no 'rope_theta'",),
+            ),
+            *(
+                (
+                    f"F55 {name}",
+                    source,
+                    f"inspect llama3.json --for {name}",
+                    tuple(pattern.format(name) for pattern in _PROGRAM),
+                    _ANOTHER,
+                )
+                for name, source in {
+                    "tensorrt-llm": "NVIDIA/TensorRT-LLM 16379",
+                    "exllamav3": "turboderp-org/exllamav3 259",
+                    "ollama": "",
+                    "mlc-llm": "mlc-ai/mlc-llm 3202",
+                }.items()
+            ),
+            (
+                "F58",
+                "sgl-project/SpecForge 702, mini-sglang 13",
+                "diff two-bases.json transformers@4.57.6:two-bases.json",
+                (r"base 1000000\b.* in A, base 10000\b.* in B",),
+            ),
+            (
+                "bug 10 SGLang",
+                "",
+                lambda: refusal(lambda: sglang.write(config("ministral3"))),
+                ("SGLang",),
+                ("vLLM", "mlx"),
+            ),
+            (
+                "bug 10 mlx-lm",
+                "",
+                lambda: refusal(lambda: mlx.write(config("ministral3"))),
+                ("mlx-lm",),
+                ("vLLM",),
+            ),
+            ("bug 11", "", gguf_type, ("qwen2",), ("llama",)),
+        )
+    ),
+)

@@ -1,0 +1,245 @@
+"""Cases that were right when they were tried."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.encoding import Encoding
+from posenc.positions import Text, Video, arange, multimodal
+from support.field import doctor, listings
+from support.field.case import Case, config, refusal
+from support.field.listings import changed
+
+_UNROPED = "pytorch/executorch 22043, timtoole02/Camelid 535, litert-torch 1087, antonellof/ferrox 193"
+_TO_TYPE = "inspect llama1.json --for llama.cpp --scaling 'linear(1.5)' --max-length 3048"
+_SERIES = ("for h in range(heads)", "for h in range(1, heads + 1)")
+
+
+def drawn(heads: int, length: int) -> Tensor:
+    return torch.randn(3, 1, heads, length, 16, generator=torch.Generator().manual_seed(0))
+
+
+def last_step(encoding: Encoding) -> str:
+    """How far the last of 20 tokens is off that is computed alone, against the keys of all."""
+    q, k, v = drawn(4, 20)
+    whole = posenc.attention(q, k, v, encoding.at(arange(20)), causal=True)
+    step = posenc.attention(q[:, :, 19:], k, v, encoding.at(arange(1, offset=19), arange(20)), causal=True)
+    return within((whole[:, :, 19:] - step).abs().max().item(), 1e-6)
+
+
+def without_the_positions_of_keys() -> str:
+    q, k, v = drawn(4, 20)
+    return refusal(lambda: posenc.attention(q[:, :, 19:], k, v, posenc.ALiBi(4).at(arange(1)), causal=True))
+
+
+def t5() -> Encoding:
+    return posenc.T5(heads=4)
+
+
+def within(error: float, room: float) -> str:
+    return "equal" if error <= room else f"off by {error:.3g}"
+
+
+def video() -> str:
+    """Where the first frame, the second frame and the text after eight frames of two seconds begin."""
+    at, after = multimodal([Text(15), Video(8, 24, 28, seconds=2.0), Text(10)], "qwen2.5-vl")
+    starts = (15, 15 + 12 * 14, at.shape[1] - 10)
+    return " ".join(str(int(at[0, start])) for start in starts) + f" next {after}"
+
+
+def evicted() -> str:
+    """Keys that stay after eviction, moved together, beside keys rotated at their new places."""
+    rope = posenc.Rotary(16, pairing="half")
+    keys, kept = drawn(1, 16)[1], torch.tensor([0, 1, 2, 3, *range(8, 16)])
+    moved = posenc.rerotate(
+        rope.rotate_keys(keys, arange(16))[:, :, kept], kept, rope, rope, to_positions=arange(12)
+    )
+    return within((moved - rope.rotate_keys(keys[:, :, kept], arange(12))).abs().max().item(), 1e-6)
+
+
+def shifted() -> str:
+    """Scores of one query and one key, two tokens apart, at three places."""
+    rope, q = posenc.Rotary(16, pairing="half"), drawn(1, 1)[0].double()
+    at = [torch.tensor([p]) for p in (0, 7, 10**7)]
+    scores = [(rope.rotate_keys(q, p) * rope.rotate_keys(q, p + 2)).sum().item() for p in at]
+    return within(max(scores) - min(scores), 1e-5)
+
+
+def squared() -> str:
+    """A port that multiplies by YaRN's attention factor twice."""
+
+    def port(right: doctor.Vectors) -> dict[str, Tensor]:
+        factor = right.header["layers"]["all"]["attention_factor"]
+        return {key: factor * right.arrays[f"all.{key}"] for key in ("cos", "sin")}
+
+    return doctor.diagnosis("qwen3-yarn", port)
+
+
+def unscaled(name: str, base: float) -> Callable[[], str]:
+    """A port that leaves the scaling out."""
+    return lambda: doctor.diagnosis(name, lambda _: {"all.inv_freq": doctor.ladder(base, 128, 64)})
+
+
+def everywhere() -> str:
+    """A port of ModernBERT with the base of its global layers in all of them."""
+    return doctor.diagnosis(
+        "modernbert", lambda right: {"sliding_attention.inv_freq": right.arrays["full_attention.inv_freq"]}
+    )
+
+
+def falcon() -> str:
+    """What the first of eight heads of 64 channels adds to the score of a token one before."""
+    (encoding,) = config("falcon-alibi").encodings(2048).values()
+    nothing = torch.zeros(1, 8, 2, 64)
+    scores = posenc.scores(nothing, nothing, encoding.at(arange(2)), causal=True)
+    return f"{scores[0, 0, 1, 0].item():.6g}"
+
+
+CASES = tuple(
+    Case(*case)
+    for case in (
+        ("F01 ALiBi beside a cache", "keras-team/keras-hub 2861", lambda: last_step(posenc.ALiBi(4)), ("equal",)),
+        (
+            "F01 forgotten positions of keys",
+            "keras-team/keras-hub 2861",
+            without_the_positions_of_keys,
+            ("k has length 20 but the encoding was placed at 1 positions; with a cache",),
+        ),
+        ("F02", "NVIDIA/TensorRT-LLM 13870", lambda: last_step(t5()), ("equal",)),
+        ("F03", "huggingface/transformers 45381", video, ("^15 19 44 next 54$",)),
+        (
+            "F04",
+            "huggingface/transformers 44474, QwenLM/Qwen3.5 58",
+            lambda: refusal(lambda: multimodal([Text(2), Video(8, 24, 28)], "qwen3-vl")),
+            ("every frame as Image.* as Text",),
+        ),
+        ("F05", "rajveer43/VeloxQuant-MLX 137, 175, 389", evicted, ("equal",)),
+        (
+            "F07",
+            _UNROPED,
+            "inspect smollm3.json",
+            (r"\b27 layers with rotary positions", r"\b9 layers without positions"),
+        ),
+        ("F07 in Llama", _UNROPED, "inspect llama-no-rope.json", (r"unknown key.*'no_rope_layer_interval'",)),
+        (
+            "F08",
+            "pytorch/torchtitan 3787",
+            "inspect swapped-betas.json",
+            (r"beta_fast=1\.0 must be above beta_slow=32\.0.*32 and 1",),
+        ),
+        ("F09", "huggingface/transformers 48217, 48101", "inspect odd-head.json", ("=65 must be even.*66",)),
+        ("F10", "onnxruntime/mobius 293", "inspect hunyuan.json", ("NTK scaling by 1000",)),
+        (
+            "F10 a port",
+            "onnxruntime/mobius 293",
+            unscaled("hunyuan", 1e4),
+            (r"leaves out the model's NTK\(.*1000",),
+        ),
+        ("F11", "lablup/mlxcel 1324, 1389", "inspect dynamic.json", ("64 keep their frequency",)),
+        (
+            "F12",
+            "NVIDIA/TensorRT-Model-Connect 692",
+            "inspect modernbert.json",
+            (r"\b2 layers.*base 160000\b.*4 layers.*base 10000\b",),
+        ),
+        ("F12 a port", "NVIDIA/TensorRT-Model-Connect 692", everywhere, ("base is 160000, and the model's 10000",)),
+        ("F13", "sgl-project/sglang 33558", squared, (r"factor is 1\.29648, and the model's 1\.13863",)),
+        ("F14", "Blaizzy/mlx-vlm 1709, 1927", "diff gemma3.json gemma3-nested.json", ("no differences",)),
+        (
+            "F14 mlx-lm",
+            "lablup/mlxcel 1340",
+            "diff gemma3-nested.json mlx:gemma3-nested.json",
+            (r"by up to 8 times", "rope_parameters is not read"),
+        ),
+        (
+            "F15",
+            "unslothai/unsloth 11192",
+            "inspect gemma3-nested.json",
+            (r"base 1000000, every frequency divided by 8", r"base 10000, no scaling"),
+        ),
+        (
+            "F16",
+            "vllm-project/vllm 46280",
+            "diff stated-factor.json vllm@0.29.0:stated-factor.json",
+            (r"multiplied by 1 in A, 1\.346574 in B; cos off by 0\.35 at position 0",),
+        ),
+        (
+            "F17",
+            "sgl-project/SpecForge 265, 702, NVIDIA-NeMo/Automodel 2920",
+            "diff qwen3-target.json --draft other-base-draft.json",
+            ("part at position 1,",),
+        ),
+        (
+            "F18",
+            "NVIDIA-NeMo/RL 3960",
+            "diff qwen3-target.json --draft eagle-draft.json",
+            ("the draft has no position 2048, and its target has 262144",),
+        ),
+        (
+            "F19",
+            "baichuan-inc/Baichuan2 225",
+            lambda: doctor.code(changed(listings.ALIBI, _SERIES)),
+            (r"slopes are 2\^\(−8i/h\).*power of two",),
+        ),
+        ("F20", "raiyanyahya/how-to-train-your-gpt 11, 12, 14; karpathy/nanochat 514 (F25)", shifted, ("equal",)),
+        (
+            "F21",
+            "LostRuins/koboldcpp 1847",
+            _TO_TYPE,
+            (r"--rope-scaling linear .*--rope-scale 1\.5 .*llama\.context_length=int:3048",),
+        ),
+        ("F23", "mlc-ai/mlc-llm 3202", "inspect llama3.json", (r"Trained length 8192\b", "past 8192 tokens")),
+        ("F24", "ml-explore/mlx-lm 5", "diff qwen25-coder.json mlx:qwen25-coder.json", ("no differences",)),
+        (
+            "F26",
+            "guoqingbao/xinfer 329",
+            "inspect qwen3-yarn.json",
+            (r"[Ff]actor 1\.139: scores are multiplied by 1\.296", r"is 131072, and the config allows 40960"),
+        ),
+        (
+            "F27",
+            "trymirai/lalamo 325, mlxcel 1358",
+            "diff phi3-long.json vllm:phi3-long.json",
+            ("131072 in A, 4096 in B",),
+        ),
+        (
+            "F27 the length of a list",
+            "trymirai/lalamo 325, mlxcel 1358",
+            "inspect phi3-short-list.json",
+            ("has 48 numbers.*needs 64",),
+        ),
+        (
+            "F28",
+            "lablup/mlxcel 1355, 1389",
+            "inspect both-keys.json",
+            ("'yarn' contradicts type='dynamic'; keep one",),
+        ),
+        ("F29", "osaurus-ai/vmlx-swift 225", lambda: str(config("muse-vision").rotary), (r"order=\(1, 0\)",)),
+        ("F30", "jingyaogong/minimind", "inspect minimind.json", ("--as-type llama",)),
+        ("F30 the hint", "jingyaogong/minimind", "inspect minimind.json --as-type llama", ("YaRN scaling by 16",)),
+        (
+            "F31",
+            "modelscope/ms-swift 9501, vllm-project/vllm 54815, huggingface/transformers 45910",
+            "inspect deepseek-v4-flat.json",
+            ("compress: Scaling: YaRN scaling by 16",),
+            ("Attention factor",),
+        ),
+        (
+            "F32",
+            "jquesnelle/yarn 40",
+            "inspect misspelt.json",
+            ("'original_max_position_embedding'; did you mean 'original_max_position_embeddings'",),
+        ),
+        (
+            "F35",
+            "keras-team/keras-hub 2861, modeling_falcon.py",
+            falcon,
+            (r"^-0\.0625$",),  # the slope of 1/2 is divided by √64, as q·k is
+            (),
+            "Guards and mends",
+        ),
+        ("F34 SGLang", "", "diff qwen25vl-yarn.json sglang:qwen25vl-yarn.json", ("no differences",)),
+    )
+)
