@@ -36,7 +36,7 @@ PICTURES = {
     **{
         f"attention-{name}": ("attention", {"encoding": name, "causal": "true"})
         for name in CATALOGUE
-        if (HERE / "encodings" / f"{name}.md").exists() or name == "hope-high-frequency"
+        if (HERE / "encodings" / f"{name}.md").exists()
     },
 }
 """Views with other settings than their own, for pages that need them so."""

@@ -52,7 +52,6 @@ def test_aliases_stand_for_names_and_hide_none() -> None:
         ("rotray", "rotary"),
         ("roformer", "rotary"),
         ("rotary_embedding", "rotary"),
-        ("hope", "hope-high-frequency"),
         ("sin", "sinusoidal"),
         ("vaswani", "sinusoidal"),
         ("absolute", "sinusoidal"),

@@ -8,7 +8,6 @@ WORDS = {
     "sinusoidal": ("sinusoid", "sine", "sin", "cos", "vaswani", "absolute"),
     "learned": ("learnt", "ape", "gpt2", "embedding"),
     "nope": ("none", "no"),
-    "hope-high-frequency": ("hope",),
     "alibi": ("press", "linear-bias", "bloom"),
     "linear": ("pi", "interpolation"),
     "ntk": ("ntk-aware",),

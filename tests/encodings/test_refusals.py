@@ -9,7 +9,6 @@ import torch
 
 import posenc
 from posenc import FoPE, Kerple, Layers, Learned, LearnedRotary, PoPE, Rotary, Sinusoidal
-from posenc.encodings.hope import high_frequency
 from posenc.errors import InvalidArgument
 from posenc.layouts import to_bthd
 from posenc.positions import arange, from_cu_seqlens, packed, sharded
@@ -42,7 +41,6 @@ from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
         ),
         (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
         (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
-        (lambda: high_frequency(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
         (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
         (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
         (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must lie above 0"),

@@ -14,7 +14,7 @@ from posenc.integrations.huggingface import differences, measure, patched, read,
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.reader import NOT_IN_CONFIG
 from posenc.integrations.programs import vllm
-from posenc.scaling import Default, Proportional, Pruned, YaRN
+from posenc.scaling import Default, Proportional, YaRN
 from support.small_models import answers, check_swapped, own, small
 from support.tiny_models import SIZES, logits, rope, tokens
 
@@ -356,12 +356,3 @@ def test_configs_that_transformers_itself_cannot_read() -> None:
 def test_refusals(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         read(given)
-
-
-def test_pruned_is_written_as_the_share_that_turns() -> None:
-    llama = read(config("llama", 2, hidden_size=256))
-    pruned = Pruned(512)
-    back = read(write(llama, pruned, max_length=512))
-    want = pruned.frequencies(64, 1e4).exact
-    assert back.rotary.get("scaling").frequencies(64, 1e4).exact == want
-    assert 0 in want

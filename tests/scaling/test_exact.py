@@ -14,7 +14,6 @@ from posenc.scaling import (
     LongRoPE,
     PerPair,
     Proportional,
-    Pruned,
     Scaling,
     YaRN,
 )
@@ -47,7 +46,6 @@ GOLDEN: list[tuple[Scaling, Pair]] = [
     (YaRN(8, 4096, ramp="rotations"), lambda i: blend(i, (turns(i, 4096) - 1) / 31, 8)),
     (PerPair(tuple(1 + i / 4 for i in range(D // 2))), lambda i: plain(i) / (1 + mpmath.mpf(i) / 4)),
     (Llama3(), lambda i: blend(i, (turns(i, 8192) - 1) / 3, 8)),
-    (Pruned(512), lambda i: plain(i) if turns(i, 512) >= 1 else mpmath.mpf(0)),
     (Proportional(0.25, 2), lambda i: plain(i) / 2 if i < 8 else mpmath.mpf(0)),
 ]
 

@@ -21,7 +21,6 @@ from posenc.scaling import (
     LongRoPE,
     PerPair,
     Proportional,
-    Pruned,
     Scaling,
     Tiered,
     YaRN,
@@ -42,7 +41,6 @@ ONE_OF_EACH: list[Scaling | LengthScaling] = [
     PerPair((1.0, 2.0), 1.1),
     Llama3(),
     Proportional(0.25),
-    Pruned(512),
     Tiered(YaRN, 4096),
 ]
 
@@ -95,9 +93,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Tiered(YaRN, 4096, (2, 1)), r"factors=\(2, 1\) must be ascending"),
     (lambda: Tiered(YaRN, 4096, ()), "must be ascending, one at least"),
     (lambda: Tiered(YaRN, 4096, (0.5, 1)), r"factors=0.5 must be a finite number of at least 1"),
-    (lambda: Tiered(Pruned, 4096), "unknown method"),
+    (lambda: Tiered(Proportional, 4096), "unknown method"),
     (lambda: Tiered("yarn", 4096).plan(4 * 4096 + 1), r"more than 4 × 4096; add a factor"),
-    (lambda: Pruned(1), r"original_length=1 must be an integer of at least 2"),
     (lambda: from_dict({"scaling": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
     (lambda: from_dict({"scaling": "yarm"}), r"unknown scaling 'yarm'; did you mean 'yarn'"),
     (lambda: from_dict({"factor": 2}), r"no 'scaling' among \['factor'\]"),

@@ -39,10 +39,9 @@ from posenc import (
     Window,
     XPos,
 )
-from posenc.encodings.hope import hybrid
 from posenc.encodings.text import parse
 from posenc.laws.subject import ROWS, Subject
-from posenc.scaling import NTK, Proportional, Pruned, YaRN
+from posenc.scaling import NTK, Proportional, YaRN
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from support import reference
 
@@ -87,7 +86,6 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "xpos": lambda: XPos(8, pairing="half", scale_base=64),
     "pope": lambda: PoPE(8, 4, base=100.0),
     "fope": lambda: FoPE(8, ROWS, pairing="half", base=100.0),
-    "hope-high-frequency": lambda: Rotary(8, pairing="half", scaling=Pruned(7)),
     "ssmax": lambda: SSMax(4, length=4),
     "kerple": lambda: Kerple(4, kernel="power"),
     "sandwich": lambda: Sandwich(4, first=0),
@@ -100,7 +98,6 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "grape-a": lambda: Grape(8, 4, start=2.0),
     "window": lambda: Window(4, size=(70, 70)),
     "decomposed": lambda: Decomposed(8, 4, size=(70, 70)),
-    "hope-hybrid": lambda: hybrid(8, pairing="half", still=3),
     "layoutlm": lambda: LayoutLM(4, buckets=(8, 8, 8), max_distance=(9, 9, 9)),
 }
 FORMULAS: dict[str, reference.Reference] = {
@@ -264,7 +261,7 @@ BREADTH = {
         "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
         "channel-rotary(layout=hunyuan-vl, signed=True)",
     ),
-    *("learned-clamped", "hope-high-frequency", "layers with a window", "rotary-partial", "rotary-interleaved"),
+    *("learned-clamped", "layers with a window", "rotary-partial", "rotary-interleaved"),
     *("stack(rotary, fox(bias=1))", "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)"),
     *("dca(rotary, chunk=6, local=2)", "rerope(rotary, window=4)"),
     "stack(rerope(rotary(pairing=interleaved), window=4), query-scale(floor=4))",

@@ -32,7 +32,6 @@ def draw_scaling(r: Random, pairs: int) -> tuple[str, dict[str, Any]]:
         ("Default", {}),
         ("Linear", {"factor": factor}),
         ("Proportional", {"fraction": r.choice((0.0, 0.25, 0.5, 1.0)), "factor": factor}),
-        ("Pruned", {"original_length": L}),
         ("PerPair", {"factors": factors[0], "attention_factor": r.choice((1.0, 1.19))}),
         (
             "Llama3",
@@ -158,8 +157,6 @@ class Scene:
         """The library's module."""
         case, o = self.case, self.options
         kind, D, heads = case.kind, case.head_dim, case.kv_heads * case.group
-        if kind == "hope":
-            return posenc.encoding(o["text"], head_dim=D, num_positions=o["length"], pairing=o["pairing"])
         if kind == "channel":
             return posenc.ChannelRotary(D, **o)
         if kind == "fope":
@@ -221,14 +218,6 @@ class Scene:
                 (axis, oracle.in_units(ladders[n][rung], units and units[axis], turns)) for axis, rung, n in layout
             ]
             factor = oracle.ladder(2 * layout[0][2], o.get("base", 1e4), how)[1]
-        elif kind == "hope":
-            pairs = case.head_dim // 2
-            if o["text"] == "hope-hybrid":
-                plain, _ = oracle.ladder(2 * pairs, 1e4)
-                hands = [(i % 2, hand if i < pairs - pairs // 4 else 0 * hand) for i, hand in enumerate(plain)]
-            else:
-                plain, _ = oracle.ladder(2 * pairs, 1e4, ("Pruned", {"original_length": o["length"]}))
-                hands = [(0, hand) for hand in plain]
         elif kind == "fope":
             plain, _ = oracle.ladder(case.head_dim, o.get("base", 1e4))
             count = o.get("kept") or oracle.finishing(plain, o["num_positions"])
@@ -452,7 +441,7 @@ JUDGES: dict[str, Callable[[Scene], None]] = {
 
 def draw(r: Random) -> RotationCase:
     """A case that the library's contracts admit."""
-    kind = r.choice(("rotary",) * 6 + ("xpos", "pope", "fope", "learned", "channel", "hope"))
+    kind = r.choice(("rotary",) * 6 + ("xpos", "pope", "fope", "learned", "channel"))
     D = r.choice((4, 8, 16, 20, 24))
     kv_heads, group = r.choice((1, 2)), r.choice((1, 2, 3))
     options: dict[str, Any] = {"pairing": r.choice(("half", "interleaved"))}
@@ -483,18 +472,15 @@ def draw(r: Random) -> RotationCase:
         options |= {"axes": A, "groups": r.choice((1, kv_heads)), "base": r.choice((10.0, 1e4))}
         options |= {"rotary_dim": 2 * A} if r.random() < 0.3 else {}
         options |= {"signed": True} if r.random() < 0.25 else {}
-    elif kind == "channel":
+    else:
         D = r.choice((16, 32))
         options = {"layout": r.choice(("gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"))}
         options |= {"base": base} if r.random() < 0.3 else {}
         options |= {"signed": True} if r.random() < 0.25 else {}
-    else:
-        D = r.choice((8, 16, 24))
-        options |= {"text": r.choice(("hope-high-frequency", "hope-hybrid")), "length": r.choice((64, 512))}
     mode = r.choice(MODES)
     if kind in ("learned", "fope", "pope") and r.random() < 0.25:
         mode = "gradient"
-    if mode in ("out", "in place", "slot") and kind not in ("rotary", "xpos", "hope"):
+    if mode in ("out", "in place", "slot") and kind not in ("rotary", "xpos"):
         mode = "both"
     queries = r.choice((1, 1, 2, 5, 12))
     more = r.choice((1, 3)) if mode in ("new keys", "all keys") or r.random() < 0.3 else 0

@@ -22,7 +22,6 @@ from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
 from posenc.encodings.grape import Grape
-from posenc.encodings.hope import high_frequency, hybrid
 from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers, for_layers
@@ -102,8 +101,6 @@ CATALOGUE: dict[str, Entry] = {
     "xpos": Entry(XPos, {"pairing": "half"}),
     "pope": Entry(PoPE),
     "fope": Entry(FoPE, {"pairing": "half"}),
-    "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
-    "hope-hybrid": Entry(hybrid, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
     "kerple": Entry(Kerple),

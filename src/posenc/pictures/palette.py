@@ -55,8 +55,6 @@ ENCODINGS: dict[str, Style] = {
     "xpos": Style("xPos", "#5D3A9B", (5, 1, 1, 1), "8"),
     "pope": Style("PoPE", "#1B7837", (10, 1), "P"),
     "fope": Style("FoPE", "#A6761D", (6, 1), "<"),
-    "hope-high-frequency": Style("HoPE, high-frequency", "#E34A6F", (2, 1.5), "d"),
-    "hope-hybrid": Style("HoPE, hybrid", "#AD1457", (2, 1.5, 4, 1.5), ">"),
     "ssmax": Style("SSMax", "#6A6ACD", (3, 1, 1, 1), "H"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")

@@ -9,7 +9,6 @@ from posenc.scaling.longrope import LongRoPE as LongRoPE
 from posenc.scaling.longrope import PerPair as PerPair
 from posenc.scaling.ntk import NTK as NTK
 from posenc.scaling.proportional import Proportional as Proportional
-from posenc.scaling.pruned import Pruned as Pruned
 from posenc.scaling.registry import METHODS as METHODS
 from posenc.scaling.registry import SCALINGS as SCALINGS
 from posenc.scaling.registry import from_dict as from_dict

@@ -13,7 +13,6 @@ from posenc.scaling.llama3 import Llama3
 from posenc.scaling.longrope import LongRoPE, PerPair
 from posenc.scaling.ntk import NTK
 from posenc.scaling.proportional import Proportional
-from posenc.scaling.pruned import Pruned
 from posenc.scaling.scaling import LengthScaling, Scaling
 from posenc.scaling.tiered import Tiered
 from posenc.scaling.yarn import YaRN
@@ -28,7 +27,6 @@ SCALINGS: dict[str, type[Scaling] | type[LengthScaling]] = {
     "per-pair": PerPair,
     "llama3": Llama3,
     "proportional": Proportional,
-    "pruned": Pruned,
     "tiered": Tiered,
 }
 

@@ -121,10 +121,6 @@ def _proportional(theta: list[Any], dim: int, base: float, o: dict[str, Any]) ->
     ], 1.0
 
 
-def _pruned(theta: list[Any], dim: int, base: float, o: dict[str, Any]) -> tuple[list[Any], float]:
-    return [hand if hand >= 2 * mpmath.pi / o["original_length"] else mpmath.mpf(0) for hand in theta], 1.0
-
-
 def _per_pair(theta: list[Any], dim: int, base: float, o: dict[str, Any]) -> tuple[list[Any], float]:
     factors = map(mpmath.mpf, o["factors"])
     return [hand / f for hand, f in zip(theta, factors, strict=True)], o.get("attention_factor", 1.0)
@@ -152,7 +148,6 @@ _SCALINGS: dict[str, Callable[[list[Any], int, float, dict[str, Any]], tuple[lis
     "Llama3": _llama3,
     "YaRN": _yarn,
     "Proportional": _proportional,
-    "Pruned": _pruned,
     "PerPair": _per_pair,
     "LongRoPE": _longrope,
     "DynamicNTK": _dynamic,

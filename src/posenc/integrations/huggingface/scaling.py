@@ -20,7 +20,6 @@ from posenc.scaling import (
     LongRoPE,
     PerPair,
     Proportional,
-    Pruned,
     Scaling,
     YaRN,
 )
@@ -175,9 +174,8 @@ WRITTEN: dict[type, tuple[str, Mapping[str, str]]] = {
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
     """The v5 rope dictionary of a scaling, ``rope_theta`` included.
 
-    NTK is written as the base it amounts to, Pruned as the share of pairs that rotate, and what transformers has no
-    type for (YaRN's ramp by rotations, the fixed form of NTK) as a longrope with one factor per pair: each gives
-    the same frequencies everywhere.
+    NTK is written as the base it amounts to, and what transformers has no type for (YaRN's ramp by rotations, the
+    fixed form of NTK) as a longrope with one factor per pair: each gives the same frequencies everywhere.
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
@@ -185,10 +183,6 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     if isinstance(scaling, Proportional):
         factor = {} if scaling.factor == 1 else {"factor": scaling.factor}
         return {"rope_type": "proportional", **parameters, "partial_rotary_factor": scaling.fraction, **factor}
-    if isinstance(scaling, Pruned):
-        rotating = sum(theta > 0 for theta in scaling.frequencies(rotary_dim, base).exact)
-        share = min(1.0, (2 * rotating + 1) / rotary_dim)  # half a pair more, so that rounding takes none away
-        return {"rope_type": "proportional", **parameters, "partial_rotary_factor": share}
     if type(scaling) not in WRITTEN or (isinstance(scaling, YaRN) and scaling.ramp != "dimension"):
         return per_pair(scaling, rotary_dim, base)
     kind, names = WRITTEN[type(scaling)]
