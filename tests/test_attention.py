@@ -253,7 +253,7 @@ def call(**changes: object) -> None:
                 {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(arange(3, offset=2), arange(5))},
                 r"has 8 channels a head and the bias reads 6; make the encoding with head_dim=8",
             )
-            for name in ("shaw", "cope", "grape-a", "grape-a(gates=key)", "deberta", "transformer-xl")
+            for name in ("shaw", "cope", "deberta", "transformer-xl")
         ),
         ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), arange(5))}, "placed at 3 rows of positions"),
         (

@@ -23,7 +23,6 @@ BIASES = (
     "sandwich",
     "cope",
     "deberta",
-    "grape-a",
     "fox",
     "inkling",
 )

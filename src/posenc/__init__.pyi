@@ -26,7 +26,6 @@ from posenc.encodings.encoding import Encoding as Encoding
 from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.fope import FoPE as FoPE
 from posenc.encodings.fox import FoX as FoX
-from posenc.encodings.grape import Grape as Grape
 from posenc.encodings.inkling import Inkling as Inkling
 from posenc.encodings.kerple import Kerple as Kerple
 from posenc.encodings.layers import Layers as Layers

@@ -18,7 +18,6 @@ OTHERS = (
     "inkling(extent=8, basis=4)",
     "transformer-xl",
     "deberta(buckets=8, max_distance=16)",
-    "grape-a",
     "window(size=(16, 16))",
     "layoutlm",
 )

@@ -22,7 +22,6 @@ NAMES = (
     "shaw",
     "deberta",
     "cope",
-    "grape-a",
     "fox",
     "transformer-xl",
     "inkling",

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import posenc
-from posenc import CoPE, DeBERTa, Encoding, Grape, Mask, Shaw, SomeHeads, TransformerXL, attention, scores
+from posenc import CoPE, DeBERTa, Encoding, Mask, Shaw, SomeHeads, TransformerXL, attention, scores
 from posenc.positions import arange, left_padded, packed
 from support import reference
 from support.memory import peak_bytes
@@ -22,12 +22,11 @@ def made(name: str) -> Encoding:
         "transformer-xl": lambda: TransformerXL(C, H, D),
         "deberta": lambda: DeBERTa(D, H, buckets=8, max_distance=20, std=1.0),
         "cope": lambda: CoPE(D, H, positions=5, std=1.0),
-        "grape-a": lambda: Grape(D, H),
     }
     return encodings[name]().double()
 
 
-NAMES = ("shaw", "transformer-xl", "deberta", "cope", "grape-a")
+NAMES = ("shaw", "transformer-xl", "deberta", "cope")
 
 
 def given(T: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,17 +65,11 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
         row = min(max(int(size) + 8, 0), 15)
         keys, queries = (table.view(16, H, D)[row, h] for table in (e.keys, e.queries))
         return (q @ keys + k @ queries) / math.sqrt(D)
-    if isinstance(e, CoPE):
-        at = counted.clamp(max=4)
-        low = at.floor().long().clamp(max=3)
-        rows = [(q * e.weight[low + step]).sum(-1) for step in (0, 1)]
-        return rows[0] + (at - low) * (rows[1] - rows[0])
-    assert isinstance(e, Grape)
-    of_q, of_k = (
-        torch.log1p((x @ weight[h] + bias[h]).exp())
-        for x, weight, bias in zip((q, k), e.weight, e.bias, strict=True)
-    )
-    return -reference.slopes(H)[h] * abs(n) * (of_q + of_k)
+    assert isinstance(e, CoPE)
+    at = counted.clamp(max=4)
+    low = at.floor().long().clamp(max=3)
+    rows = [(q * e.weight[low + step]).sum(-1) for step in (0, 1)]
+    return rows[0] + (at - low) * (rows[1] - rows[0])
 
 
 @pytest.mark.parametrize("how", ["whole", "packed", "two-sided"])

@@ -1,4 +1,4 @@
-"""Known numbers and refusals of Shaw, Inkling, Transformer-XL, DeBERTa, CoPE and GRAPE-A."""
+"""Known numbers and refusals of Shaw, Inkling, Transformer-XL, DeBERTa and CoPE."""
 
 import math
 from collections.abc import Callable
@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import posenc
-from posenc import CoPE, DeBERTa, Encoding, Grape, Inkling, Mask, Shaw, TransformerXL, attention, scores
+from posenc import CoPE, DeBERTa, Encoding, Inkling, Mask, Shaw, TransformerXL, attention, scores
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
 
@@ -109,35 +108,6 @@ def test_cope_counts_along_the_order_of_tokens() -> None:
     torch.testing.assert_close(mixed, whole[:, :, order], rtol=0, atol=1e-12)
 
 
-def test_grape_starts_near_alibi_and_is_three_channels() -> None:
-    """(m·g_i, 1, −m·p_i)·(p_j, m·p_j·g_j, g_j), slopes in: for keys behind their query."""
-    grape, at = Grape(4, 2).double(), arange(12).double()
-    q, k = torch.randn(2, 1, 2, 12, 4, dtype=torch.float64)
-    bias = grape.at(arange(12), dtype=torch.float64).bias
-    assert bias is not None
-    got = bias.meeting(q, k, 1.0).rows(0, 12, 12)[0]
-    (a, b), (alpha, beta), m = grape.weight, grape.bias, torch.tensor([2.0**-4, 2.0**-8])[:, None].double()
-    g = (torch.einsum("htd,hd->ht", q[0], a) + alpha[:, None]).exp().log1p()
-    h = (torch.einsum("htd,hd->ht", k[0], b) + beta[:, None]).exp().log1p()
-    channels = (m * g, torch.ones_like(g), -m * at), (at.expand(2, 12), m * at * h, h)
-    more_q, more_k = (torch.stack(torch.broadcast_tensors(*side), dim=-1) for side in channels)
-    want = more_q @ more_k.mT - (m * g * at)[:, :, None]  # less a number of the row, which softmax does not see
-    behind = torch.ones(12, 12, dtype=torch.bool).tril()
-    torch.testing.assert_close(got[:, behind], want[:, behind], rtol=0, atol=1e-12)
-    torch.testing.assert_close(g + h, torch.ones_like(g), rtol=0, atol=0.3)
-
-
-@pytest.mark.parametrize("gates", ["query", "key"])
-def test_grape_with_one_gate(gates: str) -> None:
-    grape = Grape(4, 2, gates=gates, start=1.0)
-    torch.nn.init.zeros_(grape.weight)
-    bias = grape.at(arange(9)).bias
-    assert bias is not None
-    q, k = torch.randn(2, 1, 2, 9, 4)
-    alibi = posenc.ALiBi(2).at(arange(9)).bias.rows(0, 9, 9)
-    torch.testing.assert_close(bias.meeting(q, k, 1.0).rows(0, 9, 9), alibi, rtol=1e-6, atol=0)
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("make", "message"),
@@ -158,9 +128,6 @@ def test_grape_with_one_gate(gates: str) -> None:
         (lambda: DeBERTa(8, 2, max_distance=129), "max_distance=129 must be above 129"),
         (lambda: CoPE(0, 2), "head_dim=0 and heads=2 must both be at least 1"),
         (lambda: CoPE(8, 2, positions=1), "positions=1 must be at least 2"),
-        (lambda: Grape(8, 0), "head_dim=8 and heads=0 must both be at least 1"),
-        (lambda: Grape(8, 2, gates="none"), "none"),
-        (lambda: Grape(8, 2, start=0.0), "start=0.0 must be a finite number above 0"),
     ],
 )
 def test_bad_settings_are_refused(make: Callable[[], Encoding], message: str) -> None:

@@ -15,7 +15,6 @@ from posenc import (
     CoPE,
     DeBERTa,
     Encoding,
-    Grape,
     Inkling,
     Kerple,
     PoPE,
@@ -170,17 +169,6 @@ def test_fire() -> None:
         bias = made.at(torch.tensor([position]), torch.tensor([position - distance]), dtype=torch.float64).bias
         assert bias is not None
         close(bias.rows(0, 1, 1)[0, 0, 0], [want], 1e-15)
-
-
-def test_grape() -> None:
-    made = Grape(4, 2).double()
-    with torch.no_grad():
-        made.weight.copy_(torch.tensor([golden.KEY, golden.QUERY])[:, None])
-        made.bias.copy_(torch.tensor([[0.25], [-0.5]]))
-    q, k = (token(numbers).expand(1, 2, 1, 4) for numbers in (golden.QUERY, golden.KEY))
-    for distance, want in zip(golden.DISTANCES, GOLDEN["grape"], strict=True):
-        placed = made.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
-        close((scores(q, k, placed, scale=1.0) - (q * k).sum(-1))[0, 1, 0], [want], 2.0**-50 * max(1, -want))
 
 
 def test_shaw() -> None:

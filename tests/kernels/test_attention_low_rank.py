@@ -9,7 +9,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc import ALiBi, FoX, Grape, Mask, attention, scores
+from posenc import ALiBi, FoX, Mask, attention, scores
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.bias import climbs
 from posenc.errors import UnknownName
@@ -83,7 +83,6 @@ def test_a_device_that_sums_otherwise_is_not_offered_channels(monkeypatch: pytes
 ENCODINGS = {
     "alibi": lambda: ALiBi(4),
     "fox": lambda: FoX(8, 4, bias=1.0),
-    "grape-a": lambda: Grape(16, 4),
     "both": lambda: posenc.Stack(ALiBi(4), FoX(8, 4, bias=1.0)),
     "some heads": lambda: posenc.Heads((ALiBi(2), 2), (posenc.NoPE(), 2)),
 }
@@ -102,7 +101,7 @@ def given(name: str, T: int, kv_heads: int, dtype: torch.dtype = torch.float32) 
 def test_channels_are_scores_forward_and_backward(name: str, kv_heads: int) -> None:
     """float32 sums of 16 products and 40 keys."""
     (q, k, v), here = given(name, 40, kv_heads)
-    y = attention(q, k, v, here, causal=True, backend="auto" if name == "grape-a" else "low_rank")
+    y = attention(q, k, v, here, causal=True, backend="low_rank")
     wide = v.repeat_interleave(4 // kv_heads, dim=1)
     want = scores(q, k, here, causal=True).softmax(-1) @ wide
     weight = torch.randn_like(y)

@@ -116,13 +116,6 @@ def fire() -> list[float]:
     return [float(mpmath.log(n * tenth + 1) / (mpmath.log(max(p, 512) * tenth + 1) + least)) for p, n in ROWS]
 
 
-def grape() -> list[float]:
-    """−n/256·(softplus(a·q + 1/4) + softplus(b·k − 1/2)): the second of two heads, a the key and b the query."""
-    product = sum(mpf(q) * mpf(k) for q, k in zip(QUERY, KEY, strict=True))
-    rate = softplus(product + mpf(1) / 4) + softplus(product - mpf(1) / 2)
-    return [float(-n * rate / 256) for n in DISTANCES]
-
-
 def shaw() -> list[float]:
     """q·A[offset] of a table from one behind to one ahead."""
     rows = (TABLE[max(-1, min(offset, 1)) + 1] for offset in OFFSETS)
@@ -170,7 +163,6 @@ def numbers() -> dict[str, object]:
         "cope": cope(),
         "deberta": deberta(),
         "fire": fire(),
-        "grape": grape(),
         "shaw": shaw(),
         "inkling": inkling(),
         "transformer_xl": transformer_xl(),

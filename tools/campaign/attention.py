@@ -28,7 +28,7 @@ SIZES = {
 """From how many tokens on the library goes by documents and blocks, so that small cases can meet both."""
 
 BACKENDS = ("operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks")
-BEHIND = {"FIRE", "Inkling", "XPos", "Grape"}
+BEHIND = {"FIRE", "Inkling", "XPos"}
 """Those whose formula is for keys at positions at or before their query's."""
 CAUSAL = BEHIND | {"FoX", "CoPE"}
 ORDERED = {"CoPE", "FoX"}
@@ -70,7 +70,6 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "TransformerXL": lambda r: {"width": r.choice((2, 8)), "order": r.choice(("interleaved", "block"))},
     "DeBERTa": _deberta,
     "CoPE": lambda r: {"positions": r.choice((2, 3, 4, 16)), "std": 0.7},
-    "Grape": lambda r: {"gates": r.choice(("both", "query", "key"))},
     "Inkling": lambda r: {
         "width": WIDTH,
         "extent": r.choice((1, 3, 50)),
@@ -91,10 +90,10 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "PoPE": lambda r: {"start": "uniform"},
 }
 """Every class with settings that change its formula."""
-STACKED = ("ALiBi", "T5", "Kerple", "FIRE", "Sandwich", "Shaw", "FoX", "Inkling", "Grape", "CoPE")
+STACKED = ("ALiBi", "T5", "Kerple", "FIRE", "Sandwich", "Shaw", "FoX", "Inkling", "CoPE")
 GRIDS = {"Window", "Decomposed", "LayoutLM"}
 HEADLESS = {"NoPE", "QueryScale", "Rotary", "XPos"}
-DIMMED = {"Decomposed", "Shaw", "TransformerXL", "DeBERTa", "CoPE", "Grape", "XPos", "Rotary", "PoPE"}
+DIMMED = {"Decomposed", "Shaw", "TransformerXL", "DeBERTa", "CoPE", "XPos", "Rotary", "PoPE"}
 
 
 def build(spec: Spec, heads: int, head_dim: int) -> posenc.Encoding:

@@ -21,7 +21,6 @@ from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
-from posenc.encodings.grape import Grape
 from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers, for_layers
@@ -111,7 +110,6 @@ CATALOGUE: dict[str, Entry] = {
     "transformer-xl": Entry(TransformerXL),
     "deberta": Entry(DeBERTa),
     "cope": Entry(CoPE),
-    "grape-a": Entry(Grape),
     "fox": Entry(FoX),
     "window": Entry(Window),
     "decomposed": Entry(Decomposed),

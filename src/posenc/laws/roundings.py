@@ -10,7 +10,6 @@ ROUNDINGS: dict[str, Callable[[Any], int]] = {
     "deberta": lambda deberta: deberta.head_dim + 4,
     "decomposed": lambda decomposed: len(decomposed.size) * (decomposed.head_dim + 2),
     "fire": lambda _: 16,  # two logarithms of products, a quotient, a value and a slope of all units
-    "grape-a": lambda grape: grape.head_dim + 8,
     "inkling": lambda inkling: inkling.basis + inkling.width + 4,
     "kerple": lambda _: 8,  # two parameters out of their logarithms, a distance, a product, a logarithm, a product
     "layoutlm": lambda _: 4,  # sums of several tables

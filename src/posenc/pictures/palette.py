@@ -43,7 +43,6 @@ ENCODINGS: dict[str, Style] = {
     "transformer-xl": Style("Transformer-XL", "#556B2F", (3, 3), "4"),
     "deberta": Style("DeBERTa", "#1F77B4", (6, 1, 2, 1), "|"),
     "cope": Style("CoPE", "#C71585", (2, 3), "_"),
-    "grape-a": Style("GRAPE-A", "#6A3D9A", (5, 1, 1, 1, 1, 1), "."),
     "window": Style("window table", "#008080", (9, 1, 3, 1), "$w$"),
     "decomposed": Style("decomposed table", "#2A788E", (7, 1, 1, 1, 3, 1), "$d$"),
     "layoutlm": Style("LayoutLM", "#A0522D", (1.5, 2.5), "$l$"),

@@ -221,17 +221,6 @@ def cope(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     return (1 - share) * lower + share * upper
 
 
-def grape(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
-    gates, H = o.get("gates", "both"), x.q.shape[1]
-    sides = {"both": ("query", "key")}.get(gates, (gates,))
-    total = np.zeros((1, 1, 1, 1))
-    for i, side in enumerate(sides):
-        rows = x.q if side == "query" else x.k
-        gate = _softplus(np.einsum("bhtd,hd->bht", rows, w["weight"][i]) + w["bias"][i][:, None])
-        total = total + (gate[..., :, None] if side == "query" else gate[..., None, :])
-    return -slopes(H)[:, None, None] * np.abs(x.behind[0])[:, None] * total
-
-
 def inkling_factor(o: dict[str, Any], positions: Array) -> Array:
     if o.get("log_floor") is None:
         return np.ones(positions.shape)
@@ -274,7 +263,6 @@ BIASES: dict[str, Callable[[dict[str, Any], Numbers, Inputs], Array]] = {
     "TransformerXL": transformer_xl,
     "DeBERTa": deberta,
     "CoPE": cope,
-    "Grape": grape,
     "Inkling": inkling,
     "FoX": fox,
 }
