@@ -13,6 +13,8 @@ from posenc.errors import InvalidArgument
 from posenc.layouts import to_bthd
 from posenc.positions import arange, from_cu_seqlens, packed, sharded
 from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
+from support.cases import CASES
+from support.checking import annotations_unchecked
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -65,9 +67,9 @@ from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
         ),
         (
             lambda: Rotary(8, pairing="half").to("meta").at(arange(3)),
-            "positions is on cpu and the encoding on meta",
+            "positions is on cpu and the encoding's",
         ),
-        (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu and the encoding on meta"),
+        (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu and the encoding's"),
         (
             lambda: Rotary(8, pairing="half").at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
             "q is on meta and the encoding was placed on cpu",
@@ -162,3 +164,20 @@ def test_ramps_that_end_between_pairs_are_exact_at_any_position() -> None:
 def test_a_planned_base_is_rounded_once() -> None:
     """f·T/L − (f−1) is the float64 nearest to the formula's value."""
     assert DynamicNTK(1.1, 4096).plan(4097).factor == float(mpmath.mpf(1) + mpmath.mpf(1.1) / 4096)
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_what_is_still_on_meta_is_refused(loaded: bool) -> None:
+    """Built on meta, with its weights assigned or not: buffers have no memory, and torch may read it."""
+    for case in CASES:
+        encoding = case.build()
+        state = encoding.state_dict()
+        encoding.to("meta")
+        if loaded:
+            encoding.load_state_dict(state, assign=True)
+        if any(x.is_meta for x in (*encoding.parameters(), *encoding.buffers())):
+            what = r"positions is on cpu and the encoding's .* on meta; load weights, and call encoding.reset_buff"
+            with annotations_unchecked(), pytest.raises(InvalidArgument, match=what):
+                encoding.at(case.plain(9))
+            encoding.reset_buffers("cpu" if loaded else "meta")
+            encoding.at(case.plain(9).to("cpu" if loaded else "meta"))

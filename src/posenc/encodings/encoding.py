@@ -236,7 +236,7 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
     encoding.check(positions, "positions")
-    _refuse_unfilled(encoding)
+    _refuse_unfilled(encoding, positions.device)
     # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
     if k_positions is None:
         k_positions = positions = positions.to(torch.int64, copy=True)
@@ -256,8 +256,9 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
 torch.fx.wrap("_at")
 
 
-def _refuse_unfilled(encoding: Encoding) -> None:
-    """Refuse buffers that got memory and no numbers. Each is looked at once, which may wait for its device."""
+def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
+    """Refuse numbers on another device than positions, and buffers that got memory and no numbers. Each buffer is
+    looked at once, which may wait for its device."""
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
@@ -265,6 +266,14 @@ def _refuse_unfilled(encoding: Encoding) -> None:
         or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
     ):
         return
+    for name, x in itertools.chain(encoding.named_parameters(), encoding.named_buffers()):
+        if x.device != device:
+            fix = (
+                f"load weights, and call encoding.reset_buffers({str(device)!r})"
+                if x.is_meta
+                else "move one: .to(…)"
+            )
+            raise InvalidArgument(f"positions is on {device} and the encoding's {name} on {x.device}; {fix}")
     for module in encoding.modules():
         constants = module.constants if isinstance(module, ConstantBuffers) else {}
         buffers = [module.get_buffer(name) for name in constants]
