@@ -42,7 +42,6 @@ RENAMED = {
     "posenc.encodings.*.fitted": "resized",
     "posenc.encodings.*Bias.line": "toeplitz",
     "posenc.encodings.*Bias.channels": "low_rank",
-    "posenc.encodings.*Bias.reach": "constant_beyond",
     "posenc.encodings.*Bias.learned": "trainable",
     "*.unmovable": "not_rerotatable",
     "*.rescaled": "with_scaling",

@@ -6,11 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from posenc import Bias, CoPE, Encoding, FoX, OffsetBias, Placed, Shaw
+from posenc import Bias, CoPE, Encoding, FoX, Placed, Shaw
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
-from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Positions, over_heads, row_scale
 from posenc.kernels.attention.low_rank import linear
 from support.broken import BrokenRotary
@@ -37,20 +36,6 @@ class LineOffByOne(Biased):
         bias = super().bias(q_positions, k_positions)
         bias.toeplitz = None if bias.toeplitz is None else bias.toeplitz.roll(1, dims=1)
         return bias
-
-
-class ReachTooShort(Biased):
-    """The reach ends one offset before the rows' does."""
-
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        bias = OffsetBias(_near_only, 4, q_positions, k_positions)
-        bias.toeplitz = None
-        bias.constant_beyond = 1
-        return bias
-
-
-def _near_only(offsets: Tensor) -> Tensor:
-    return torch.where((offsets <= 0) & (offsets > -3), offsets, 0).double().expand(4, *offsets.shape)
 
 
 class FirstRows(LinearBias):
@@ -215,21 +200,6 @@ class MeetsByRow(Biased):
         bias = self.shaw.at(*rows, dtype=torch.float64).bias
         assert bias is not None
         return bias
-
-
-class Deaf(QueryTable):
-    """Keys that are out of reach tell their row's number nothing."""
-
-    def beyond(self, first: int, last: int) -> Tensor:
-        return super().beyond(first, last).detach()
-
-
-class NumberWithoutGradient(MeetsByRow):
-    """What far keys add to the gradient of what queries say is lost."""
-
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        at, table = (q_positions, k_positions), self.shaw.weight.double().T[None]
-        return Deaf(table, self.shaw.row, 4, *at, constant_beyond=self.shaw.behind)
 
 
 class ScaleLate(Encoding):

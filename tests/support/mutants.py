@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from posenc import Encoding
 from posenc.encodings.text import Recipe, parse
-from posenc.kernels.attention.softmax import SHARES_KEYS
 from posenc.laws import Law, computes, feeding, independence, layers, paths, sharding, survival, texts, tracing
 from support import broken, broken_layers, broken_scores, contracts, reference
 from support.broken import BrokenALiBi, BrokenRotary
@@ -41,10 +40,6 @@ WHOLE = {
     "two axes": Mutant("two axes", TwoAxes, FORMULA),
 }
 """What the mutants were before they were broken."""
-
-FAR = Mutant(
-    "far keys that teach nothing", broken_scores.NumberWithoutGradient, paths.gradients_are_those_of_scores
-)
 
 MUTANTS = [
     Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),
@@ -88,10 +83,8 @@ MUTANTS = [
     Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
     Mutant("channels that are not anchored", broken_scores.NotAnchored, paths.shortcuts_are_rows),
     Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
-    Mutant("a reach shorter than its rows", broken_scores.ReachTooShort, paths.shortcuts_are_rows),
     Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
-    *([FAR] if SHARES_KEYS else []),  # elsewhere grouped keys go by rows, and none is out of reach
     Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),
     Mutant("a table cut off", broken_layers.TableOfAllLayers, layers.shared_placings_train),
     Mutant("old slopes for ever", broken_layers.GoesOnWithOldSlopes, layers.changed_parameters_are_refused),

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from posenc.attend.call import AttentionCall
-from posenc.kernels.attention.banded import banded_forward, far_backward
 from posenc.kernels.attention.diagonals import Diagonals
 from posenc.kernels.attention.softmax import (
     attended,
@@ -46,13 +45,10 @@ TRAINING_ROWS = 256
 class Masks:
     """The masks of a call's blocks: none where one call does it, views of a line, or made by ``call``."""
 
-    def __init__(
-        self, call: AttentionCall, rows: int, dtype: torch.dtype, banded: bool = False, rounds: bool = False
-    ) -> None:
+    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, rounds: bool = False) -> None:
         self.call, self.is_one, self.line = call, call.backend == "sdpa", None
         self.size = max(call.queries, 1) if self.is_one else rows
         self.rounds = rounds  # to what torch's attention takes on the device
-        self.far = banded and call.sees_far and call.backend != "toeplitz"
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
@@ -67,13 +63,11 @@ class Masks:
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
         """Of every block (first row, last row, first key, last key), the last ones excluded; one block for no rows.
 
-        Rows see no other keys, or, where ``far``, all those before the first alike.
+        Rows see no other keys.
         """
         for first in range(0, max(self.call.queries, 1), self.size):
             last = min(first + self.size, self.call.queries)
-            start = 0 if self.is_one or (self.call.sees_far and not self.far) else self.call.start(first)
-            if self.far and 2 * start < self.size:  # too few to be worth a call
-                start = 0
+            start = 0 if self.is_one else self.call.start(first)
             keys = self.call.all_keys if self.is_one else self.call.keys(last)
             yield first, last, min(start, max(keys - 1, 0)), keys
 
@@ -105,21 +99,15 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
-    masks = Masks(
-        call, alike.step if alike else ROWS, mask_dtype(q), not call.dropout and fused(q, k, v), rounds=True
-    )
+    masks = Masks(call, alike.step if alike else ROWS, mask_dtype(q), rounds=True)
     if alike and out is not None:
         _slide(q, k, v, call, alike, out)
     for first, last, start, keys in masks:
         if first in alike:
             continue
         rows, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
-        if start and masks.far and mask is not None:
-            of = k[:, :, :keys], v[:, :, :keys]
-            block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)[0]
-        else:
-            of = k[:, :, start:keys], v[:, :, start:keys]
-            block = masks.flipped(attended(rows, *of, call.scale, mask, dropout=call.dropout))
+        of = k[:, :, start:keys], v[:, :, start:keys]
+        block = masks.flipped(attended(rows, *of, call.scale, mask, dropout=call.dropout))
         if out is None:
             blocks.append(block)
         else:  # written where it belongs instead of joined afterwards
@@ -189,15 +177,10 @@ class _Recomputed(torch.autograd.Function):
         if call.backend == "sdpa":
             out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
         elif ctx.fused:
-            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=True), []
+            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q)), []
             for first, last, start, keys in masks:
                 rows, (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
-                if start and masks.far and mask is not None:
-                    of = k[:, :, :keys], v[:, :, :keys]
-                    block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)
-                else:
-                    of = k[:, :, start:keys], v[:, :, start:keys]
-                    block = fused_forward(rows, *of, mask, False, call.scale)
+                block = fused_forward(rows, k[:, :, start:keys], v[:, :, start:keys], mask, False, call.scale)
                 total = block[1] if largest is None else block[1] + largest[..., 0].to(block[1].dtype)
                 results.append([masks.flipped(x) for x in (*block, total)])
             out, lse, total = (
@@ -229,7 +212,7 @@ class _Recomputed(torch.autograd.Function):
         if call.backend == "sdpa":
             dq, dk, dv = fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
             return None, dq[..., :n], dk[..., :n], dv[..., :m]
-        masks = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=ctx.fused)
+        masks = Masks(call, TRAINING_ROWS, mask_dtype(q))
         along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         # Every block adds to dk and dv, which 16 bits would round each time.
@@ -249,18 +232,8 @@ class _Recomputed(torch.autograd.Function):
                 more_q = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more_q, more_k, more_v, *rest = _by_autograd(
-                    block, more_lse, to, of, call, (first, last, start), masks.far and start > 0
-                )
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, (first, last, start))
                 trained_grads = [a + b for a, b in zip(trained_grads, rest, strict=True)]
-            if start and masks.far:
-                rows, about, *result = block
-                far = k[:, :, :start], v[:, :, :start]
-                beyond, sums = call.beyond(first, last), (result[0], result[1])
-                far_q, far_k, far_v = far_backward(rows, about, *far, beyond, call.scale, sums)
-                more_q = more_q + far_q
-                dk[:, :, :start] += far_k
-                dv[:, :, :start] += far_v
             dq[:, :, first:last] = more_q
             dk[:, :, start:keys] += more_k
             dv[:, :, start:keys] += more_v
@@ -286,29 +259,21 @@ def _by_autograd(
     v: Tensor,
     call: AttentionCall,
     at: tuple[int, int, int],
-    far: bool,
 ) -> tuple[Tensor, ...]:
     """Gradients of q, k, v and of the trained tensors of one block, its scores differentiated by autograd.
 
-    ``at`` is its first row, its last, and its first key; where ``far``, those before it get a number from each row.
+    ``at`` is its first row, its last, and its first key.
     """
     first, last, start = at
     grad, q, out, lse = block
     with torch.enable_grad():
         q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
         scores = block_scores(q, k, call, first, last, start)
-        beyond = call.beyond(first, last) if far else None
     dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
-    lse, share = lse.to(scores.dtype).masked_fill(dead, -math.inf), None
-    if far:
-        near = scores.detach().logsumexp(-1)
-        lse, share = near, (near - lse).exp()[..., None]
-    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse, share)
-    inputs, outputs, given = (q, k, *call.trained), [scores], [grad_scores]
-    if beyond is not None and beyond.requires_grad:
-        outputs.append(beyond)
-        given.append(-grad_scores.sum(-1, keepdim=True))
-    grads = torch.autograd.grad(outputs, inputs, given, allow_unused=True, retain_graph=bool(call.trained))
+    lse = lse.to(scores.dtype).masked_fill(dead, -math.inf)
+    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse)
+    inputs = q, k, *call.trained
+    grads = torch.autograd.grad(scores, inputs, grad_scores, allow_unused=True, retain_graph=bool(call.trained))
     dq, dk, *rest = (torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
     return dq, dk, dv, *rest
 

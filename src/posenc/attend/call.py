@@ -131,16 +131,8 @@ class AttentionCall:
         """How many of the first keys the first ``last`` rows may see at most."""
         return self.mask.keys_before(last, self.queries, self.all_keys)
 
-    @property
-    def sees_far(self) -> bool:
-        """Whether rows see every key behind ``start``: where the bias gives each row one number for all of them."""
-        constant = self.bias is not None and self.bias.constant_beyond is not None
-        return constant and self.mask.only_causal and not self.exact_rows and not self.needs_scores
-
     def start(self, first: int) -> int:
-        """How many of the first keys no row from ``first`` on sees, or, where it ``sees_far``, all see alike."""
-        if self.bias is not None and self.bias.constant_beyond is not None and self.sees_far:
-            return max(0, self.all_keys - self.queries + first - self.bias.constant_beyond)
+        """How many of the first keys no row from ``first`` on sees."""
         return self.mask.keys_from(first, self.queries, self.all_keys)
 
     def rows_alike(self, rows: int) -> range:
@@ -185,10 +177,6 @@ class AttentionCall:
         assert self.bias is not None
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
         return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
-
-    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
-        """What the bias gives those keys."""
-        return None if self.bias is None else self.bias.beyond(first, last)
 
     def sdpa_mask(self, first: int, last: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         """``additive_mask`` as torch's attention takes it beside queries of the call's type, on any device.

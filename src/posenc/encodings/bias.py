@@ -35,15 +35,12 @@ class Bias(Pytree, ABC):
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
-    - ``constant_beyond``: keys more than so many positions behind their query all get ``beyond`` from its row, and
-      the others have their ``rows``, where positions count up by one and the queries are the last T of the S keys.
     - ``fall`` ``(H,)``: the bias of a key d positions behind its query is −fall·d or less, and 0 at d = 0, where
       positions count up by one and the queries are the last T of the S keys.
     """
 
     heads: int
     toeplitz: Float[Tensor, "H offsets"] | None = None
-    constant_beyond: int | None = None
     fall: Float[Tensor, " H"] | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
@@ -105,10 +102,6 @@ class Bias(Pytree, ABC):
     ) -> Float[Tensor, "#B H rows near"]:
         """The bias of query rows ``first`` to ``last`` (excluded) for the keys ``start`` to ``keys`` (excluded), at
         least float32."""
-
-    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
-        """What the rows give every key that is further than ``constant_beyond``; None for nothing."""
-        return None
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.
@@ -325,8 +318,6 @@ class JoinedBias(Bias):
             None if part is None or part.toeplitz is None else part.toeplitz[None, :, None] for part in self.parts
         ]
         self.toeplitz = self.join(lines)[0, :, 0] if all(part.toeplitz is not None for part in some) else None
-        reaches = [part.constant_beyond for part in some]
-        self.constant_beyond = None if None in reaches else max(reach or 0 for reach in reaches)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
@@ -338,10 +329,6 @@ class JoinedBias(Bias):
                 for part, share in zip(self.parts, each, strict=True)
             ]
         )
-
-    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
-        blocks = [None if part is None else part.beyond(first, last) for part in self.parts]
-        return None if all(block is None for block in blocks) else self.join(blocks)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return self._of(tuple(part and part.ordered(q_order, k_order) for part in self.parts))

@@ -128,8 +128,6 @@ class Inkling(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)
         curves = pad(self.curves.to(wide), (0, 1))[None]
-        table = QueryTable(
-            curves, self.column, self.heads, q_positions, k_positions, constant_beyond=self.extent - 1
-        )
+        table = QueryTable(curves, self.column, self.heads, q_positions, k_positions)
         scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
         return PlacedInkling(self, table, scale)

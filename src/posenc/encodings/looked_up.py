@@ -34,7 +34,6 @@ class QueryTable(Bias):
         column: which of the R columns an offset picks.
         heads: H.
         added: what is added to every query of a head before it meets the table.
-        constant_beyond: behind which every offset picks the same column.
         scaled: whether products are multiplied by what multiplies q·k.
     """
 
@@ -56,18 +55,15 @@ class QueryTable(Bias):
         k_positions: Tensor,
         *,
         added: Float[Tensor, "H 1 n"] | None = None,
-        constant_beyond: int | None = None,
         scaled: bool = True,
     ) -> None:
         self.table, self.column, self.heads, self.added, self.scaled = table, column, heads, added, scaled
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.reach = constant_beyond
         self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
         self.derive()
 
     def derive(self) -> None:
         self.straight = consecutive(self.q_positions, self.k_positions)
-        self.constant_beyond = self.reach if self.straight else None
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         if self.queries is not None:  # other numbers take the place of queries
@@ -94,12 +90,6 @@ class QueryTable(Bias):
         products = product(queries, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys, start))
         return products.gather(-1, among_heads(picked, products))
-
-    def beyond(self, first: int, last: int) -> Float[Tensor, "B H rows 1"] | None:
-        assert self.queries is not None
-        assert self.constant_beyond is not None
-        column = self.column(torch.full((1,), -self.constant_beyond - 1, device=self.q_positions.device))
-        return product(self.queries[:, :, first:last], self.table.index_select(-1, column))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in

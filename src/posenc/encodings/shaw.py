@@ -71,5 +71,5 @@ class Shaw(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
-        bias = QueryTable(table, self.row, self.heads, q_positions, k_positions, constant_beyond=self.behind)
+        bias = QueryTable(table, self.row, self.heads, q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)

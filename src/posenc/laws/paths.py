@@ -42,10 +42,10 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
 
 @law(_no_bias)
 def shortcuts_are_rows(subject: Subject) -> None:
-    """A line, channels and a reach give what rows give, up to a number per row, also at the last positions.
+    """A line, channels and parts of rows give what rows give, up to a number per row, also at the last positions.
 
-    Leave shortcuts out (``toeplitz``, ``low_rank``, ``constant_beyond``), or derive them from ``rows``;
-    ``OffsetBias`` does it for a function of the offset.
+    Leave shortcuts out (``toeplitz``, ``low_rank``), or derive them from ``rows``; ``OffsetBias`` does it for a
+    function of the offset.
     """
     for T, S in ((9, 9), (4, 9)):
         S = subject.longest(S)
@@ -63,27 +63,12 @@ def shortcuts_are_rows(subject: Subject) -> None:
                         f"line of shape {tuple(bias.toeplitz.shape)}, {where}",
                     )
                     near(bias.toeplitz[:, distances + S - 1].expand_as(dense), dense, off, f"line at {where}")
-                if bias.constant_beyond is not None:
-                    _near_reach(bias, dense, distances, off, where)
+                for start, keys in () if bias.needs_scores else ((1, S), (S - 1, S), (0, S - 1)):
+                    part = dense[:, :, 1:, start:keys]
+                    near(bias.rows(1, T, keys, start=start), part, off, f"keys {start} to {keys} at {where}")
                 for narrow in (torch.float32, torch.bfloat16, torch.float16) if T == S else ():
                     for scale in (1.0, 0.3):
                         _near_channels(bias, dense, narrow, scale, where)
-
-
-def _near_reach(bias: Bias, dense: Tensor, distances: Tensor, off: Tensor, where: str) -> None:
-    assert bias.constant_beyond is not None
-    T, S = distances.shape
-    number = bias.beyond(0, T)
-    number = dense.new_zeros(1, 1, T, 1) if number is None else number
-    near(
-        torch.where(distances < -bias.constant_beyond, number, dense),
-        dense,
-        off,
-        f"what is out of reach at {where}",
-    )
-    for start, keys in ((1, S), (S - 1, S), (0, S - 1)):
-        rows = dense[:, :, 1:T, start:keys]
-        near(bias.rows(1, T, keys, start=start), rows, off, f"keys {start} to {keys} at {where}")
 
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:

@@ -34,15 +34,10 @@ def plain_backward(
     v: Tensor,
     out: Tensor,
     lse: Tensor,
-    share: Float[Tensor, "B H rows 1"] | None = None,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
-    """Gradients of the scores and of v.
-
-    ``out`` is that of all keys a row sees. ``share`` is the weight that those of ``scores`` have in it, and ``lse``
-    theirs; None where they are all.
-    """
+    """Gradients of the scores and of v."""
     grad, wide = grad.to(scores.dtype), v.to(scores.dtype)
-    weights = softmax(scores, lse) if share is None else softmax(scores, lse) * share
+    weights = softmax(scores, lse)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
     if grad_lse is not None:
         inner = inner - grad_lse.to(scores.dtype)[..., None]
