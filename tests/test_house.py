@@ -67,7 +67,6 @@ HOMES = {
     "pandas": ["workbench.notebook"],
     "pyarrow": ["workbench.tasks.documents"],
     "tokenizers": ["workbench.tasks.tokens"],
-    "wandb": ["workbench.run.tracking"],
     "rich": ["cli", "commands", "workbench.report"],
 }
 """The one place each package that is not torch may be imported from."""

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,10 +33,6 @@ def compare(
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
         "study"
     ),
-    track: Annotated[
-        str | None,
-        typer.Option(help="tensorboard, or wandb for an offline run: also write what runs tell while they train."),
-    ] = None,
     **settings: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.
@@ -63,7 +58,7 @@ def compare(
     if isinstance(launch, Torchrun) and not launch.first:
         launch.follow()
         return
-    outcome = _run(console, study, launch, output, track)
+    outcome = _run(console, study, launch, output)
     write(outcome, output, _typed(), study)
     _print(console, outcome, output)
     if outcome.failures:
@@ -71,21 +66,17 @@ def compare(
         raise typer.Exit(1)
 
 
-def _run(console: Console, study: "Study", launch: "Launcher", folder: Path, track: str | None = None) -> "Outcome":
+def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends."""
     from posenc.workbench.launch.local import Local
     from posenc.workbench.report import terminal
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.run.plan import Run
-    from posenc.workbench.run.tracking import Tracker
     from posenc.workbench.study.comparison import Comparison
 
-    with ExitStack() as stack:
-        ledger = stack.enter_context(Ledger(folder, write=True))
+    with Ledger(folder, write=True) as ledger:
         comparison = Comparison(study, study.read_text(), ledger)
-        names = {plan.id: plan.name for plan in comparison.plans}
-        tracker = None if track is None else stack.enter_context(Tracker(track, folder, names))
         comparison.check(launch.devices if isinstance(launch, Local) else ())
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
@@ -95,12 +86,8 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path, tra
 
             def report(progress: "Progress") -> None:
                 bar.advance(progress.work)
-                if tracker:
-                    tracker.note(progress)
 
             def finished(result: "Run[Plan] | Failure") -> None:
-                if tracker:
-                    tracker.end(result.plan.id)
                 if isinstance(result, Run):
                     ending = result.verdict or f"{result.seconds:.0f} s"
                 else:

@@ -27,8 +27,7 @@ def loss_by_position(
         length: positions that are scored; four times the length that the model's config states.
         every: steps.
         tokenizer: the Trainer's own ``processing_class`` where it has one.
-        report: called with the step and the losses by name, such as ``partial(tracker.log, "run")`` of a
-            ``posenc.workbench.run.tracking.Tracker``.
+        report: called with the step and the losses by name.
 
     Raises:
         InvalidArgument: when training begins: no tokenizer, or a text that is too short.
