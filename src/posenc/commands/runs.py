@@ -2,6 +2,7 @@
 
 import csv as writer
 from collections.abc import Iterable
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,12 @@ def runs(
     sort: Annotated[
         str | None, typer.Option(help="By this column, such as final_loss; -final_loss begins with the highest.")
     ] = None,
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="First bring the runs of other studies' folders: a folder, or 'part-*'; may be repeated."
+        ),
+    ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print rows as JSON instead.")] = False,
     what: Annotated[
@@ -49,6 +56,11 @@ def runs(
     from posenc.workbench.study.table import of_run
 
     console = screen()
+    for pattern in merge or ():
+        for folder in sorted(glob(pattern)) or [pattern]:
+            with Ledger(study, write=True) as ledger:
+                count = ledger.merge(Path(folder))
+            console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
     with Ledger(study) as ledger:
         finished = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_filtered([of_run(run, ledger) for run in finished.values()], where or ()), sort)

@@ -22,10 +22,10 @@ def refuse_address(folder: Path) -> None:
     """Raise for what a path makes of ``s3://bucket/study``.
 
     Raises:
-        StudyError: says which command brings a study from there.
+        StudyError: says how to bring a study from there.
     """
     if folder.parts and folder.parts[0].endswith(":"):
-        raise StudyError(f"{str(folder)!r} is an address; posenc study pull brings what lies there into a folder")
+        raise StudyError(f"{str(folder)!r} is an address; copy what lies there into a folder first")
 
 
 @contextmanager

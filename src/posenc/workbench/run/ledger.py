@@ -12,10 +12,11 @@ Schema, version 3:
 
 import json
 import math
+import shutil
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import chain
 from os import W_OK, access
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
-from posenc.workbench.files import lock, refuse_address
+from posenc.workbench.files import PARTIAL, lock, refuse_address, write_atomically
+from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
 
@@ -111,15 +113,27 @@ class Ledger:
         with self._explained(), self._transaction():
             self._steps(progress.run, progress.first, progress.curve)
 
-    def merge(self, folder: Path) -> None:
-        """Copy the runs of this folder's ledger that this one lacks, and the losses of runs without any here."""
+    def merge(self, folder: Path) -> int:
+        """Bring the runs that this study lacks from another folder, with their weights; returns how many came.
+
+        Losses and states of runs under way come too. Nothing is replaced, and weights come before their runs.
+        """
         Ledger(folder).close()  # refuses what is no ledger of this version
+        if folder.resolve() == self.folder.resolve():  # one of the folders that a pattern names
+            return 0
+        before = self.ids()
+        for file in (folder / FOLDER).glob("*"):
+            target = self.folder / FOLDER / file.name
+            if file.suffix != PARTIAL and file.stem not in before and not target.exists():
+                with write_atomically(target) as partial:
+                    shutil.copyfile(file, partial)
         with self._explained():
             self._db.execute("ATTACH DATABASE ? AS other", (str(folder / self.path.name),))
             with self._transaction():
                 for statement in MERGE.split(";"):
                     self._db.execute(statement)
             self._db.execute("DETACH DATABASE other")
+        return len(self.ids() - before)
 
     def curve(self, run: str) -> LossCurve:
         """The losses of a run by its plan's id, ended or not; empty before its first report."""
@@ -150,11 +164,6 @@ class Ledger:
     def seconds(self) -> float:
         """The seconds of all runs."""
         return float(self._db.execute("SELECT coalesce(sum(seconds), 0) FROM runs").fetchone()[0])
-
-    def copy(self, target: Path) -> None:
-        """Copy the ledger of now into another file, while others write."""
-        with self._explained(), closing(sqlite3.connect(target)) as other:
-            self._db.backup(other)
 
     def close(self) -> None:
         """Close the file, so that another process may write."""
