@@ -11,12 +11,16 @@ import pytest
 import torch
 import transformers
 from torch import Tensor, nn
+from transformers.utils import ModelOutput
 
 from posenc.encodings.rotary import rotate
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import assert_packed, assert_positions, check
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.folder import open_model
+from posenc.integrations.huggingface.language_model import cached
+from posenc.integrations.huggingface.model_laws import LoadedModel, reads_chunks_as_the_whole
+from posenc.laws.check import verdict
 from posenc.scaling import Default
 from support.pretrained import save_tokenizer
 from support.small_models import small
@@ -71,8 +75,7 @@ def positions_given(model: nn.Module, change: Callable[[dict[str, Any]], None]) 
 
 
 def past(kwargs: dict[str, Any]) -> int:
-    cache = kwargs.get("past_key_values")
-    return 0 if cache is None else int(cache.get_seq_length())
+    return max((int(cache.get_seq_length()) for cache in cached(kwargs).values()), default=0)
 
 
 def ignores_padding() -> Any:
@@ -307,19 +310,21 @@ def test_16_bit_weights_are_checked_as_float32_where_frequencies_stayed() -> Non
 
 def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def reasons(model: Any, **how: Any) -> dict[str, str]:
-        return {
-            verdict.law: verdict.detail for verdict in check(model, **how).verdicts if verdict.outcome == "not owed"
-        }
+        return {verdict.law: f"{verdict.outcome}: {verdict.detail}" for verdict in check(model, **how).verdicts}
 
     bert, llama = reasons(tiny("bert")), reasons(tiny("llama-2"), packed=False)
-    assert bert["reads_chunks_as_the_whole"] == "it reads no text piece by piece"
-    assert llama["reads_packed_texts_as_each_alone"] == "packed=False"
-    assert llama["sees_across_positions_that_stand_still"] == "its positions have one axis"
+    assert bert["reads_chunks_as_the_whole"] == "not owed: it reads no text piece by piece"
+    assert llama["reads_packed_texts_as_each_alone"] == "not asked: packed=False"
+    assert llama["sees_across_positions_that_stand_still"] == "not owed: its positions have one axis"
     monkeypatch.delitem(FAMILIES, "llama")
-    assert "model_type 'llama'" in reasons(tiny("llama-2"))["does_what_its_config_says"]
+    unread = reasons(tiny("llama-2"))["does_what_its_config_says"]
+    assert unread.startswith("not asked: model_type 'llama'"), unread
     monkeypatch.undo()
     monkeypatch.setattr("posenc.integrations.huggingface.model_laws.free_memory", lambda device: 0)
     assert "no room for a float32 copy" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
+    report = str(check(tiny("llama-2"), packed=False))
+    assert "1 do not apply, 1 not asked" in report
+    assert "  ?     reads_packed_texts_as_each_alone: packed=False" in report
     for wrong, message in (
         (42, "model is a int; load it first"),
         (small("vit"), "ViTModel takes pixel_values, no token ids"),
@@ -399,3 +404,40 @@ def test_a_released_model_is_right() -> None:
     assert report.ok, report
     model.model.rotary_emb.inv_freq = torch.as_tensor(Default().frequencies(64, 1e4).float32)
     assert "does_what_its_config_says" in broken(model, tokenizer=tokenizer)
+
+
+def renamed(model: Any, key: str | None) -> LoadedModel:
+    """A model whose cache has another name, on the way in and on the way out; None gives none."""
+    before = model.forward
+    (own,) = cached(before(torch.arange(4, 6)[None], use_cache=True))
+
+    def forward(input_ids: Tensor, use_cache: bool = True, **given: Any) -> Any:
+        cache = {own: given.pop(key)} if key in given else {}
+        output = dict(before(input_ids, use_cache=use_cache, **cache, **given))
+        kept = output.pop(own, None)
+        return ModelOutput(output if key is None or kept is None else {**output, key: kept})
+
+    model.forward = forward
+    return LoadedModel(model)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("key", ["past_key_values", "cache", "anything"])
+def test_a_cache_is_handed_back_under_the_key_that_gave_it(key: str) -> None:
+    assert verdict(reads_chunks_as_the_whole, renamed(tiny("llama-2"), key)).outcome == "kept"
+    assert verdict(reads_chunks_as_the_whole, renamed(counts_chunks_anew(), key)).outcome == "broken"
+
+
+@torch.no_grad()
+def test_a_model_that_gives_no_cache_is_not_asked() -> None:
+    """Which is no law that does not apply: it may be broken."""
+    said = verdict(reads_chunks_as_the_whole, renamed(tiny("llama-2"), None))
+    assert (said.outcome, said.detail[:27]) == ("not asked", "its output has no cache of ")
+
+
+@pytest.mark.usefixtures("recent_transformers")
+def test_whose_fault_it_is_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's, where one built anew of its config does what was read; else its code's, or the reader's."""
+    alone = check(has_the_default_base())
+    assert "(this model alone: one built anew of its config does what was read)" in str(alone)
+    assert "(one built anew of its config differs from what was read, too)" in str(check(swaps_pairs(monkeypatch)))

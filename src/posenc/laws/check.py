@@ -7,7 +7,7 @@ import torch
 
 from posenc.encodings.encoding import Encoding
 from posenc.laws import computes, feeding, independence, layers, modes, paths, sharding, survival, texts, tracing
-from posenc.laws.law import Law
+from posenc.laws.law import Law, NotAsked
 from posenc.laws.subject import ROWS, Subject
 
 LAWS: tuple[Law, ...] = (
@@ -24,7 +24,7 @@ LAWS: tuple[Law, ...] = (
 )
 """All of them, in the order of reports."""
 
-SIGNS = {"kept": "kept  ", "broken": "BROKEN", "error": "ERROR ", "not owed": "  –   "}
+SIGNS = {"kept": "kept  ", "broken": "BROKEN", "error": "ERROR ", "not owed": "  –   ", "not asked": "  ?   "}
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,9 @@ class Verdict:
     Args:
         law: its name.
         says: what it asks for.
-        outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else) or ``"not owed"``.
-        detail: the counterexample, the error, or why it is not owed.
+        outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else), ``"not owed"`` or ``"not
+            asked"``, which says nothing about the subject.
+        detail: the counterexample, the error, or why it is not owed or not asked.
         remedy: how others keep it, or what to do.
     """
 
@@ -47,7 +48,7 @@ class Verdict:
 
     def __str__(self) -> str:
         line = f"{SIGNS[self.outcome]}  {self.law}"
-        if self.outcome == "not owed":
+        if self.outcome.startswith("not"):
             return f"{line}: {self.detail}"
         remedy = f"remedy: {self.remedy}" if self.remedy else ""
         more = () if self.outcome == "kept" else filter(None, (self.says, self.detail, remedy))
@@ -74,7 +75,8 @@ class Report:
     def __str__(self) -> str:
         count = {outcome: sum(v.outcome == outcome for v in self.verdicts) for outcome in SIGNS}
         total = f"{count['kept']} laws kept, {count['broken']} broken, {count['error']} ended in an error"
-        return "\n".join([f"{self.name}: {total}, {count['not owed']} do not apply", *map(str, self.verdicts)])
+        beside = f"{count['not owed']} do not apply, {count['not asked']} not asked"
+        return "\n".join([f"{self.name}: {total}, {beside}", *map(str, self.verdicts)])
 
 
 def check(
@@ -118,9 +120,11 @@ def check(
 def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
     """One law, held against one subject; those that run a compiler only where it is asked for."""
     try:
-        why_not = law.why_not(subject) if compiled or not law.traces else "takes seconds; pass compiled=True"
-        if why_not:
-            return Verdict(law.name, law.says, "not owed", why_not)
+        later = NotAsked("takes seconds; pass compiled=True")
+        if why_not := law.why_not(subject) if compiled or not law.traces else later:
+            return Verdict(
+                law.name, law.says, "not asked" if isinstance(why_not, NotAsked) else "not owed", why_not
+            )
         law(subject)
     except AssertionError as broken:
         return Verdict(law.name, law.says, "broken", str(broken), law.remedy)

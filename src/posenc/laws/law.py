@@ -24,6 +24,10 @@ Holds = Callable[[Any], None]
 WhyNot = Callable[[Any], str]
 
 
+class NotAsked(str):
+    """Why a law that may apply could not be asked of this subject, or was not, as you chose."""
+
+
 def everywhere(subject: object) -> str:
     """Why a law that always applies does not apply: never."""
     return ""
@@ -35,7 +39,7 @@ class Law:
 
     Args:
         holds: the function; its name is the law's, its first line says what is owed.
-        why_not: why it does not apply to a subject; empty where it does.
+        why_not: why it does not apply to a subject, or why it is ``NotAsked``; empty where it is.
         traces: whether it runs the compiler, which cannot trace annotations that are checked at run time.
     """
 

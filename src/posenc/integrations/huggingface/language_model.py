@@ -28,6 +28,13 @@ def text_config(config: Any) -> Any:
         return part
 
 
+def cached(output: Any) -> dict[str, Any]:
+    """The caches of a model's output under the keys under which it gave them, to be handed back by these names."""
+    from transformers.cache_utils import Cache
+
+    return {key: value for key, value in output.items() if isinstance(value, Cache)}
+
+
 def language(model: nn.Module) -> dict[str, nn.Module]:
     """The modules of the language model by name: those under no config of another kind than its own.
 

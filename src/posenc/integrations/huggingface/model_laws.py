@@ -16,13 +16,13 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
-from posenc.integrations.huggingface.language_model import text_config
+from posenc.integrations.huggingface.language_model import cached, text_config
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.asked import Asked
 from posenc.integrations.huggingface.measuring.measured import AXES
 from posenc.kernels.memory import free_memory
 from posenc.laws.check import Report, verdict
-from posenc.laws.law import Broken, law, near, owed
+from posenc.laws.law import Broken, NotAsked, law, near, owed
 
 LENGTH, SHORT, NEW = 24, 17, 4
 """Tokens of a text, of a shorter one beside it, and of what is generated."""
@@ -44,13 +44,14 @@ class LoadedModel(Asked):
         self.exact = copied or dtypes <= {torch.float32, torch.float64}
         self.takes = inspect.signature(model.forward).parameters
 
-    def output(self, ids: Tensor, *, loaded: bool = False, **more: Any) -> Any:
-        """What it returns; or, ``loaded``, what the model returns that was given, in its own type."""
+    def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
+        """What it returns beside what an output before had ``cached``; or, ``loaded``, what the model returns that
+        was given, in its own type."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
         if self.decodes:
             given["decoder_input_ids"] = self.tokens(1, SHORT).expand(len(ids), -1)
         taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
-        return (self.loaded if loaded else self.model)(**taken)
+        return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
     def answers(self, ids: Tensor, **more: Any) -> Tensor:
         """What it answers to every token."""
@@ -113,19 +114,26 @@ def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
 
 
 def _caches_nothing(model: LoadedModel) -> str:
-    return "" if "past_key_values" in model.takes and model.causal else "it reads no text piece by piece"
+    if "use_cache" not in model.takes or not model.causal:
+        return "it reads no text piece by piece"
+    caches = cached(model.output(model.tokens(1, NEW), use_cache=True))
+    return (
+        ""
+        if caches
+        else NotAsked("its output has no cache of transformers to hand back, though it takes use_cache")
+    )
 
 
 @law(_caches_nothing)
 def reads_chunks_as_the_whole(model: LoadedModel) -> None:
     """A text read in chunks beside a cache has the answers that it has when read at once.
 
-    Count the positions of a chunk on from those in the cache, ``past_key_values.get_seq_length()``.
+    Count the positions of a chunk on from those in the cache, its ``get_seq_length()``.
     """
-    ids, cache, answers = model.tokens(2, LENGTH), None, []
+    ids, caches, answers = model.tokens(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
-        output = model.output(chunk, past_key_values=cache, use_cache=True)
-        cache = output.past_key_values
+        output = model.output(chunk, caches=caches, use_cache=True)
+        caches = cached(output)
         answers.append(output[0].float())
     model.same(torch.cat(answers, 1), model.answers(ids), "read in chunks")
 
@@ -155,7 +163,7 @@ def _packs_nothing(model: LoadedModel) -> str:
     code = {sys.modules[type(module).__module__] for module in model.model.modules()}
     if not model.causal or not model.takes_positions or not any(hasattr(one, "create_causal_mask") for one in code):
         return "its masks do not come of position ids: pack with a mask of its own"
-    return "" if model.packed else "packed=False"
+    return "" if model.packed else NotAsked("packed=False")
 
 
 @law(_packs_nothing)
@@ -192,18 +200,33 @@ def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
 
 def _unread(model: LoadedModel) -> str:
     if isinstance(model.positions, str):
-        return model.positions
-    return "" if model.exact else "its weights are quantised, or memory has no room for a float32 copy"
+        return NotAsked(model.positions)
+    return "" if model.exact else NotAsked("its weights are quantised, or memory has no room for a float32 copy")
 
 
 @law(_unread)
 def does_what_its_config_says(model: LoadedModel) -> None:
     """Pairs, frequencies, factors, windows, biases and tables are those that its config says.
 
-    Load it again by from_pretrained with the config that it was trained with; ``posenc inspect`` says what that is.
+    Where this model alone differs, load it again by from_pretrained with the config that it was trained with;
+    ``posenc inspect`` says what that is. Where a model built anew of its config does, too, no loading mends it: its
+    code or what posenc reads is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
-    owed(not texts, "; ".join(texts[:2]) + f"; and {len(texts) - 2} more" * (len(texts) > 2))
+    where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
+    owed(not texts, "; ".join(texts[:2]) + where + f" ({_whose(model)})" * bool(texts))
+
+
+def _whose(model: LoadedModel) -> str:
+    """Whether the loaded model or what is read of its config was measured to be wrong."""
+    try:
+        anew = measure(model.config)
+        agree = not differences(anew, read(anew.config))
+    except InvalidArgument as error:
+        return f"not asked whether one built anew of its config does so, too: {error}"
+    if agree:
+        return "this model alone: one built anew of its config does what was read"
+    return "one built anew of its config differs from what was read, too"
 
 
 def _stands_nowhere(model: LoadedModel) -> str:
