@@ -47,9 +47,12 @@ def test_the_page_names_every_floor() -> None:
 
 
 def test_no_version_is_too_new() -> None:
-    """What the newest release breaks is mended, or refused by what it lacks; constraints.txt has what was tested."""
+    """What a release breaks is mended, or refused by what it lacks; constraints.txt has what was tested."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [*project["dependencies"], *(text for names in project["optional-dependencies"].values() for text in names)]
+    asked = [
+        *project["dependencies"],
+        *(text for names in project["optional-dependencies"].values() for text in names),
+    ]
     assert [text for text in asked if re.search(r"<|==|~=|!=", text.partition(";")[0])] == []
 
 

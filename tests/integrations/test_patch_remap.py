@@ -11,6 +11,7 @@ from torch.nn.functional import embedding, linear, silu
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
+from posenc.integrations.huggingface.language_model import cached
 from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from support import remapped
 from support.tiny_models import logits, tiny
@@ -62,7 +63,7 @@ def test_a_llama_is_its_formula_at_these_distances(encoding: Remap, used: Callab
         with patched(model, encoding):
             torch.testing.assert_close(model(IDS).logits, want, rtol=0, atol=1e-6)
             first = model(IDS[:, :20], use_cache=True)
-            then = model(IDS[:, 20:], past_key_values=first.past_key_values).logits
+            then = model(IDS[:, 20:], **cached(first)).logits
             torch.testing.assert_close(then, want[:, 20:], rtol=0, atol=1e-6)
             for cache in ("dynamic", "static"):
                 settings: dict[str, Any] = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
@@ -98,8 +99,12 @@ def test_what_a_model_cannot_hold_is_refused() -> None:
     wrong = posenc.Rotary(16, pairing="interleaved")
     for model, encoding, message in (
         (tiny("llama-2"), ReRoPE(wrong, 4), "pairing"),
-        (tiny("bloom"), ReRoPE(ROPE, 4), "biases its scores"),
-        (tiny("gptj"), ReRoPE(posenc.Rotary(16, pairing="interleaved", rotary_dim=8), 4), "attends by itself"),
+        (tiny("bloom"), ReRoPE(ROPE, 4), "alibi, which cannot be swapped"),
+        (
+            tiny("gptj"),
+            ReRoPE(posenc.Rotary(16, pairing="interleaved", rotary_dim=8), 4),
+            "no module hears the position ids",
+        ),
     ):
         with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
             pass

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +14,13 @@ from tools.walk_type import completed, merged
 from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from posenc.encodings.alibi import ALiBi
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
-from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.integrations.huggingface import differences, measure, patched, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.measuring.shown import Shown
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
-from posenc.integrations.huggingface.patch import TABLES
-from posenc.integrations.huggingface.patch_attention import first_row
 
 transformers.logging.set_verbosity_error()
 
@@ -48,41 +44,24 @@ def small(model_type: str, **more: Any) -> Any:
 
 
 def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]:
-    """The model's own positions by kind, its tables and biases among them."""
+    """The model's own positions by kind, T5's biases among them."""
     positions = read(model.config)
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
     if positions.rotary_recipes:
         return {kind: one for kind, one in encodings.items() if one.acts_on}
-    for encoding, (module, table) in zip(encodings.values(), _tables(model), strict=False):
-        held = dict(encoding.named_parameters()).get("weight")
-        if held is not None:
-            start = -len(held) if encoding.axes == 2 else 0 if "bias" in encoding.acts_on else first_row(module)
-            encoding.weight = nn.Parameter(table.flatten(0, -2)[start:].detach().clone())
+    tables = [module.weight for name, module in language(model).items() if name.endswith("relative_attention_bias")]
+    for encoding, table in zip(encodings.values(), tables, strict=False):
+        encoding.weight = nn.Parameter(table.detach().clone())
     return encodings
 
 
 def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
-    """Encodings that fit the same model and do otherwise: no rotation, or other rows and slopes, drawn in place."""
-    found: dict[str, Encoding] = {}
-    for kind, encoding in encodings.items():
-        found[kind] = NoPE() if "queries_keys" in encoding.acts_on else encoding
-        if encoding.name == "sinusoidal":
-            found[kind] = Sinusoidal(encoding.width, base=77.0)
-        for parameter in found[kind].parameters():
+    """Encodings that fit the same model and do otherwise: no rotation, or other biases, drawn in place."""
+    found = {kind: NoPE() if "queries_keys" in one.acts_on else one for kind, one in encodings.items()}
+    for encoding in found.values():
+        for parameter in encoding.parameters():
             nn.init.normal_(parameter)
-        if encoding.name == "alibi":
-            found[kind] = ALiBi(encoding.heads, max_exponent=3.0)
     return found
-
-
-def _tables(model: Any) -> Iterator[tuple[nn.Module, Tensor]]:
-    tower = language(model)
-    for name, module in tower.items():
-        end = name.rpartition(".")[2]
-        if hasattr(module, "weight") and (end in TABLES or end == "relative_attention_bias"):
-            yield module, module.weight
-    for module in tower.values():
-        yield from ((module, table) for name, table in module._parameters.items() if name in TABLES)
 
 
 def answers(model: Any, **given: Any) -> Tensor:

@@ -1,8 +1,8 @@
 """Swaps one loaded model's positions for ours, and undoes it on the way out.
 
 A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and rotates its queries and keys
-itself, so that module's ``forward`` is all that is replaced, on this one instance. ALiBi families are handed
-another bias through a hook on each attention module, learned tables another lookup.
+itself, so that module's ``forward`` is all that is replaced, on this one instance. T5, and a remapped encoding, get
+our attention through the interface of transformers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,18 +22,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import alibi, relative, remapped, shadow, tables
-
-TABLES = (
-    "wpe",
-    "position_embeddings",
-    "embed_positions",
-    "positions_embed",
-    "position_embedding",
-    "pos_emb",
-    "pos_embed",
-)
-"""What families call the module of their table."""
+from posenc.integrations.huggingface.patch_attention import relative, remapped, shadow
 
 
 @runtime_checkable
@@ -51,7 +40,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     """Inside the block ``model`` computes its positions with ``encoding``; afterwards with its own again.
 
     Args:
-        model: a loaded transformers model of a family that ``read`` knows; its config says what it had.
+        model: a loaded transformers model of a family that ``read`` knows, which rotates by the positions of a
+            text, or T5; its config says what it had.
         encoding: of the model's kind (``NoPE()`` fits any rotary model); for a model of several kinds ``Layers``,
             as ``read(model.config).as_layers()`` returns, or one per kind by name. Build it with
             ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows
@@ -61,48 +51,32 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``Rotary.softmax_factor``) is
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
-    or hear keep their own positions; a tower loaded alone is patched as any other model. T5 takes masks of keys,
-    and masks ``(B, 1, T, S)``, bool or added to scores, where every query has its own.
+    or hear keep their own positions. T5 takes masks of keys, and masks ``(B, 1, T, S)``, bool or added to scores,
+    where every query has its own.
 
-    ``state_dict`` stays the model's own, its tables among them, though a table that is swapped is none of its
-    parameters meanwhile; nothing outside the model changes but for an attention that transformers knows while a T5
-    is patched. Inside the block it may be compiled and exported; with gradient checkpointing call ``backward``
-    there too, since it computes activations again.
+    ``state_dict`` stays the model's own; nothing outside the model changes but for an attention that transformers
+    knows while a T5 is patched. Inside the block it may be compiled and exported; with gradient checkpointing call
+    ``backward`` there too, since it computes activations again.
 
     Raises:
-        InvalidArgument: an encoding of another kind, size or pairing than the model's.
+        InvalidArgument: an encoding of another kind, size or pairing than the model's; a model whose tables, biases
+            or places in a picture are not swapped.
     """
     positions = read(model.config)
+    names = {recipe.name for recipe in positions.recipes.values()}
+    if names != {"t5"} and (positions.layout or not positions.rotary_recipes):
+        what = "places in a picture" if positions.layout else " and ".join(sorted(names))
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has {what}, which cannot be swapped: rotation by positions of a "
+            "text can, and T5's bias; assign to the model's own table, or hook its attention"
+        )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
-        if positions.rotary_recipes:
-            _rotary(model, positions, encodings, undo)
+        if names == {"t5"}:
+            relative(model, language(model), [encodings[kind] for kind in positions.layer_types], undo)
         else:
-            _added(model, positions, encodings, undo)
+            _rotary(model, positions, encodings, undo)
         yield model
-
-
-def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
-    """What has no rotation: a bias on scores, or a table for every stack of layers."""
-    tower = language(model)
-    names = {recipe.name for recipe in positions.recipes.values()}
-    if names == {"t5"}:
-        return relative(model, tower, [encodings[kind] for kind in positions.layer_types], undo)
-    if names == {"alibi"}:
-        (encoding,) = encodings.values()
-        return alibi(tower, positions, encoding, undo)
-    if not all(positions.recipes[kind].get("width") for kind in encodings):
-        raise InvalidArgument(
-            f"the biases of model_type {positions.model_type!r} are made within its layers, of queries and keys, "
-            "and cannot be swapped"
-        )
-    holders = [(m, "weight") for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
-    holders += [(m, name) for m in tower.values() for name in m._parameters if name in TABLES]
-    if len(holders) != len(encodings):
-        raise InvalidArgument(
-            f"found {len(holders)} position tables in this {type(model).__name__}; expected {len(encodings)}"
-        )
-    return tables(model, holders, [*encodings.values()], undo)
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
@@ -147,10 +121,16 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
         _check_rotary(encoding, positions.recipes[name])
     tower = language(model)
     hears: list[Any] = []
+    by_table = FAMILIES[positions.model_type].fixed_base is not None
     if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys
+        if by_table:
+            raise InvalidArgument(
+                f"model_type {positions.model_type!r} looks its angles up in tables of its own, so that no module "
+                "hears the position ids that a remapped encoding is placed at; pass a Rotary or NoPE"
+            )
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
-    if FAMILIES[positions.model_type].fixed_base is not None:
+    if by_table:
         (encoding,) = encodings.values()
         return _tables(tower, encoding, positions.rotary.get("rotary_dim") // 2, undo)
     modules = [
@@ -159,7 +139,7 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     if not modules:
         raise InvalidArgument(
             f"no rotary module of this {type(model).__name__} takes position ids: its angles come from elsewhere, "
-            "as DINOv3's from the size of a picture, or were patched by others; they cannot be swapped"
+            "or were patched by others; they cannot be swapped"
         )
     for module in modules:
         shadow(module, "forward", _answering(module, positions, encodings, hears), undo)
@@ -203,8 +183,6 @@ def _laid_out(
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
-    if positions.layout:  # a row a patch
-        return _over_a_grid(ask, positions.encodings(phases="float32")[name], device, pairs)
     lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
     sign = -1 if FAMILIES[positions.model_type].backwards else 1  # whose code turns the other way by itself
 
@@ -213,25 +191,6 @@ def _laid_out(
         return lay(cos, sign * sin, dtype)
 
     return laid
-
-
-def _over_a_grid(
-    ask: Callable[..., Any], read: Encoding, device: torch.device, pairs: int
-) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """The same for a tower's patches, whose rows and columns some hand over the other way round."""
-    both = torch.arange(2, device=device)[:, None].expand(-1, read.axes)
-    lay = _layout(ask(position_ids=both), pairs)
-
-    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, flipped: bool) -> Any:
-        cos, sin = _cos_sin(encoding, (at.flip(-1) if flipped else at).mT[:, None], pairs)
-        return lay(cos[0], sin[0], dtype)
-
-    one = both.clone()
-    one[1, :-1] = 0
-    theirs = ask(position_ids=one)
-    ways = [laid(read, one, theirs[0].dtype, flipped) for flipped in (False, True)]
-    flipped = ((ways[1][1] - theirs[1]).abs().max() < (ways[0][1] - theirs[1]).abs().max()).item()
-    return partial(laid, flipped=bool(flipped))
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:

@@ -1,10 +1,8 @@
-"""Swaps what a model adds, ALiBi and T5 to its scores, a table to its tokens, and its attention where positions are
-remapped; for ``patched``, which undoes it."""
+"""Swaps T5's bias, and attention where positions are remapped; for ``patched``, which undoes it."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import torch
@@ -23,106 +21,12 @@ ATTENTION = "posenc"
 """What the name begins with under which transformers' attention interface knows ours, inside a block."""
 
 
-def alibi(tower: Mapping[str, nn.Module], positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
-    """Hand every attention module our bias in place of its own, as −m·distance."""
-    if encoding.acts_on != ("bias",) or encoding.needs_content:
-        raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass an ALiBi")
-    names = {"BloomAttention": "alibi", "MptAttention": "position_bias"}
-    modules = [m for m in tower.values() if type(m).__name__ in names]
-    if not modules:
-        raise InvalidArgument(
-            f"the ALiBi of model_type {positions.model_type!r} is folded into its mask and cannot be swapped; "
-            "BLOOM and MPT can"
-        )
-
-    def replace_bias(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = names[type(module).__name__]
-        x: Tensor = args[0] if args else kwargs["hidden_states"]
-        cache = kwargs.get("layer_past", kwargs.get("past_key_values"))
-        past = 0 if cache is None else int(cache.get_seq_length(module.layer_idx))
-        T = x.shape[1]
-        S = kwargs[name].shape[-1] if name == "alibi" else past + T  # a cache of a fixed size has room for more
-        placed = encoding.at(make.arange(T, offset=past, device=x.device), make.arange(S, device=x.device))
-        assert placed.bias is not None
-        bias = placed.bias.rows(0, T, S).squeeze(0).to(x.dtype)
-        if name == "alibi":  # one per row of the batch, heads within
-            bias = bias.repeat(x.shape[0], 1, 1)
-        return args, {**kwargs, name: bias}
-
-    for module in modules:
-        undo.callback(module.register_forward_pre_hook(replace_bias, with_kwargs=True).remove)
-
-
-def tables(
-    model: nn.Module, found: list[tuple[nn.Module, str]], encodings: list[Encoding], undo: ExitStack
-) -> None:
-    """Lay our encodings out as the rows of a model's tables, on entering and before each of its forwards.
-
-    The model's own tables stay in its ``state_dict``; they are no parameters meanwhile.
-    ``found`` has the modules of the tables, and what each calls its table. Rows before that of position 0 (padding,
-    in BART, OPT and RoBERTa; a class, in ViT) stay as they are.
-    """
-    for encoding in encodings:
-        if encoding.acts_on != ("embeddings",):
-            raise InvalidArgument(
-                f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal"
-            )
-    before: list[Any] = [getattr(module, name) for module, name in found]
-
-    def lay_out(*_: object) -> None:
-        if torch.compiler.is_exporting():  # a graph has the rows of now
-            return
-        for (module, name), table, encoding in zip(found, before, encodings, strict=True):
-            rows = table.flatten(0, -2)
-            at = _places(module, rows, encoding)
-            first = len(rows) - at.shape[-1]
-            ours = encoding.at(at).embed(rows.new_zeros(1, at.shape[-1], rows.shape[1]))
-            laid = torch.cat((rows[:first].detach(), ours[0])) if first else ours[0]
-            setattr(module, name, laid.view_as(table))
-
-    for (module, name), table in zip(found, before, strict=True):
-        if name in module._parameters:  # not inside a block of another
-            undo.callback(module._parameters.__setitem__, name, module._parameters.pop(name))
-            undo.callback(module.register_state_dict_post_hook(partial(_with_table, name, table)).remove)
-        undo.callback(module.__dict__.pop, name, None)
-    lay_out()
-    undo.callback(model.register_forward_pre_hook(lay_out).remove)
-
-
-def _with_table(name: str, table: Tensor, module: nn.Module, state: dict[str, Tensor], prefix: str, _: Any) -> None:
-    """A state dict with the model's own table, which is no parameter while another is put in."""
-    state[prefix + name] = table.detach()
-
-
 def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
     """Give this instance an attribute that is found before its parameters, its buffers and its class's methods."""
     before = {name: module.__dict__[name]} if name in module.__dict__ else {}
     module.__dict__[name] = value
     undo.callback(module.__dict__.update, before)
     undo.callback(module.__dict__.pop, name, None)
-
-
-def _places(module: nn.Module, rows: Tensor, encoding: Encoding) -> Tensor:
-    """The positions of a table's rows, those before that of position 0 left out."""
-    picture: tuple[int, int] | None = getattr(encoding, "picture", None)
-    if picture is not None:
-        if picture[0] * picture[1] > len(rows):
-            raise InvalidArgument(
-                f"encoding has {picture[0]} × {picture[1]} places, this model's table {len(rows)} rows"
-            )
-        return make.grid(*picture, device=rows.device)
-    at = make.arange(len(rows) - first_row(module), device=rows.device)
-    if encoding.position_limit < len(at):
-        raise InvalidArgument(
-            f"encoding has {encoding.position_limit} positions, this model's table {len(at)}; give as many"
-        )
-    return at
-
-
-def first_row(module: Any) -> int:
-    """The row of position 0: after the padding row where the table has one, or after what its class leaves free."""
-    padding = getattr(module, "padding_idx", None)
-    return int(getattr(module, "offset", 0 if padding is None else padding + 1))
 
 
 def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
