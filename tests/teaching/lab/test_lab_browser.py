@@ -359,8 +359,9 @@ def test_an_arrow_is_dragged_and_moved_by_key_and_the_score_stays(visitor: Any) 
     """On the first page: with what it holds, before the library is asked."""
     page = visitor.open("/")
     query = page.locator("#shift-both .plane > svg .arrow.query.movable")
-    picture = page.locator("#shift-both .plane > svg").bounding_box()
-    side = min(picture["width"], picture["height"]) / 400
+    drawing = page.locator("#shift-both .plane > svg")
+    picture = drawing.bounding_box()
+    side = min(picture["width"], picture["height"]) / drawing.evaluate("(svg) => svg.viewBox.baseVal.width")
     middle = (picture["x"] + picture["width"] / 2, picture["y"] + picture["height"] / 2)
     tips = {arrow.name: arrow for arrow in find("shift-both").answer({}).panels[0].arrows}
     start, end = tips["q at m = 1"], find("shift-both").answer({"m": "3"}).panels[0].arrows[3]

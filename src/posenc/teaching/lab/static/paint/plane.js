@@ -2,7 +2,7 @@
 import { arrowKey, keyEntry, svg } from "./elements.js";
 import { Panel } from "./panel.js";
 
-const REACH = 168; // one limit, in units of the picture, which is 400 by 400
+const REACH = 168; // one limit, in units of the picture, which is 400 by 400 or what its page shows of that
 
 export class Plane extends Panel {
   static kind = "plane";
@@ -84,7 +84,7 @@ export class Plane extends Panel {
   // Where the pointer is, in limits.
   at(event) {
     const box = this.field.getBoundingClientRect();
-    const scale = 400 / Math.min(box.width, box.height) / REACH;
+    const scale = this.field.viewBox.baseVal.width / Math.min(box.width, box.height) / REACH;
     return [(event.clientX - box.left - box.width / 2) * scale, -(event.clientY - box.top - box.height / 2) * scale];
   }
 
