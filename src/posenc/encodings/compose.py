@@ -3,7 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, cast, final
+from typing import Any, ClassVar, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from posenc.arguments import heads_first
 from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
-from posenc.encodings.encoding import Encoding
+from posenc.encodings.encoding import E, Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, heads_of
 from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
@@ -51,6 +51,15 @@ class Composed(Encoding):
     def encodings(self) -> tuple[Encoding, ...]:
         """The parts, in order."""
         return tuple(self.parts)  # type: ignore[arg-type]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"parts": self.encodings}
+
+    def with_settings(self: E, **changes: Any) -> E:
+        """A fresh one with these settings changed; its parts are those of this one, with their parameters."""
+        settings = {**self.settings, **changes}
+        return type(self)(*settings.pop("parts", ()), **settings)
 
     def extra_repr(self) -> str:
         return ""

@@ -94,10 +94,12 @@ class Encoding(ConstantBuffers, ABC):
         return {name: bound.arguments[name] for name in parameters_of(type(self))}
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A fresh one with these settings changed and all others as they are, on the same device."""
+        """A fresh one with these settings changed and all others as they are, of the same device and type."""
         encoding = type(self)(**{**self.settings, **changes})
-        places = itertools.chain(self.parameters(), self.buffers())
-        return encoding.to(next(places).device)
+        like = next(itertools.chain(self.parameters(), self.buffers()), None)
+        if like is None:
+            return encoding
+        return encoding.to(like.device, like.dtype if like.is_floating_point() else None)
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

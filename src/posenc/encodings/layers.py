@@ -4,7 +4,7 @@ import copy
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -118,6 +118,21 @@ class Layers(Composed):
         scalings = [self.by_name[name].scaling for name in self.stretched]
         changed = (scaling for scaling in scalings if scaling != Default())
         self.scaling = next(changed, scalings[0] if scalings else None)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes it again; where layers have modules of their own, a type's encoding is its first layer's."""
+        first: dict[str, tuple[Encoding, int]] = {}
+        for name, part, axis in zip(self.names, self.encodings, self.axis_of_part, strict=True):
+            first.setdefault(self.type_of[name], (part, axis))
+        return {
+            "encodings": {layer_type: part for layer_type, (part, _) in first.items()},
+            "layer_types": self.layer_types,
+            "windows": self.windows,
+            "chunks": self.chunks,
+            "axis": {layer_type: axis for layer_type, (_, axis) in first.items() if axis},
+            "layers": self.layers,
+        }
 
     @property
     def by_name(self) -> dict[str, Encoding]:
