@@ -45,6 +45,18 @@ class FirstRows(LinearBias):
         return super().rows(0, last - first, keys, scores, start)
 
 
+class FirstKeys(LinearBias):
+    """A block of later keys has the first keys' distances."""
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        return super().rows(first, last, keys - start)
+
+
+class BlocksFromTheFirstKey(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return FirstKeys(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
 class BlocksFromTheStart(Biased):
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         return FirstRows(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)

@@ -83,6 +83,7 @@ MUTANTS = [
     Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
     Mutant("channels that are not anchored", broken_scores.NotAnchored, paths.shortcuts_are_rows),
     Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
+    Mutant("later keys the first", broken_scores.BlocksFromTheFirstKey, paths.shortcuts_are_rows),
     Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
     Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),

@@ -28,6 +28,13 @@ def unwrapped(x: Tensor) -> Tensor:
     return x
 
 
+def is_transformed() -> bool:
+    """Whether a function transform or a forward-mode derivative is active: those know plain operators alone."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
 def is_recorded(*tensors: Tensor) -> bool:
     """Whether autograd, backward or forward, has to know what becomes of these."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):

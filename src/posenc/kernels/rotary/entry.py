@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import select
-from posenc.kernels.memory import is_recorded, may_be_looked_at, overlap
+from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at, overlap
 from posenc.kernels.rotary.by_native import Step, by_native, kernel_rotates
 from posenc.kernels.rotary.by_native import step as native_step
 from posenc.kernels.rotary.eager import blockwise
@@ -176,9 +176,9 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
         )
     if torch.compiler.is_compiling():
         return backend if backend in TRACEABLE else "fusable"
-    if torch.jit.is_tracing():  # which sees operators of torch alone, and would keep the numbers of this call
-        return "torch"
-    return select(backend, device).backend
+    served = select(backend, device).backend
+    # A trace sees operators of torch alone, and would keep the numbers of this call.
+    return "torch" if is_transformed() or torch.jit.is_tracing() else served
 
 
 def _engine(served: str) -> Engine:

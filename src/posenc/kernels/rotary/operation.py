@@ -1,17 +1,18 @@
 """Rotation as one differentiable operation, whose arithmetic is any engine's.
 
 A rotation is linear in x and its transpose is the rotation back, so an engine only ever rotates: forward by φ,
-backward by −φ, and again for second derivatives. The tables are constants here; where they carry gradients,
-the specification serves.
+backward by −φ, and again for second derivatives. The tables are constants here; where they carry gradients, and
+inside function transforms and forward-mode derivatives, the specification serves.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from posenc.kernels.memory import is_recorded, may_be_looked_at
+from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at
+from posenc.kernels.rotary.specification import Pairing, rotate
 
 Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, Sequence[Tensor] | None], tuple[Tensor, ...]]
 """``engine(xs, cos, sin, pairing, outs)``: every x rotated by the same tables, into ``outs``, each of which is its
@@ -46,52 +47,14 @@ class Rotation(torch.autograd.Function):
         return rotated[0], None if k_grad is None else rotated[1], None, None, None, None, None
 
 
-class EagerRotation(Rotation):
-    """The same with forward-mode derivatives and vmap, which compilers refuse to trace."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        Rotation.setup_context(ctx, inputs, output)
-        ctx.inplace = inputs[-1]
-        ctx.save_for_forward(*inputs[2:4])
-
-    @staticmethod
-    def jvp(ctx: Any, q: Tensor, k: Tensor | None, *rest: None) -> tuple[Tensor, ...]:
-        cos, sin = ctx.saved_tensors
-        rotated: tuple[Tensor, ...] = EagerRotation.apply(q, k, cos, sin, ctx.engine, ctx.pairing, ctx.inplace)
-        return rotated
-
-    @staticmethod
-    def vmap(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        q, k = (
-            None if x is None else x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            for x, dim in zip(args[:2], dims[:2], strict=True)
-        )
-        axes = args[0].dim() + (dims[0] is None)
-        # The new axis leads: mapped tables get axes of one behind it, to line up with the batch and heads of q.
-        cos, sin = (
-            table if dim is None else _led(table.movedim(dim, 0), axes)
-            for table, dim in zip(args[2:4], dims[2:4], strict=True)
-        )
-        rotated = EagerRotation.apply(q, k, cos, sin, *args[4:])
-        return rotated, (0,) * len(rotated)
-
-
-def _led(table: Tensor, axes: int) -> Tensor:
-    """The table with so many axes, the new ones of size one behind its first."""
-    return table.reshape(len(table), *(1,) * (axes - table.dim()), *table.shape[1:])
-
-
-def _function() -> type[Rotation]:
-    return Rotation if torch.compiler.is_compiling() else EagerRotation
-
-
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
     """One x or two rotated by the same tables, in fresh memory; recorded where somebody records."""
+    if is_transformed():
+        return tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
     if may_be_looked_at(*xs) and not is_recorded(*xs):
         return engine(xs, cos, sin, pairing, None)
     q, k = xs if len(xs) == 2 else (xs[0], None)
-    rotated: tuple[Tensor, ...] = _function().apply(q, k, cos, sin, engine, pairing, False)
+    rotated: tuple[Tensor, ...] = Rotation.apply(q, k, cos, sin, engine, pairing, False)
     return rotated
 
 
@@ -99,6 +62,6 @@ def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Ten
     """x rotated into ``out``, x itself or memory apart from it, which autograd sees as the change it is."""
     if out is not x:
         out.copy_(x)
-    (rotated,) = _function().apply(out, None, cos, sin, engine, pairing, True)
+    (rotated,) = Rotation.apply(out, None, cos, sin, engine, pairing, True)
     rotated_out: Tensor = rotated
     return rotated_out
