@@ -8,6 +8,7 @@ environment of their own. transformers 4 lies in a folder to be put before our t
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers=
 LONGPPL = ("longppl==0.3.0",)
 DUAL_CHUNK = ("vllm==0.10.2",)
 """The rotary files of a vLLM that had Dual Chunk Attention, which later ones have not."""
+LM_EVAL = "lm-eval==0.4.13"
+"""lm-evaluation-harness, in an environment of its own that sees ours."""
 PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 
@@ -41,6 +44,13 @@ def main() -> None:
             folder = PROGRAMS / f"{one.package}-{version}"
             if not folder.exists():
                 take([f"{one.package}=={version}"], one.files, folder)
+    harness = PROGRAMS / "lm_eval"
+    if not (harness / LM_EVAL).exists():
+        venv.create(harness, with_pip=True, clear=True)
+        (site,) = harness.glob("lib/*/site-packages")
+        (site / "ours.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+        pip(harness / "bin" / "python", "install", LM_EVAL)
+        (harness / LM_EVAL).touch()
     rotary = ("vllm/model_executor/layers/rotary_embedding/",)
     for released, files in ((TRANSFORMERS_4, ("",)), (LONGPPL, ("",)), (DUAL_CHUNK, rotary)):
         folder = PROGRAMS / released[0].replace("==", "-")

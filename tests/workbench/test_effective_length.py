@@ -1,4 +1,4 @@
-"""How far a method reads as well as the model does: by loss and by task, with an interval that holds."""
+"""How far a method reads as well as the model does, with an interval that holds."""
 
 import json
 from dataclasses import replace
@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.scaling import Default
-from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
-from posenc.workbench.extend.forced_choice import DEPTHS
-from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.retrieval import Retrieval
+from posenc.workbench.extend.effective import by_loss
 from posenc.workbench.report.extension import lengths, write
 from support.extensions import made
 
@@ -36,15 +32,15 @@ def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> N
     assert of("ntk") == (32, 32, 48)  # the last bucket is within the margin again: the end is not surely past it
 
 
-def test_the_first_sentence_and_the_file_have_both_lengths(tmp_path: Path) -> None:
-    assert lengths(FOUND, ()) == (
+def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None:
+    assert lengths(FOUND) == (
         "Effective length in tokens, loss within 0.05 nats of the model's own at 16: at least 48 with YaRN; 16 "
         "with no scaling."
     )
     few = replace(
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
-    assert lengths(few, ()).endswith("undecided with YaRN; undecided with no scaling. 3 --documents decide it.")
+    assert lengths(few).endswith("undecided with YaRN; undecided with no scaling. 3 --documents decide it.")
     page = write(few, tmp_path, "posenc extend x", 3.0, None).read_text()
     assert "undecided with no scaling" in page
     write(FOUND, tmp_path, "posenc extend x", 3.0, None)
@@ -56,18 +52,6 @@ def test_the_first_sentence_and_the_file_have_both_lengths(tmp_path: Path) -> No
         "interval": [32, 48],
         "undecided": False,
     }
-
-
-def test_a_task_has_a_length_of_its_own() -> None:
-    shares = {16: 1.0, 32: 0.9, 64: 0.5, 128: 0.0}
-    found = torch.stack([torch.arange(90) < round(90 * share) for share in shares.values()])
-    layer = methods(("none",), Default(), 32, 4.0)
-    needles = Retrieval("a model", 32, layer, tuple(shares), found.view(1, 4, 10, len(DEPTHS)))
-    (length,) = by_retrieval(needles)
-    assert (length.low, length.tokens, length.high) == (16, 32, 32)  # 81 of 90 are not surely 85 %
-    assert lengths(FOUND, [needles]).endswith(
-        f" With {THRESHOLD:.0%} of needle right: 32 (16 … 32) with no scaling."
-    )
 
 
 @pytest.mark.parametrize("documents", [3, 4, 8])

@@ -52,7 +52,7 @@ def test_a_study_ends_at_the_first_look_that_decides() -> None:
     plain = until_decided(8, drawn(0, 8, [0.0, 1.0, 0.5], 0.01))
     assert len(plain.window) == 4
     assert "(4 documents of 8 at most, nats per token)" in answer(plain, judge(plain))
-    assert as_json(plain, ())["documents_at_most"] == 8
+    assert as_json(plain)["documents_at_most"] == 8
     close = until_decided(8, drawn(0, 8, [0.0, MARGIN], 0.05))
     assert len(close.window) == 8
 

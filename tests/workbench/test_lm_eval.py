@@ -1,9 +1,8 @@
-"""lm-evaluation-harness with posenc's model and tasks, to the end and offline; the harness is no dependency."""
+"""lm-evaluation-harness, as `make programs` installs it, with posenc's model and tasks, to the end and offline."""
 
 import json
 import os
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from string import ascii_letters, digits
@@ -49,8 +48,8 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.programs
 @pytest.mark.parametrize("scaling", ["", ",scaling=yarn(2)", ",scaling=linear(2)"])
 def test_a_task_runs_to_its_end(llama: Path, tmp_path: Path, scaling: str) -> None:
-    pytest.importorskip("lm_eval", reason="lm-eval is not installed; type: pip install lm-eval")
-    line = [sys.executable, "-c", RUN, "run", "--model", "posenc", "--model_args", f"pretrained={llama}{scaling}"]
+    python = str(ROOT / "build" / "programs" / "lm_eval" / "bin" / "python")
+    line = [python, "-c", RUN, "run", "--model", "posenc", "--model_args", f"pretrained={llama}{scaling}"]
     line += ["--tasks", "posenc_keys,posenc_words", "--include_path", str(FOLDER), "--device", "cpu"]
     line += ["--metadata", '{"length": 2500, "texts": 1}', "--output_path", str(tmp_path), "--log_samples"]
     offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}

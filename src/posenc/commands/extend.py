@@ -14,12 +14,9 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
-    from collections.abc import Sequence
-
     from posenc.workbench.extend.curves import Extension
     from posenc.workbench.extend.extend import Request
     from posenc.workbench.extend.models import LanguageModel, OpenedModel
-    from posenc.workbench.extend.retrieval import Retrieval
     from posenc.workbench.run.job import Launcher
 
 
@@ -58,13 +55,6 @@ def extend(
             "trained length with positions drawn up to the length to reach."
         ),
     ] = "counted",
-    tasks: Annotated[
-        str | None,
-        typer.Option(
-            help="Also ask, by length and depth: needle, keys, values, chains, words, nth, separated by commas; "
-            "pretrained models only, slow."
-        ),
-    ] = None,
     longppl: Annotated[
         str | None,
         typer.Option(
@@ -84,9 +74,7 @@ def extend(
 ) -> None:
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     from posenc.workbench.extend.extend import Request
-    from posenc.workbench.extend.forced_choice import chosen
     from posenc.workbench.extend.models import open_model, open_pretrained
-    from posenc.workbench.extend.retrieval import reader
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.study.study import check_device
 
@@ -96,9 +84,6 @@ def extend(
     launch = choose(launcher)
     opened = open_model(path, text, device, dtype)
     model = opened.model
-    asked = chosen(tasks) if tasks is not None else ()
-    if asked:
-        reader(model, asked)
     request = _request(
         model,
         to,
@@ -113,9 +98,9 @@ def extend(
     if longppl not in (None, "self"):
         evaluator = open_pretrained(Path(longppl), device, dtype)
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
-    _announce(console, model, request, folder, bool(asked))
-    extension, answers, seconds = _run(console, opened, asked, request, folder, launch, evaluator)
-    _write(console, model, extension, answers, folder, seconds)
+    _announce(console, model, request, folder)
+    extension, seconds = _run(console, opened, request, folder, launch, evaluator)
+    _write(console, model, extension, folder, seconds)
 
 
 def _check(dtype: str, documents: int, finetune: int | None, positions: str) -> None:
@@ -170,7 +155,7 @@ def _request(
     return replace(base, length=length, methods=chosen, finetune=steps)
 
 
-def _announce(console: Console, model: "LanguageModel", request: "Request", folder: Path, asked: bool) -> None:
+def _announce(console: Console, model: "LanguageModel", request: "Request", folder: Path) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     from posenc.workbench.extend.models import StudyModel
     from posenc.workbench.run.footprint import check_disk
@@ -178,7 +163,7 @@ def _announce(console: Console, model: "LanguageModel", request: "Request", fold
     console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
     if isinstance(model, StudyModel):
         return
-    gib = model.memory(request.length, cached=asked) / 2**30
+    gib = model.memory(request.length) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
     if request.finetune:  # weights under each method, and a folder of the best
         check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
@@ -187,38 +172,31 @@ def _announce(console: Console, model: "LanguageModel", request: "Request", fold
 def _run(
     console: Console,
     opened: "OpenedModel",
-    asked: "Sequence[str]",
     request: "Request",
     folder: Path,
     launch: "Launcher",
     evaluator: "LanguageModel | None",
-) -> tuple["Extension", "list[Retrieval]", float]:
-    """Score and ask the questions of tasks, with a bar; also returns the seconds of the ledger's runs."""
-    from posenc.workbench.extend import retrieval
+) -> tuple["Extension", float]:
+    """Score, with a bar; also returns the seconds of the ledger's runs."""
     from posenc.workbench.extend.extend import extend as score_methods
     from posenc.workbench.extend.extend import work
     from posenc.workbench.report import terminal
     from posenc.workbench.run.ledger import Ledger
 
     model, data, read = opened
-    questions = len(asked) * retrieval.work(model.original_length, request)
-    total = work(model, request, request.documents, evaluator) + questions
+    total = work(model, request, request.documents, evaluator)
     with (
         Ledger(folder, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as bar,
     ):
         extension = score_methods(model, data, read, request, ledger, launch, bar.advance, evaluator)
-        reached = replace(request, length=extension.length)
-        to_each = data, read, reached, ledger, launch, bar.advance
-        answers = [retrieval.retrieve(retrieval.reader(model, [task]), *to_each, task) for task in asked]
-        return extension, answers, ledger.seconds()
+        return extension, ledger.seconds()
 
 
 def _write(
     console: Console,
     model: "LanguageModel",
     extension: "Extension",
-    answers: "Sequence[Retrieval]",
     folder: Path,
     seconds: float,
 ) -> None:
@@ -230,8 +208,8 @@ def _write(
 
     used, line = judge(extension).chosen.curve.method, shlex.join(["posenc", *sys.argv[1:]])
     patch = config_patch(model, used, extension.length)
-    write(extension, folder, line, seconds, patch, answers)
-    _print(console, extension, answers)
+    write(extension, folder, line, seconds, patch)
+    _print(console, extension)
     if patch and used.scaling and not isinstance(model, StudyModel):
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder}/config-patch.json; commands for servers: posenc inspect --for")
@@ -247,22 +225,19 @@ def _write(
     console.print(f"page    {folder}/report.html")
 
 
-def _print(console: Console, result: "Extension", answers: "Sequence[Retrieval]") -> None:
-    """A table and an answer for the curves as they are, tuned where they were, and for each task."""
+def _print(console: Console, result: "Extension") -> None:
+    """A table and an answer for the curves as they are, and tuned where they were."""
     from posenc.workbench.extend.verdict import judge
-    from posenc.workbench.report import extension, longppl, retrieval
+    from posenc.workbench.report import extension, longppl
 
     for tuned in sorted({curve.tuned for curve in result.curves}):
         judged = judge(result, tuned=tuned)
-        console.print(f"\n{extension.lengths(result, answers, tuned=tuned)}\n", style="bold")
+        console.print(f"\n{extension.lengths(result, tuned=tuned)}\n", style="bold")
         console.print(extension.table(result, judged))
         console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
     if result.key is not None:
         console.print(longppl.table(result))
         console.print(f"\n{longppl.answer(result)}\n", style="bold")
-    for task in answers:
-        console.print(retrieval.table(task))
-        console.print(f"\n{retrieval.answer(task)}\n", style="bold")
 
 
 def _length(to: str, trained: int) -> int:

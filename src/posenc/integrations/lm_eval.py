@@ -9,7 +9,6 @@ import re
 from contextlib import ExitStack
 from typing import Any
 
-import torch
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
@@ -50,13 +49,6 @@ class PosencLM(HFLM):
         self._patch.enter_context(patched(self.model, stretched.as_layers(length, "float32")))
 
 
-class Tokens:
-    """The tokenizer of a model, as sheets ask for it."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.tokenizer = name, AutoTokenizer.from_pretrained(name)
-        self.beginning = torch.zeros(0, dtype=torch.int64)  # the harness puts it before a request, where it should
-
-    def encode(self, data: bytes) -> torch.Tensor:
-        ids = self.tokenizer(data.decode("utf-8", "replace"), add_special_tokens=False, verbose=False)["input_ids"]
-        return torch.tensor(ids, dtype=torch.int64)
+def tokenizer_of(name: str) -> Any:
+    """The tokenizer of a model, by its folder or name."""
+    return AutoTokenizer.from_pretrained(name)

@@ -5,11 +5,10 @@ with the square of their length, and each piece's logits are gone before the nex
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -139,33 +138,11 @@ class Pretrained:
             return F.cross_entropy(logits, targets[start : start + len(logits)], reduction="none")
 
         with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
-            return self._read(tokens[:-1], scored, tick, state)[0].end()
+            return self._read(tokens[:-1], scored, tick, state).end()
 
-    def answers(
-        self,
-        context: Int[Tensor, " T"],
-        questions: Sequence[Int[Tensor, " n"]],
-        encoding: Encoding,
-        tick: Callable[[float], None] = lambda share: None,
-        state: Path | None = None,
-    ) -> Float[Tensor, "questions V"]:
-        """Logits of the token that follows each question, each asked alone after ``context``, which is read once.
-
-        Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
-        ``tick`` and ``state`` are those of ``losses``.
-        """
-        with torch.inference_mode(), self.placed(encoding):
-            _, cache = self._read(context, lambda logits, start: logits[:0, 0], tick, state, last=True)
-            ends = [self._asked(q, copy.deepcopy(cache), last=True).logits[0, -1].float() for q in questions]
-            return torch.stack(ends).cpu()
-
-    def _asked(self, tokens: Int[Tensor, " T"], cache: Any = None, last: bool = False) -> Any:
-        """What the model itself answers to tokens after those of its cache, its logits scaled by its own code.
-
-        With ``last`` it leaves out the logits of all but the last token, where it can.
-        """
-        few = {"logits_to_keep": 1} if last and "logits_to_keep" in signature(self.model.forward).parameters else {}
-        return self.model(tokens[None].to(self.model.device), past_key_values=cache, use_cache=True, **few)
+    def _asked(self, tokens: Int[Tensor, " T"], cache: Any = None) -> Any:
+        """What the model itself answers to tokens after those of its cache, its logits scaled by its own code."""
+        return self.model(tokens[None].to(self.model.device), past_key_values=cache, use_cache=True)
 
     def _read(
         self,
@@ -173,19 +150,18 @@ class Pretrained:
         take: Callable[[Tensor, int], Tensor],
         tick: Callable[[float], None],
         state: Path | None = None,
-        last: bool = False,
-    ) -> tuple[Part, Any]:
-        """What ``take`` makes of each piece's logits and start, and all that the model keeps of the text."""
+    ) -> Part:
+        """What ``take`` makes of each piece's logits and start."""
         step, part = self._step(len(tokens)), Part.load(state if self._parts else None, self.model.device)
         cache = part.into(lambda: self._asked(tokens[:1]).past_key_values)
         with self._ticking(tick, len(tokens)):
             tick(part.tokens / len(tokens))
             for start in range(part.tokens, len(tokens), step):
                 piece = tokens[start : start + step]
-                output = self._asked(piece, cache, last)
+                output = self._asked(piece, cache)
                 cache = output.past_key_values
                 part.add(len(piece), take(output.logits[0].float(), start).cpu(), cache)
-        return part, cache
+        return part
 
     def _step(self, length: int) -> int:
         return PIECE if self._parts else length
@@ -286,18 +262,18 @@ class Pretrained:
         """Bytes of its weights."""
         return sum(p.numel() * p.element_size() for p in self.model.parameters())
 
-    def memory(self, length: int, *, cached: bool = False) -> int:
-        """Bytes beside the weights to read a text of this length, at most; ``cached`` to ask questions after it."""
-        fixed, each = self._memory(cached)
+    def memory(self, length: int) -> int:
+        """Bytes beside the weights to read a text of this length, at most."""
+        fixed, each = self._memory()
         return fixed + length * each
 
-    def _memory(self, cached: bool) -> tuple[int, int]:
+    def _memory(self) -> tuple[int, int]:
         """For a piece, and for every position of the text.
 
         A layer holds about ten rows of the model's width and three of its feed-forward part for each token of a
-        piece, which has its logits twice. For every position all layers keep keys and values, once more to ask a
-        question; one layer has them twice as they grow, and once for each query head; and each token of a piece
-        has two masks, as bits and as numbers.
+        piece, which has its logits twice. For every position all layers keep keys and values; one layer has them
+        twice as they grow, and once for each query head; and each token of a piece has two masks, as bits and as
+        numbers.
         """
         config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()
@@ -306,14 +282,14 @@ class Pretrained:
         cached_bytes = (getattr(config, "num_key_value_heads", None) or heads) * pair
         inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
         token = (10 * config.hidden_size + 3 * inner) * size
-        position = cached_bytes * (layers * (1 + cached) + 1) + heads * pair + 2 * PIECE * (1 + size)
+        position = cached_bytes * (layers + 1) + heads * pair + 2 * PIECE * (1 + size)
         if not self._parts:
             return 2 * 4 * config.vocab_size, position + token + 2 * 4 * config.vocab_size
         return PIECE * (token + 2 * 4 * config.vocab_size), position
 
-    def check_memory(self, length: int, *, cached: bool = False) -> None:
+    def check_memory(self, length: int) -> None:
         """Refuse a length that would not fit into free memory; say which would."""
-        fixed, each = self._memory(cached)
+        fixed, each = self._memory()
         free = free_memory(self.model.device)
         if length > (fits := (free - fixed) // each):
             raise StudyError(

@@ -38,7 +38,7 @@ LanguageModel: TypeAlias = "StudyModel | Pretrained"
 ``pretrained_length`` that before any scaling, which methods start from; ``with_scaling`` are its positions, for a
 request of a length, with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or
 ``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those under
-the encoding of the ``placed`` block around the call. A pretrained one has a config besides, and can be asked.
+the encoding of the ``placed`` block around the call. A pretrained one has a config besides.
 """
 
 

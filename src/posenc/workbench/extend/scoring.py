@@ -41,13 +41,12 @@ class Scoring(Identified):
 
     Args:
         model: identity of the weights.
-        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone,
-            ``"needle …"``, and so on, the haystack of a task read under a method.
+        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone.
         scaling: the scaling's values as JSON, so that another factor is another plan.
-        text_sha256: of the text that documents are cut from, and of what is hidden in it.
+        text_sha256: of the text that documents are cut from.
         documents: their numbers.
         length: targets scored, a document's tokens but one.
-        buckets: parts that the losses are averaged in, or questions that are asked.
+        buckets: parts that the losses are averaged in.
         dtype, device: of weights and activations, and where they are.
         steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
         positions: of those windows: ``"counted"``, or drawn below ``length`` by ``"pose"``.

@@ -1,7 +1,6 @@
 """An extension as sentences, a view, a table for the terminal and a page."""
 
 import json
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from posenc.pictures import view
 from posenc.pictures.numbers import count, signed
 from posenc.pictures.view import Axis, Lines, View
 from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.effective import THRESHOLD, by_loss, by_retrieval
-from posenc.workbench.extend.retrieval import Retrieval
+from posenc.workbench.extend.effective import by_loss
 from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge, looks
-from posenc.workbench.report import longppl, retrieval
+from posenc.workbench.report import longppl
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
@@ -85,8 +83,8 @@ def headline(extension: Extension, verdict: Verdict) -> str:
     return f"Use {chosen.method.label} to reach {end}"
 
 
-def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = False) -> str:
-    """The effective lengths of the method to use and of the unscaled model, in a sentence for each measure."""
+def lengths(extension: Extension, *, tuned: bool = False) -> str:
+    """The effective lengths of the method to use and of the unscaled model."""
     chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
     named = [chosen] if chosen is plain else [chosen, plain]
     each = "; ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
@@ -96,24 +94,14 @@ def lengths(extension: Extension, tasks: Sequence[Retrieval], *, tuned: bool = F
     )
     if len(extension.window) < FEW:
         text += f" {FEW} --documents decide it."
-    for asked in () if tuned else tasks:
-        by_label = dict(zip((m.label for m in asked.methods), by_retrieval(asked), strict=True))
-        each = "; ".join(
-            f"{by_label[curve.label]} with {curve.label}" for curve in named if curve.label in by_label
-        )
-        text += f" With {THRESHOLD:.0%} of {asked.task} right: {each}."
     return text
 
 
-def as_json(extension: Extension, tasks: Sequence[Retrieval]) -> dict[str, Any]:
-    """What programs read: the effective length of every method, by its name, by loss and by task."""
+def as_json(extension: Extension) -> dict[str, Any]:
+    """What programs read: the effective length of every method, by its name."""
     by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
-    by_task = {
-        asked.task: {m.name: n.as_json() for m, n in zip(asked.methods, by_retrieval(asked), strict=True)}
-        for asked in tasks
-    }
     return {
         "model": extension.model,
         "unit": extension.unit,
@@ -126,8 +114,6 @@ def as_json(extension: Extension, tasks: Sequence[Retrieval]) -> dict[str, Any]:
         "margin": MARGIN,
         "effective_length": by_method[False],
         "effective_length_tuned": by_method[True],
-        "threshold": THRESHOLD,
-        "effective_length_by_task": by_task,
         "longppl": longppl.as_json(extension),
         "hardware": list(extension.hardware),
     }
@@ -203,7 +189,6 @@ def write(
     command: str,
     spent: float,
     patch: dict[str, Any] | None,
-    tasks: Sequence[Retrieval] = (),
 ) -> Path:
     """Figures, ``extension.json`` and ``report.html`` in ``folder``.
 
@@ -211,7 +196,7 @@ def write(
     """
     start, far = count(extension.original_length), count(extension.far * extension.width)
     figures = folder / "figures"
-    measured = _measured(extension, tasks, figures, tuned=False)
+    measured = _measured(extension, figures, tuned=False)
     page = render(
         "extend.html",
         command=command,
@@ -224,26 +209,25 @@ def write(
         cells=partial(cells, extension),
         looks=looks(extension.budget),
         **measured,
-        tuned=_measured(extension, tasks, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
-        tasks=[retrieval.context(asked, figures) for asked in tasks],
+        tuned=_measured(extension, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
         hardware=", ".join(extension.hardware),
     )
-    numbers = json.dumps(as_json(extension, tasks), indent=2, ensure_ascii=False)
+    numbers = json.dumps(as_json(extension), indent=2, ensure_ascii=False)
     (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def _measured(extension: Extension, tasks: Sequence[Retrieval], figures: Path, *, tuned: bool) -> dict[str, Any]:
+def _measured(extension: Extension, figures: Path, *, tuned: bool) -> dict[str, Any]:
     """The answer, verdict and picture of the curves as they are, or of the tuned ones."""
     verdict = judge(extension, tuned=tuned)
     picture = embedded(over_positions(extension, tuned=tuned), "extension-tuned" if tuned else "extension", figures)
     return {
-        "lengths": lengths(extension, tasks, tuned=tuned),
+        "lengths": lengths(extension, tuned=tuned),
         "answer": headline(extension, verdict),
         "words": answer(extension, verdict),
         "verdict": verdict,

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from posenc.integrations.lm_eval import Tokens
+from posenc.integrations.lm_eval import tokenizer_of
 from posenc.workbench.extend.forced_choice import Sheet
 from posenc.workbench.tasks.text import load
 
@@ -16,11 +16,15 @@ def documents(task: str, pretrained: str, length: int = 4096, texts: int = 9, **
     """
     from datasets import Dataset
 
-    model: Any = Tokens(pretrained)
-    tokens = model.encode(bytes(load(None).train.to(torch.uint8).numpy()))
+    tokenizer = tokenizer_of(pretrained)
+
+    def encode(text: str) -> torch.Tensor:
+        return torch.tensor(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    tokens = encode(bytes(load().train.to(torch.uint8).numpy()).decode("utf-8", "replace"))
     rows = []
     for sheet in (Sheet(task, number) for number in range(texts)):
-        text = model.tokenizer.decode(sheet.haystack(model, tokens, length))
+        text = tokenizer.decode(sheet.haystack(encode, tokens, length))
         for question, options, right in sheet.asked:
             prompt = text + question.split("{answer}")[0].rstrip(" ")
             rows.append({"text": prompt, "options": options, "right": options.index(right)})
