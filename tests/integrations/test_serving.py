@@ -115,47 +115,14 @@ def test_mlx_computes_by_the_edited_config(tmp_path: Path) -> None:
         assert given["scores"] == pytest.approx(case.scores, rel=1e-12), case
 
 
-@pytest.mark.programs
-@pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
-@pytest.mark.parametrize(
-    ("program", "folder", "scalings"),
-    [
-        ("axolotl", "", SCALINGS),
-        (
-            "llama-factory",
-            "transformers-4.57.6",
-            [Linear(4.0), YaRN(4.0, LENGTH), Llama3(8.0, LENGTH), YaRN(2.0, LENGTH)],
-        ),
-    ],
-)
-def test_a_trainer_computes_by_its_own_keys(program: str, folder: str, scalings: list[Any], tmp_path: Path) -> None:
-    every = list(answered(program, tmp_path, [Case(PLAIN, scaling) for scaling in scalings]))
-    assert len(every) == len(scalings)
-    questions = [
-        {
-            "config": case.config,
-            "positions": case.positions,
-            "served": case.served,
-            "axes": 0,
-            "head_dim": 16,
-            "trainer": program,
-            "keys": next(iter(answer["files"].values())),
-        }
-        for case, answer in every
-    ]
-    for (case, _), given in zip(every, asked("test_transformers4.py", folder, questions), strict=True):
-        case.check(given["tables"])
-
-
 QWEN = {"model_type": "qwen3", **SIZES, "head_dim": 16, "max_position_embeddings": 40960, "rope_theta": 1e6}
 
 
-@pytest.mark.parametrize("program", ["vllm@0.29.0", "vllm", "sglang", "mlx-lm", "transformers@4.57.6", "axolotl"])
+@pytest.mark.parametrize("program", ["vllm@0.29.0", "vllm", "sglang", "mlx-lm", "transformers@4.57.6"])
 def test_what_is_typed_is_parsed_back(program: str, tmp_path: Path) -> None:
     answer = serving(program, model(tmp_path, QWEN), "yarn(4, 32768)")
     words = shlex.split(answer["command"])
     (keys,) = [answer["overrides"]] if answer["overrides"] else answer["files"].values()
-    keys = keys.get("overrides_of_model_config", keys)
     assert keys["max_position_embeddings"] == 131072
     assert json.dumps(keys) in words or answer["files"]
     assert words[-1:] == ["131072"] or answer["files"]
@@ -167,7 +134,7 @@ def test_what_is_typed_is_parsed_back(program: str, tmp_path: Path) -> None:
 
 def test_a_config_that_a_program_reads_gets_no_keys(tmp_path: Path) -> None:
     shipped = CONFIGS / "llama-3.1-8b.json"
-    for program in ("vllm", "sglang", "llama.cpp", "mlx-lm", "transformers", "axolotl", "llama-factory"):
+    for program in ("vllm", "sglang", "llama.cpp", "mlx-lm", "transformers"):
         answer = serving(program, shipped)
         assert answer["overrides"] == answer["files"] == {}
         assert answer["notes"] == []
@@ -259,8 +226,6 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
         ("vllm", "dynamic(4)"): "is not what vLLM computes under 'dynamic'; write scaling.plan(total_length)",
         ("mlx-lm", "yarn(4, truncate=False)"): "has unrounded ends, and mlx-lm rounds them",
         ("llama.cpp", "dynamic(4)"): "is not in llama.cpp",
-        ("llama-factory", "yarn(4, attention_factor=1.0)"): "of factor 4 and original length 64",
-        ("llama-factory", "ntk(4)"): "LLaMA-Factory has no keys for NTK(factor=4",
     }
     for (program, scaling), reason in refusals.items():
         answer = serving(program, folder, scaling)
@@ -268,13 +233,7 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
         (note,) = answer["notes"]
         assert note.startswith(REFUSED)
         assert reason in note
-    newer = model(
-        tmp_path, {**PLAIN, "rope_theta": None, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
-    )
-    (note,) = serving("llama-factory", newer, "yarn(4)")["notes"]
-    assert "has rope_parameters, which transformers 4 does not read" in note
     whole = model(tmp_path, PARTS)
-    assert "change text_config in config.json" in serving("axolotl", whole, YaRN(4, LENGTH))["notes"][0]
     edits = serving("transformers", whole, YaRN(8, LENGTH))["files"]["config.json"]
     assert edits["text_config"]["rope_parameters"]["factor"] == 8
     with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
@@ -293,11 +252,11 @@ def test_a_length_that_is_left_out_is_the_trained_one() -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     folder = model(tmp_path, QWEN)
-    words = ["inspect", str(folder), "--for", "vllm@0.33.0, llama-factory", "--scaling", "yarn(4, 40960)"]
+    words = ["inspect", str(folder), "--for", "vllm@0.33.0, mlx-lm", "--scaling", "yarn(4, 40960)"]
     run = CliRunner().invoke(app, words)
     assert run.exit_code == 0, run.output
     assert f"vllm 0.33.0\n  vllm serve {folder} --hf-overrides '{{" in run.stdout
-    assert '  in train.yaml: {"rope_scaling": "yarn", "cutoff_len": 163840}' in run.stdout
+    assert "  in config.json: {" in run.stdout
     run = CliRunner().invoke(app, [*words[:3], "vllm", "--json"])
     (one,) = json.loads(run.stdout)
     assert list(one) == ["program", "version", "overrides", "files", "command", "notes"]

@@ -94,9 +94,8 @@ def _from_config(
         keys = module.write(wanted, max_length=longest, **options)
         if line.file == "config.json":
             keys = _edit(wanted, keys)
-        if line.file in ("", "config.json"):  # what a trainer makes of its own keys is checked as they are written
-            table = module.read(laid_over(config, keys), version)
-        if line.file in ("", "config.json") and (apart := _apart(wanted, table)):
+        table = module.read(laid_over(config, keys), version)
+        if apart := _apart(wanted, table):
             raise InvalidArgument(f"{table.program} would compute otherwise: {'; '.join(apart)}")
     if not any(isinstance(one.get("scaling"), LengthScaling) for one in wanted.rotary_recipes.values()):
         longest = min(longest, table.admitted_length)

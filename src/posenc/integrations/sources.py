@@ -24,9 +24,7 @@ from posenc.scaling.registry import SCALINGS, make
 SPELT = {
     "llama.cpp": "llama_cpp",
     "mlx-lm": "mlx",
-    "llama-factory": "llama_factory",
     "llama-cpp": "llama_cpp",
-    "llamafactory": "llama_factory",
 }
 """Names of programs that are no name of a module."""
 

@@ -3,57 +3,26 @@
 `python test_transformers4.py FOLDER` asks it, a line of cases each.
 """
 
-import ast
-import enum
 import json
-import math
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from support.released import functions, run
-
 FOLDER = "transformers-4.57.6"
-
-
-def axolotl(programs: Path, config: Any, keys: dict[str, Any]) -> None:
-    """What Axolotl does to a model's config."""
-    tree = ast.parse((programs / "axolotl-0.19.0" / "axolotl" / "loaders" / "utils.py").read_text())
-    tests = {ast.unparse(node.test): node for node in ast.walk(tree) if isinstance(node, ast.If)}
-    setting = tests["cfg.overrides_of_model_config"]
-    run([setting], {"cfg": SimpleNamespace(**keys), "model_config": config})
-
-
-def llama_factory(programs: Path, config: Any, keys: dict[str, Any]) -> None:
-    """What LLaMA-Factory does to a model's config, of its own keys."""
-    inside = programs / "llamafactory-0.9.5" / "llamafactory"
-    constants = ast.parse((inside / "extras" / "constants.py").read_text()).body
-    (types,) = [node for node in constants if isinstance(node, ast.ClassDef) and node.name == "RopeScaling"]
-    types = run([types], {"StrEnum": enum.StrEnum})["RopeScaling"]
-    rope = inside / "model" / "model_utils" / "rope.py"
-    known = {"math": math, "RopeScaling": types}
-    arguments = SimpleNamespace(rope_scaling=types(keys["rope_scaling"]), model_max_length=keys["cutoff_len"])
-    functions(rope, ["configure_rope"], known)["configure_rope"](config, arguments)
 
 
 def main(folder: Path) -> None:
     """Answer every case."""
-    if folder.name.startswith("transformers"):  # else the newer one, which is installed
-        sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(folder))
     import transformers
 
-    assert folder.name in (f"transformers-{transformers.__version__}", "programs")
-
-    trainers = {"axolotl": axolotl, "llama-factory": llama_factory}
+    assert folder.name == f"transformers-{transformers.__version__}"
 
     def answer(case: dict[str, Any]) -> dict[str, Any]:
         config = transformers.AutoConfig.for_model(**case["config"])
-        if trainer := case.get("trainer"):
-            trainers[trainer](folder if folder.name == "programs" else folder.parent, config, case["keys"])
         with torch.device("meta"):
             model = transformers.AutoModel.from_config(config)
         rotary = next(type(one) for name, one in model.named_modules() if name.endswith("rotary_emb"))
