@@ -141,8 +141,8 @@ class Rotary(Rotation):
 
     Args:
         head_dim: D, channels of one head.
-        pairing: ``"half"`` or ``"interleaved"``. There is no default: a checkpoint needs the one it was
-            trained with, and the other breaks it without an error.
+        pairing: ``"half"`` or ``"interleaved"``. There is no default here (a text of ``posenc.encoding`` takes
+            half): a checkpoint needs the one it was trained with, and the other breaks it without an error.
         base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
         rotary_dim: channels that rotate, even, at most head_dim; the rest pass bit for bit. Default all.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
