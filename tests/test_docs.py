@@ -197,6 +197,14 @@ def test_the_standard_study_is_whole_and_its_page_shows_every_task() -> None:
     assert set(build().STANDARD.values()) == set(results)
 
 
+def test_what_holds_past_its_length_is_named_as_the_table_has_it() -> None:
+    text = (DOCS / "zoo.md").read_text().partition("## On a grid")[0]
+    losses = re.findall(r"^\| `([^`]+)` \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
+    held = {encoding for encoding, within, past in losses if float(past) <= 1.05 * float(within)}
+    (sentence,) = re.findall(r"stays within a twentieth under ([^.]+)\.", (DOCS / "findings.md").read_text())
+    assert held == set(re.findall("`([^`]+)`", sentence))
+
+
 def test_models_are_whole_and_refuse_nonsense() -> None:
     facts = tomllib.loads((DOCS / "models.toml").read_text())
     models = [Model(n, **f) for n, f in facts.items()]

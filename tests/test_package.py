@@ -38,6 +38,11 @@ def test_every_target_that_is_named_is_there(file: str) -> None:
     assert named <= targets
 
 
+def test_the_readme_lists_every_extra() -> None:
+    (listed,) = re.findall(r"^Extras: ([^;]+);", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert set(re.findall("`([a-z]+)`", listed)) == set(PROJECT["optional-dependencies"])
+
+
 def test_pages_install_posenc_from_where_it_is() -> None:
     """It is not on PyPI, where anybody may upload something else under its name."""
     pages = {page: page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]}
