@@ -17,14 +17,16 @@ from posenc import ALiBi, FoX, Mask, NoPE, Placed, Rotary, attention, scores
 from posenc.attend.operator import TRACED
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
-from posenc.laws import LAWS, Broken
+from posenc.laws import Broken
 from posenc.laws.check import verdict
 from posenc.laws.law import near
 from posenc.laws.subject import Subject, each_layer
-from posenc.laws.tracing import SINGLE, Attends, Whole, compiles_to_one_graph, given
+from posenc.laws.tracing import SINGLE, Whole, compiles_to_one_graph, given
 from posenc.positions import arange, grid, packed_rows
 from support import mutants
 from support.cases import CASES, Case
+from support.contracts import LAWS
+from support.plumbing.tracing import Attends
 
 
 def compiles_with_inductor(case: Case) -> None:

@@ -1,4 +1,4 @@
-"""The laws that tests hold: those of the package, and that an encoding follows the formula of its paper."""
+"""The laws that tests hold: the package's, the plumbing's, and that an encoding follows its paper's formula."""
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from posenc.laws.law import ROUNDING, Law, law, near
 from posenc.laws.subject import Subject
 from support import reference
 from support.cases import Case
+from support.plumbing import LAWS as PLUMBING
 
 WITHOUT_FORMULA = "no formula here says what it computes"
 
@@ -55,6 +56,6 @@ def follows_its_formula(case: Subject) -> None:
     near(in_batch.rotate(q, k)[1], turned_k, what="rotated k at (B, T)")
 
 
-LAWS: tuple[Law, ...] = (follows_its_formula, *PACKAGE)
+LAWS: tuple[Law, ...] = (follows_its_formula, *PACKAGE, *PLUMBING)
 HERE = tuple(law for law in LAWS if not law.traces)
 """Laws that hold with annotations checked; test_compile.py runs the others."""

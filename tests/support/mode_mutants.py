@@ -6,8 +6,8 @@ from torch import Tensor
 from posenc import Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.encodings.rotary import rotate
-from posenc.laws import independence, modes, survival
 from support.mutants import BrokenRotary, Mutant
+from support.plumbing import independence, modes, survival
 
 
 class RoundsWithoutGradients(BrokenRotary):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from posenc import Encoding
 from posenc.encodings.text import Recipe, parse
-from posenc.laws import Law, computes, feeding, independence, layers, paths, sharding, survival, texts, tracing
-from support import broken, broken_layers, broken_scores, contracts, reference
+from posenc.laws import Law, computes, feeding, independence, paths, sharding, survival, tracing
+from support import broken, broken_layers, broken_scores, contracts, plumbing, reference
 from support.broken import BrokenALiBi, BrokenRotary
 from support.broken_scores import BrokenFoX, TwoAxes
 from support.cases import Case
@@ -73,53 +73,68 @@ MUTANTS = [
     Mutant("distances between slots", broken.RowsInsteadOfPositions, feeding.slots_are_a_cache),
     Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
     Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
-    Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.zigzag_is_whole),
+    Mutant(
+        "a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), plumbing.sharding.zigzag_is_whole
+    ),
     Mutant("a permutation summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.permuted_is_whole),
     Mutant("scores counted by row", broken_scores.CountsByRow, sharding.permuted_is_whole),
     Mutant("distances of what queries meet between rows", broken_scores.MeetsByRow, sharding.sharded_is_whole),
     Mutant("a row's number left out untold", broken_scores.LeavesOutUntold, sharding.ring_is_whole),
     Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),
-    Mutant("a line off by one", broken_scores.LineOffByOne, paths.shortcuts_are_rows),
-    Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
-    Mutant("channels that are not anchored", broken_scores.NotAnchored, paths.shortcuts_are_rows),
+    Mutant("a line off by one", broken_scores.LineOffByOne, plumbing.scores.shortcuts_are_rows),
+    Mutant(
+        "channels of half the size",
+        lambda: BrokenFoX(broken_scores.WrongChannels),
+        plumbing.scores.shortcuts_are_rows,
+    ),
+    Mutant("channels that are not anchored", broken_scores.NotAnchored, plumbing.scores.shortcuts_are_rows),
     Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
-    Mutant("later keys the first", broken_scores.BlocksFromTheFirstKey, paths.shortcuts_are_rows),
-    Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
+    Mutant("later keys the first", broken_scores.BlocksFromTheFirstKey, plumbing.scores.shortcuts_are_rows),
+    Mutant("every block the first", broken_scores.BlocksFromTheStart, plumbing.scores.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
     Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),
-    Mutant("a table cut off", broken_layers.TableOfAllLayers, layers.shared_placings_train),
-    Mutant("old slopes for ever", broken_layers.GoesOnWithOldSlopes, layers.changed_parameters_are_refused),
-    Mutant("a window lost when read", broken_layers.WindowForgotten, layers.windows_travel),
+    Mutant("a table cut off", broken_layers.TableOfAllLayers, plumbing.layers.shared_placings_train),
+    Mutant(
+        "old slopes for ever", broken_layers.GoesOnWithOldSlopes, plumbing.layers.changed_parameters_are_refused
+    ),
+    Mutant("a window lost when read", broken_layers.WindowForgotten, plumbing.layers.windows_travel),
     Mutant(
         "a cache keyed without base",
         broken.SharedCache,
-        independence.instances_are_independent,
+        plumbing.independence.instances_are_independent,
         other=lambda: broken.SharedCache(5e5),
     ),
-    Mutant("a cache keyed by length", broken.LengthCache, independence.instances_are_independent),
+    Mutant("a cache keyed by length", broken.LengthCache, plumbing.independence.instances_are_independent),
     Mutant("tables rounded to the model's type", broken.RoundedTables, independence.low_precision_rounds_once),
     Mutant("keys without gradient", broken.Detached, independence.gradients_are_exact),
     Mutant("frequencies in a float buffer", broken.FloatBuffer, survival.survives_casts),
     Mutant("frequencies in state_dict", broken.PersistentTable, survival.survives_copies),
     Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), survival.survives_pickle),
-    Mutant("a rotation in a closure", broken.RoundedTables, survival.placings_survive_copies),
+    Mutant("a rotation in a closure", broken.RoundedTables, plumbing.survival.placings_survive_copies),
     Mutant("frequencies lost on meta", broken.FloatBuffer, survival.survives_meta),
-    Mutant("buffers that nothing but a draw fills", broken.FilledWithParameters, survival.survives_loading),
+    Mutant(
+        "buffers that nothing but a draw fills", broken.FilledWithParameters, plumbing.survival.survives_loading
+    ),
     Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
     Mutant("angles that autocast rounds", broken.AutocastTable, survival.survives_autocast),
-    Mutant("a table from inference_mode", broken.KeptFromInference, survival.survives_inference_mode),
-    Mutant("angles of the default type", broken_scores.DefaultTyped, survival.survives_another_default_dtype),
-    Mutant("a look at positions, faked", broken_scores.LooksAtPositions, tracing.survives_fake_tensors),
-    Mutant("a look at positions, traced", broken_scores.LooksAtPositions, tracing.survives_make_fx),
-    Mutant("a look at queries", broken_scores.LooksAtQueries, tracing.survives_vmap),
+    Mutant("a table from inference_mode", broken.KeptFromInference, plumbing.survival.survives_inference_mode),
     Mutant(
-        "another base than its text's", BrokenRotary, texts.texts_are_encodings, recipe=parse("rotary(base=5e5)")
+        "angles of the default type", broken_scores.DefaultTyped, plumbing.survival.survives_another_default_dtype
+    ),
+    Mutant("a look at positions, faked", broken_scores.LooksAtPositions, plumbing.tracing.survives_fake_tensors),
+    Mutant("a look at positions, traced", broken_scores.LooksAtPositions, plumbing.tracing.survives_make_fx),
+    Mutant("a look at queries", broken_scores.LooksAtQueries, plumbing.tracing.survives_vmap),
+    Mutant(
+        "another base than its text's",
+        BrokenRotary,
+        plumbing.texts.texts_are_encodings,
+        recipe=parse("rotary(base=5e5)"),
     ),
 ]
 TRACED = [
     Mutant("lengths told apart", broken_scores.TellsLengthsApart, tracing.compiles_to_one_graph),
     Mutant("a look at positions, compiled", broken_scores.LooksAtPositions, tracing.compiles_to_one_graph),
-    Mutant("tables in a closure, exported", broken.RoundedTables, tracing.exports_with_a_placing),
+    Mutant("tables in a closure, exported", broken.RoundedTables, plumbing.tracing.exports_with_a_placing),
     Mutant("lengths told apart in export", broken_scores.TellsLengthsApart, tracing.exports_to_one_graph),
 ]
 """Those of laws that compile; compiling.py holds them."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from posenc.encodings.encoding import Encoding
-from posenc.laws import computes, feeding, independence, layers, modes, paths, sharding, survival, texts, tracing
+from posenc.laws import computes, feeding, independence, paths, sharding, survival, tracing
 from posenc.laws.law import Law, NotAsked
 from posenc.laws.subject import ROWS, Subject
 
@@ -15,12 +15,9 @@ LAWS: tuple[Law, ...] = (
     *feeding.LAWS,
     *sharding.LAWS,
     *paths.LAWS,
-    *layers.LAWS,
     *independence.LAWS,
-    *modes.LAWS,
     *survival.LAWS,
     *tracing.LAWS,
-    *texts.LAWS,
 )
 """All of them, in the order of reports."""
 

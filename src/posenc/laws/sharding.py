@@ -1,4 +1,4 @@
-"""Laws of what is divided: a sequence over ranks, in order or zig-zag, permuted, in rings; heads over ranks."""
+"""Laws of what is divided: a sequence over ranks, permuted, in rings; heads over ranks."""
 
 from dataclasses import dataclass
 
@@ -93,21 +93,6 @@ def sharded_is_whole(subject: Subject) -> None:
 
 
 @law()
-def zigzag_is_whole(subject: Subject) -> None:
-    """So do ranks that hold the first and the last part still free, keys gathered in the order of ranks.
-
-    A bias that sums along the sequence does so in ``Bias.ordered``, along ``q_order`` and ``k_order``.
-    """
-    for layer in layers(subject):
-        parts = chunks(layer.q.shape[2], 2 * RANKS)
-        shards = [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)]
-        gathered = torch.cat(shards)
-        for rank, tokens in enumerate(shards):
-            what = f"rank {rank} with tokens {tokens.tolist()}, layer {layer.layer}"
-            near(attention(*layer.call(tokens, gathered)), layer.unsharded[:, :, tokens], what=what)
-
-
-@law()
 def permuted_is_whole(subject: Subject) -> None:
     """A sequence in another order of rows, its order passed along, gives the same rows.
 
@@ -172,4 +157,4 @@ def heads_are_whole(subject: Subject) -> None:
             near(got, layer.unsharded[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
 
 
-LAWS = (sharded_is_whole, zigzag_is_whole, permuted_is_whole, ring_is_whole, heads_are_whole)
+LAWS = (sharded_is_whole, permuted_is_whole, ring_is_whole, heads_are_whole)

@@ -1,6 +1,5 @@
-"""Laws of tracing: compiled and exported with one graph for all lengths, fake tensors, make_fx, vmap, meta."""
+"""Laws of tracing: compiled and exported with one graph for all lengths."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +9,6 @@ from torch import Tensor, nn
 
 from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Placed
 from posenc.laws.effects import inputs
 from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject, each_layer
@@ -123,92 +121,4 @@ def exports_to_one_graph(subject: Subject) -> None:
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
 
 
-class Attends(nn.Module):
-    """What a layer does with a placed encoding that it is given."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask) -> Tensor:
-        return attention(*placed.rotate(q, k), v, placed, mask)
-
-
-@law(traces=True)
-def exports_with_a_placing(subject: Subject) -> None:
-    """torch.export takes a placed encoding and a mask as arguments, and the program serves other positions.
-
-    Keep tensors as attributes of the ``Placed`` and of its bias, which are its leaves; a closure hides them.
-    """
-    encoding, offset = subject.build().requires_grad_(False), min(5, subject.declared.position_limit - 9)
-    x, q, k, v = inputs(subject)
-    masks = [Mask(causal=True, q_segments=torch.arange(9) // n) for n in (3, 4)]
-    at = [encoding.at(subject.plain(9, first)) for first in (0, offset)]
-    for layer, _ in each_layer(at[0], subject.period):
-        first, later = (placed[layer].with_content(x)[0] for placed in at)
-        with traceable("torch.export"):
-            exported = torch.export.export(Attends(), (q, k, v, first, masks[0])).module()
-            got = exported(2 * q, k, v, later, masks[1])
-        want = Attends()(2 * q, k, v, later, masks[1])
-        near(got, want, SINGLE * (1 + want.abs().max()), f"layer {layer} from position {offset}")
-
-
-@law()
-def survives_fake_tensors(subject: Subject) -> None:
-    """Under FakeTensorMode and on the meta device it gives the shapes and types that it gives.
-
-    Look at no value: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
-    """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    arguments = given(subject)
-    for way in ("causal", "masked"):
-        want = [(y.shape, y.dtype) for y in Whole(subject, subject.build(), way)(*arguments)]
-        module = Whole(subject, subject.build(), way)
-        with traceable("FakeTensorMode"), FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            faked = module(*(mode.from_tensor(t) for t in arguments))
-        on_meta = Whole(subject, subject.build().to("meta"), way)(*(t.to("meta") for t in arguments))
-        for outputs, name in ((faked, "fake"), (on_meta, "meta")):
-            got = [(y.shape, y.dtype) for y in outputs]
-            owed(got == want, f"{name} tensors, {way}: {got}, wanted {want}")
-
-
-@law()
-def survives_make_fx(subject: Subject) -> None:
-    """make_fx traces it, and the trace gives at other positions what eager gives there.
-
-    Look at no value: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
-    """
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    module = Whole(subject, subject.build().requires_grad_(False))
-    with traceable("make_fx"):
-        through = make_fx(lambda *arguments: module(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)
-        traced = through(*given(subject))
-    now = given(subject, 9, min(5, subject.declared.position_limit - 9))
-    for i, (got, want) in enumerate(zip(traced(*now), module(*now), strict=True)):
-        near(got, want, SINGLE * (1 + want.abs().max()), f"result {i}")
-
-
-@law()
-def survives_vmap(subject: Subject) -> None:
-    """vmap over what models compute, at shared positions, gives what each gives alone.
-
-    Look at no value, and write into no tensor that was made before the call.
-    """
-    module = Whole(subject, subject.build().requires_grad_(False))
-    x, q, k, v, positions, mask = given(subject)
-    both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
-    with traceable("vmap"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch maps its own attention one by one
-        got = torch.vmap(lambda *mapped: module(*mapped, positions, mask))(*both)
-    for i in range(2):
-        want = module(*(t[i] for t in both), positions, mask)
-        for j, (mapped, alone) in enumerate(zip(got, want, strict=True)):
-            near(mapped[i], alone, SINGLE * (1 + alone.abs().max()), f"result {j} of the {('first', 'second')[i]}")
-
-
-LAWS = (
-    compiles_to_one_graph,
-    exports_to_one_graph,
-    exports_with_a_placing,
-    survives_fake_tensors,
-    survives_make_fx,
-    survives_vmap,
-)
+LAWS = (compiles_to_one_graph, exports_to_one_graph)

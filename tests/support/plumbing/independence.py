@@ -1,0 +1,73 @@
+"""Laws of independence: of other instances and calls, and of how inputs lie in memory."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from posenc.laws.effects import effects, inputs
+from posenc.laws.independence import AllEffects
+from posenc.laws.law import law, near, owed, same
+from posenc.laws.subject import Subject
+
+
+@law()
+def instances_are_independent(subject: Subject) -> None:
+    """No instance and no call leaves a trace in another: other settings, other positions, other types.
+
+    Keep nothing in the class or the module between calls: tables are made in ``place`` and held by what it returns.
+    """
+    first, second = subject.plain(9), subject.plain(9, min(20, subject.declared.position_limit - 9))
+    alone = effects(subject, subject.build(), first), effects(subject, subject.build(), second)
+    encoding = subject.build()
+    effects(subject, encoding, second, torch.bfloat16)
+    same(effects(subject, encoding, first), alone[0], "after other positions and another type")
+    same(effects(subject, encoding, second), alone[1], "after other positions")
+    in_float64 = effects(subject, subject.build().double(), first, torch.float64)
+    same(effects(subject, encoding.double(), first, torch.float64), in_float64, "in float64 after float32")
+    if subject.other is None:
+        return
+    other = subject.other()
+    others = effects(subject, other, second)
+    owed(
+        others.keys() != alone[1].keys() or any(not torch.equal(others[name], alone[1][name]) for name in others),
+        "another setting changes nothing",
+    )
+    same(effects(subject, subject.build(), second), alone[1], "after an instance with other settings")
+    same(effects(subject, other, second), others, "the other instance, asked again")
+
+
+@law()
+def strides_change_nothing(subject: Subject) -> None:
+    """Inputs may lie in memory as they like, channels apart from each other: same values, same gradients.
+
+    Use operators that heed strides; no ``as_strided`` or ``view`` on inputs.
+    """
+    encoding = subject.build().double()
+    module, given = AllEffects(subject, encoding, subject.plain(9)), inputs(subject, 9, torch.float64)
+    layouts: dict[str, Callable[[Tensor], Tensor]] = {
+        "as they come": lambda t: t,
+        "channels apart": lambda t: t.mT.contiguous().mT,
+        "every other number": lambda t: torch.stack((t, -t), dim=-1)[..., 0],
+        "one row for all": lambda t: t[:1].expand_as(t),
+    }
+    for name, laid in layouts.items():
+        leaves = [t.clone().requires_grad_() for t in given]
+        placed = [laid(leaf) for leaf in leaves]
+        same_numbers = [t.contiguous() for t in placed]
+        results_and_gradients = []
+        for tensors in (placed, same_numbers):
+            results = module(*tensors)
+            total = torch.stack([(y * (1 + torch.arange(y.numel()).view_as(y) % 7)).sum() for y in results]).sum()
+            results_and_gradients.append(
+                [*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)]
+            )
+        for i, (got, want) in enumerate(zip(*results_and_gradients, strict=True)):
+            if got is not None and want is not None:
+                near(got, want, 1e-11 * (1 + want.abs().max()), f"result {i} of inputs that lie {name}")
+
+
+LAWS = (
+    instances_are_independent,
+    strides_change_nothing,
+)

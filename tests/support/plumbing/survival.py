@@ -1,0 +1,157 @@
+"""Laws of survival: copies of what was placed, loading, inference mode, another default type and device."""
+
+import copy
+import pickle
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from posenc.attend import attention
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+from posenc.laws.effects import effects, inputs
+from posenc.laws.law import Broken, law, near, owed, same
+from posenc.laws.subject import Subject, each_layer
+from posenc.laws.survival import late
+
+
+@law()
+def placings_survive_copies(subject: Subject) -> None:
+    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not.
+
+    Keep tensors as attributes of the ``Placed`` and of its bias; pass methods, ``OffsetBias(self.values, …)``, and
+    no function defined inside ``place``.
+    """
+    x, q, k, v = inputs(subject)
+    encoding = subject.build()
+
+    def attended(placed: Placed) -> Tensor:
+        return attention(*placed.rotate(q, k), v, placed, causal=True)
+
+    ways: dict[str, Callable[[Placed], Placed]] = {
+        "unpickled": lambda placed: pickle.loads(pickle.dumps(placed)),
+        "a deepcopy": copy.deepcopy,
+        "rebuilt by tree_map": lambda placed: tree_map(torch.clone, placed),
+    }
+    for layer, awaiting in each_layer(encoding.at(late(subject)), subject.period):
+        here = awaiting.with_content(x)[0]
+        with torch.no_grad():
+            want = attended(encoding.at(late(subject))[layer].with_content(x)[0])
+            for when in ("fresh", "rotated and attended"):
+                for name, copied in ways.items():
+                    try:
+                        got = attended(copied(here))
+                    except (pickle.PicklingError, AttributeError, TypeError) as error:
+                        raise Broken(f"{when}, it is not {name}: {error}") from error
+                    # A clone may lie otherwise in memory, where float32 products are summed in another order.
+                    bound = 2.0**-20 if name == "rebuilt by tree_map" else 0.0
+                    near(got, want, bound, f"layer {layer}, {when}, {name}")
+                attended(here)
+
+
+@law()
+def survives_loading(subject: Subject) -> None:
+    """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused.
+
+    Register buffers by ``register_constants``, which fills them again.
+    """
+    encoding, at = subject.build(), subject.plain(9)
+    want, state = effects(subject, encoding, at), copy.deepcopy(encoding.state_dict())
+    encoding.to("meta").load_state_dict(state, assign=True)
+    encoding._apply(lambda t: torch.empty_like(t, device="cpu") if t.is_meta else t)
+    same(effects(subject, encoding, at), want, "buffers given memory after weights were assigned")
+    encoding._apply(lambda t: t if isinstance(t, torch.nn.Parameter) else torch.full_like(t, 3))
+    try:
+        encoding.at(at)
+        owed(not list(encoding.buffers()), "at() takes buffers that nobody filled; use register_constants")
+    except InvalidArgument:
+        encoding.reset_buffers()
+    same(effects(subject, encoding, at), want, "after reset_buffers")
+
+
+@law()
+def survives_inference_mode(subject: Subject) -> None:
+    """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards.
+
+    Keep no tensor between calls that ``inference_mode`` may have made.
+    """
+    encoding, at = subject.build(), subject.plain(9)
+    with torch.inference_mode():
+        before = effects(subject, encoding, at)
+        built = subject.build()
+    for candidate in (encoding, *([] if list(encoding.parameters()) else [built])):
+        given = [tensor.requires_grad_() for tensor in inputs(subject)]
+        try:
+            _everything(subject, candidate, given, at).backward()
+        except RuntimeError as error:
+            owed(False, f"training after inference mode fails: {error}")
+        owed(given[3].grad is not None, "no gradient reaches v")
+        for name, tensor in zip("xqkv", given, strict=True):
+            owed(tensor.grad is None or bool(tensor.grad.isfinite().all()), f"the gradient of {name} is not finite")
+        after = effects(subject, candidate, at)
+        for name, tensor in after.items():
+            # The two may be computed by different engines, which order or fuse two products and a sum.
+            near(
+                tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()), f"{name} after inference mode"
+            )
+
+
+@law()
+def survives_another_default_dtype(subject: Subject) -> None:
+    """Used, and where nothing is drawn built, under a default type of float64 it computes the same.
+
+    Name the type of every tensor that is made: ``torch.arange(n, dtype=torch.float32)``.
+    """
+    encoding, at = subject.build(), late(subject)
+    want, default = effects(subject, encoding, at), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = effects(subject, encoding, at)
+        built = None if list(encoding.parameters()) else effects(subject, subject.build(), at)
+    finally:
+        torch.set_default_dtype(default)
+    same(got, want, "under a default of float64")
+    if built is not None:
+        same(built, want, "built under a default of float64")
+
+
+@law()
+def survives_another_default_device(subject: Subject) -> None:
+    """Used under another default device it computes where its positions and inputs are.
+
+    Name the device of every tensor that is made: ``device=positions.device``.
+    """
+    encoding, at, given = subject.build(), late(subject), list(inputs(subject))
+    want = _everything(subject, encoding, given, at)
+    with torch.device("meta"):
+        try:
+            got = _everything(subject, encoding, given, at)
+        except (RuntimeError, NotImplementedError) as error:
+            raise Broken(f"under a default device of its own it fails: {error}") from error
+    owed(not got.is_meta, "what it gives is on the default device")
+    near(got, want, 0.0, "under another default device")
+
+
+def _everything(
+    subject: Subject, encoding: Encoding, given: list[torch.Tensor], positions: torch.Tensor
+) -> torch.Tensor:
+    """One number that all effects enter."""
+    x, q, k, v = given
+    placed = encoding.at(positions)
+    total = placed.embed(x).sum()
+    for _layer, awaiting in each_layer(placed, subject.period):
+        here = awaiting.with_content(x)[0]
+        total = total + attention(*here.rotate(q, k), v, here, causal=True).sum()
+    return total
+
+
+LAWS = (
+    placings_survive_copies,
+    survives_loading,
+    survives_inference_mode,
+    survives_another_default_dtype,
+    survives_another_default_device,
+)
