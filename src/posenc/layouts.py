@@ -1,7 +1,8 @@
 """Other layouts at the border: views of what other libraries hold, nothing copied.
 
 The library works on ``(B, H, T, D)``, and no shape tells which axis is which: a caller that holds another layout
-says so, once, where its tensors come in and go out. Rotation, in place too, and attention take any strides.
+says so, once, where its tensors come in; ``.transpose(1, 2)`` gives results its layout. Rotation, in place too, and
+attention take any strides.
 """
 
 from jaxtyping import Float
@@ -21,16 +22,6 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
     return x.transpose(1, 2)
 
 
-def to_bthd(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T H D"]:
-    """Ours, seen as FlashAttention's."""
-    tensors(x=x)
-    if x.dim() != 4:
-        raise InvalidArgument(
-            f"x has shape {tuple(x.shape)}; expected (B, H, T, D), queries, keys or values of ours"
-        )
-    return x.transpose(1, 2)
-
-
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
     """Documents laid end to end, as varlen kernels hold them, as one sequence of ours.
 
@@ -42,11 +33,3 @@ def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
             f"x has shape {tuple(x.shape)}; expected (total, H, D), or from_bthd for (B, T, H, D)"
         )
     return x.transpose(0, 1)[None]
-
-
-def to_packed(x: Float[Tensor, "1 H total D"]) -> Float[Tensor, "total H D"]:
-    """One sequence of ours as varlen kernels hold it."""
-    tensors(x=x)
-    if x.dim() != 4 or x.shape[0] != 1:
-        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (1, H, total, D), one packed sequence")
-    return x[0].transpose(0, 1)

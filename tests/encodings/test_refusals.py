@@ -10,7 +10,7 @@ import torch
 import posenc
 from posenc import FoPE, Kerple, Layers, Learned, LearnedRotary, PoPE, Rotary, Sinusoidal
 from posenc.errors import InvalidArgument
-from posenc.layouts import to_bthd
+from posenc.layouts import from_bthd
 from posenc.positions import arange, from_cu_seqlens, packed, sharded
 from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
 from support.cases import CASES
@@ -58,7 +58,7 @@ from support.checking import annotations_unchecked
             r"cu_seqlens is torch.int64 of shape \(2,\) and begins \[1, 2\]",
         ),
         (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
-        (lambda: to_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, H, T, D\)"),
+        (lambda: from_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, T, H, D\)"),
         (lambda: arange(3.5), "length=3.5 must be an integer"),
         (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
         (
