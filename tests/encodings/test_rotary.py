@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc import Rotary
-from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
+from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
 from posenc.scaling import YaRN
+from posenc.teaching.claims.rotary import rotate_complex
 from support import reference
 
 PAIRINGS = st.sampled_from(["half", "interleaved"])

@@ -31,23 +31,6 @@ from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling, check_dim_and_base, fixed
 
 
-def rotate_complex(
-    x: Float[Tensor, "*batch T D"],
-    cos: Float[Tensor, "*table T pairs"],
-    sin: Float[Tensor, "*table T pairs"],
-    pairing: Pairing,
-) -> Float[Tensor, "*batch T D"]:
-    """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function, kept for those who think so."""
-    pairs = cos.shape[-1]
-    rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
-    layout = (2, pairs) if pairing == "half" else (pairs, 2)
-    split = rotary.unflatten(-1, layout)
-    split = split.transpose(-1, -2) if pairing == "half" else split
-    product = torch.view_as_real(torch.complex(split[..., 0], split[..., 1]) * torch.complex(cos, sin))
-    product = product.transpose(-1, -2) if pairing == "half" else product
-    return torch.cat((product.flatten(-2).to(x.dtype), tail), dim=-1)
-
-
 def half_from_interleaved(rotary_dim: int) -> list[int]:
     """Channel order that makes half vectors of interleaved ones: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]

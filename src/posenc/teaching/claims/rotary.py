@@ -3,10 +3,11 @@
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 import posenc
-from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
+from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half, rotate
 from posenc.scaling import Default
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
 from posenc.teaching.views.scores import contents, scores, spread
@@ -148,6 +149,23 @@ def pairings() -> Evidence:
         above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - rotated).abs().max()), 3.0),
         below("after the permutation", float((permuted - rotated).abs().max()), 1e-14),
     )
+
+
+def rotate_complex(
+    x: Float[Tensor, "*batch T D"],
+    cos: Float[Tensor, "*table T pairs"],
+    sin: Float[Tensor, "*table T pairs"],
+    pairing: Pairing,
+) -> Float[Tensor, "*batch T D"]:
+    """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function, kept for those who think so."""
+    pairs = cos.shape[-1]
+    rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
+    layout = (2, pairs) if pairing == "half" else (pairs, 2)
+    split = rotary.unflatten(-1, layout)
+    split = split.transpose(-1, -2) if pairing == "half" else split
+    product = torch.view_as_real(torch.complex(split[..., 0], split[..., 1]) * torch.complex(cos, sin))
+    product = product.transpose(-1, -2) if pairing == "half" else product
+    return torch.cat((product.flatten(-2).to(x.dtype), tail), dim=-1)
 
 
 @claim(
