@@ -18,4 +18,4 @@ def made(**means: list[float]) -> Extension:
         MethodLosses(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
     )
     window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
-    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT, budget=4)
+    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)

@@ -43,7 +43,7 @@ def extend(
     ] = None,
     documents: Annotated[
         int,
-        typer.Option(help="Documents to score at most; fewer where the text ends or some decide."),
+        typer.Option(help="Documents to score; fewer where the text ends."),
     ] = 8,
     finetune: Annotated[
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")

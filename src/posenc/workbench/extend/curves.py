@@ -44,7 +44,6 @@ class Extension:
         finetune: steps before the tuned curves.
         hardware: that the numbers were made on, as their runs say.
         positions: of the windows that the fine-tunes read, as ``Request`` has them.
-        budget: documents that might have been read; fewer were where they decided every method.
         key: the key tokens of LongPPL, None where none were asked for.
         evaluator: what named them, as ``longppl.Evaluator.as_json`` has it.
     """
@@ -59,7 +58,6 @@ class Extension:
     text: Text
     finetune: int = 0
     hardware: tuple[str, ...] = ()
-    budget: int = 0
     positions: str = "counted"
     key: Bool[Tensor, "documents T"] | None = None
     evaluator: dict[str, Any] = field(default_factory=dict)

@@ -21,7 +21,6 @@ from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
 from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, batch, score_texts
-from posenc.workbench.extend.verdict import until_decided
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
@@ -40,7 +39,7 @@ class Request:
 
     Args:
         length: targets per document, brought down to a multiple of a quarter of the trained length.
-        documents: how many at most; fewer where the text ends, or where fewer decide.
+        documents: how many at most; fewer where the text ends.
         methods: ``"none"`` among them.
         finetune: steps, 0 for none.
         dtype, device: of weights and activations; they are part of every plan.
@@ -69,8 +68,7 @@ def extend(
 ) -> Extension:
     """Score what the ledger does not hold yet, and gather everything.
 
-    Documents are read in the looks of ``verdict.looks``, until every method is decided; all for a fine-tune, which
-    reads what the model was trained on where that is known, else the text after the documents. With an
+    A fine-tune reads what the model was trained on where that is known, else the text after the documents. With an
     ``evaluator`` losses are kept token by token, and its key tokens beside them.
 
     Raises:
@@ -95,28 +93,20 @@ def extend(
     tunings = [grid.tuning(m, practice) for m in tuned]
     judge = None if evaluator is None else longppl.Evaluator(evaluator)
     named = [] if judge is None else longppl.jobs(judge, model, data, documents, grid.plan(alone, ()), grid.folder)
-    runs: dict[Scoring, Run[Scoring]] = {}
-
-    def measured(count: int) -> Extension:
-        """The first documents, of which those before have been scored already."""
-        first = range(count)
-        new = [i for i in first if grid.alone(alone, i).plan not in runs]
-        jobs = [grid.job(m, i) for m in shot for i in new]
-        jobs += [*tunings, *(grid.alone(alone, i) for i in new), *(named[i] for i in new if named)]
-        runs.update(score_texts(jobs, ledger, launcher, read))
-        curves = [grid.curve(m, _rows([runs[grid.plan(m, (i,))] for i in first])) for m in shot]
-        curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
-        window = _rows([runs[grid.alone(alone, i).plan] for i in first])[:, 0]
-        used = model.original_length, length, width
-        hardware = tuple(sorted({run.hardware for run in runs.values()}))
-        result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
-        result = replace(result, budget=len(documents), positions=request.positions)
-        if judge is None:
-            return result
-        key = _rows([runs[named[i].plan] for i in first]).bool()
-        return replace(result, key=key, evaluator=judge.as_json())
-
-    return measured(len(documents)) if tuned else until_decided(len(documents), measured)
+    each = range(len(documents))
+    jobs = [grid.job(m, i) for m in shot for i in each]
+    runs = score_texts([*jobs, *tunings, *(grid.alone(alone, i) for i in each), *named], ledger, launcher, read)
+    curves = [grid.curve(m, _rows([runs[grid.plan(m, (i,))] for i in each])) for m in shot]
+    curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
+    window = _rows([runs[grid.alone(alone, i).plan] for i in each])[:, 0]
+    used = model.original_length, length, width
+    hardware = tuple(sorted({run.hardware for run in runs.values()}))
+    result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
+    result = replace(result, positions=request.positions)
+    if judge is None:
+        return result
+    key = _rows([runs[job.plan] for job in named]).bool()
+    return replace(result, key=key, evaluator=judge.as_json())
 
 
 def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:

@@ -1,12 +1,11 @@
 """The verdict on an extension: each method inside and beyond the trained length, and the one to use.
 
-Documents are read in looks that are planned before the first one (``looks``), until every method is decided or the
-budget ends. A verdict errs with at most 5% over all looks: a look spends a part of that in proportion to its
-documents, and every method gets an equal share of this part, since any may turn out to be the best (Bonferroni).
+A verdict errs with at most 5%, of which every method gets an equal share, since any may turn out to be the best
+(Bonferroni).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from posenc.workbench.extend.curves import Extension, MethodLosses
@@ -20,9 +19,7 @@ MARGIN = 0.05
 """Nats below which a loss far out is as good as the best. Where documents are too few for an interval, only a
 difference above it is worth a sentence."""
 ERROR = 0.05
-"""The probability that a method's standing is wrong, over all looks."""
-FIRST = 4
-"""Documents of a first look, at least, where more may follow."""
+"""The probability that a method's standing is wrong."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class MethodScore:
         inside, beyond: mean losses within the trained length and past it.
         far: the mean loss of the last positions: a trained length of them, or all past it where they are fewer.
         cost: loss inside minus that of the unscaled model, paired; what a short text pays.
-        to_best: far loss minus that of the best method, paired, with the interval of this look; None for the best.
+        to_best: far loss minus that of the best method, paired; None for the best.
         to_window: loss in the last bucket minus that of the trained length of context alone, paired.
     """
 
@@ -74,20 +71,6 @@ class Verdict:
     undecided: tuple[MethodScore, ...] = ()
 
 
-def looks(documents: int) -> tuple[int, ...]:
-    """The numbers of documents after which a budget of so many is judged: it, its half, and so on down to four."""
-    return (*(looks(documents // 2) if documents >= 2 * FIRST else ()), documents)
-
-
-def until_decided(documents: int, measured: Callable[[int], Extension]) -> Extension:
-    """What is ``measured`` of a budget's first documents, at the first look that leaves no method undecided."""
-    for look in looks(documents):
-        extension = measured(look)
-        if all(score.standing != "undecided" for score in judge(extension).scores):
-            break
-    return extension
-
-
 def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     """Judge the zero-shot curves, or the fine-tuned ones.
 
@@ -97,7 +80,7 @@ def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     """
     curves = [c for c in extension.curves if c.tuned == tuned]
     curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(extension)].mean())))
-    level = _level(extension, len(curves))
+    level = 1 - 2 * ERROR / len(curves)
     scores = [_score(extension, c, curves[0], level) for c in curves]
     as_good = [score for score in scores if score.standing in ("best", "as good")]
     chosen = min(as_good, key=_pays)
@@ -121,17 +104,6 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     """The mean difference on the same documents, with an interval where they are enough for one."""
     difference = over_pairs(ours, theirs)
     return difference if len(ours) >= FEW else replace(difference, low=math.nan, high=math.nan)
-
-
-def _level(extension: Extension, methods: int) -> float:
-    """Of the interval of a difference to the best of so many methods.
-
-    Each end errs by what this look spends, divided by the methods: of the m(m − 1) ends of all pairs only those to
-    the best are looked at, in m − 1 verdicts, whichever it is.
-    """
-    documents = len(extension.window)
-    share = documents / sum(looks(max(documents, extension.budget)))
-    return 1 - 2 * ERROR * share / methods
 
 
 def _far(extension: Extension) -> slice:

@@ -13,7 +13,7 @@ from posenc.pictures.numbers import count, signed
 from posenc.pictures.view import Axis, Lines, View
 from posenc.workbench.extend.curves import Extension, MethodLosses
 from posenc.workbench.extend.effective import by_loss
-from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge, looks
+from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge
 from posenc.workbench.report import longppl
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.report.terminal import grid
@@ -32,8 +32,7 @@ def answer(extension: Extension, verdict: Verdict) -> str:
     )
     unit = extension.unit
     documents = len(extension.window)
-    budget = f" of {extension.budget} at most" if extension.budget > documents else ""
-    measured = f"{documents} document{'s' if documents > 1 else ''}{budget}, nats per {unit}"
+    measured = f"{documents} document{'s' if documents > 1 else ''}, nats per {unit}"
     plain = next((score for score in scores if score.curve.method.name == "none"), chosen)
     if chosen is plain:
         none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
@@ -108,7 +107,6 @@ def as_json(extension: Extension) -> dict[str, Any]:
         "original_length": extension.original_length,
         "length": extension.length,
         "documents": len(extension.window),
-        "documents_at_most": extension.budget,
         "text_sha256": extension.text.sha256,
         "use": judge(extension).chosen.curve.method.name,
         "margin": MARGIN,
@@ -207,7 +205,6 @@ def write(
         start=start,
         columns=[head.format(length=start, far=far) for head in HEADS],
         cells=partial(cells, extension),
-        looks=looks(extension.budget),
         **measured,
         tuned=_measured(extension, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
         longppl=None if extension.key is None else longppl,
