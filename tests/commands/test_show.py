@@ -17,7 +17,6 @@ from posenc.pictures.colours import contrast, rgb
 from posenc.pictures.draw import draw, paint
 from posenc.pictures.palette import DARK, LIGHT, Paper, style
 from posenc.pictures.view import Axis, Heatmap, View
-from posenc.teaching.gallery import gallery as written
 from posenc.teaching.three_panels import three_panels
 from posenc.teaching.views import alibi, sinusoidal
 from posenc.teaching.views.catalogue import VIEWS, make
@@ -29,16 +28,10 @@ EVERY = [name if name in TELLING else pytest.param(name, marks=pytest.mark.slow)
 TWICE = TELLING[:2]
 
 
-@pytest.fixture(scope="module")
-def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("gallery")
-    written(TWICE, folder, "lesson.png")
-    return folder
-
-
 @pytest.mark.parametrize("name", TWICE)
-def test_a_view_is_drawn_twice_with_the_same_bytes(name: str, gallery: Path) -> None:
-    assert (gallery / f"{name}.svg").read_bytes() == mpl.rendered(draw(make(name, {})))
+def test_a_view_is_drawn_twice_with_the_same_bytes(name: str, tmp_path: Path) -> None:
+    show(name, output=tmp_path / "view.svg")
+    assert (tmp_path / "view.svg").read_bytes() == mpl.rendered(draw(make(name, {})))
 
 
 def test_painters_paint_on_the_axes_they_are_given() -> None:
@@ -145,20 +138,6 @@ def test_show_alone_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     show()
     out = capsys.readouterr().out
     assert all(name in out for name in VIEWS)
-
-
-def test_the_gallery_has_its_figures_and_nothing_from_elsewhere(gallery: Path) -> None:
-    page = (gallery / "index.html").read_text()
-    assert all(f'src="{name}.svg"' in page for name in TWICE)
-    assert "http" not in page
-
-
-@pytest.mark.slow
-def test_show_all_writes_every_figure(tmp_path: Path) -> None:
-    show("all", output=tmp_path)
-    page = (tmp_path / "index.html").read_text()
-    assert all(f'src="{name}.svg"' in page for name in VIEWS)
-    assert len({(tmp_path / f"{name}.svg").read_bytes() for name in VIEWS}) == len(VIEWS)
 
 
 def test_what_show_does_not_know() -> None:

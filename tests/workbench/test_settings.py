@@ -28,10 +28,7 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
         ("show -o names.txt", "--output 'names.txt' does not apply: the list of names is printed"),
         ("show lesson --set d_model=64", "unknown setting of lesson 'd_model'; did you mean 'width'"),
         ("show lesson --set length=0", "length=0 must be between"),
-        (
-            "show all --set nonsense=3",
-            "--set 'nonsense=3' does not apply: all draws every figure with",
-        ),
+        ("show all", "unknown figure 'all'"),
         ("show heatmap --set width=8 --set width=16", "--set 'width=16' is the second value of width"),
         ("show heatmap --set d_model=64", "unknown setting of heatmap 'd_model'; did you mean 'width'"),
         ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),

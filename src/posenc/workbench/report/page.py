@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from posenc.pictures.colours import stylesheet
@@ -48,28 +49,11 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
 def embedded(view: View, name: str, folder: Path) -> Picture:
     """A view's figure inside the page; the one for light paper also in files in ``folder``."""
-    svgs = _svgs(view, folder / f"{name}.png")
+    makes = both_papers(view, png=folder / f"{name}.png"), both_papers(view, narrow=True)
+    svgs = dict(zip(MAKES, chain.from_iterable(makes), strict=True))
     (folder / f"{name}.svg").write_bytes(svgs["light"])
-    return Picture({make: _data("image/svg+xml", svg) for make, svg in svgs.items()}, _alt(view), name)
-
-
-def linked(view: View, name: str, folder: Path) -> Picture:
-    """A view's figure in files next to the page: ``name.svg``, ``name-dark.svg`` and the narrow ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    sources = {}
-    for make, svg in _svgs(view).items():
-        ending = make.removeprefix("light").removeprefix("-")
-        sources[make] = f"{name}-{ending}.svg" if ending else f"{name}.svg"
-        (folder / sources[make]).write_bytes(svg)
-    return Picture(sources, _alt(view), name)
-
-
-def _svgs(view: View, png: Path | None = None) -> dict[str, bytes]:
-    return dict(zip(MAKES, (*both_papers(view, png=png), *both_papers(view, narrow=True)), strict=True))
-
-
-def _alt(view: View) -> str:
-    return f"{view.title}. The numbers are in the text beside it."
+    alt = f"{view.title}. The numbers are in the text beside it."
+    return Picture({make: _data("image/svg+xml", svg) for make, svg in svgs.items()}, alt, name)
 
 
 def _titles(sections: str) -> list[tuple[str, str]]:
