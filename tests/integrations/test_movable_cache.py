@@ -1,5 +1,6 @@
 """Caches whose keys move, against the model itself: one layer, read again from the tokens that remain."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,10 +10,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.cache import MovableCache, RingCache
-from posenc.remap import ReRoPE
+from posenc.remap import DCA, STRING, ReRoPE, SelfExtend
 from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE
 from support.tiny_models import SIZES, rope, tiny
 
@@ -218,6 +219,47 @@ def test_what_cannot_move_is_refused() -> None:
     ):
         with pytest.raises(InvalidArgument, match=message):
             RingCache(rotary, **settings)
+
+
+def test_a_ring_serves_distances_alone() -> None:
+    """Positions in it grow, and with them groups, chunks and scales: not those of the keys that remain."""
+    rotary = posenc.Rotary(16, pairing="half")
+    for stands in (SelfExtend(rotary, 2, 4), DCA(rotary, 6, 2), posenc.QueryScale()):
+        for encoding in (stands, posenc.Stack(stands, posenc.NoPE()), posenc.Layers({"a": stands}, ("a",))):
+            with pytest.raises(InvalidArgument, match=f"{stands.name}, which reads positions .* pass MovableCache"):
+                RingCache(encoding, slots=9)
+    for distances in (rotary, ReRoPE(rotary, 4), STRING(rotary, 4, 2), posenc.NoPE()):
+        RingCache(distances, slots=9)
+
+
+def test_generate_is_refused_a_cache_with_dropped_tokens() -> None:
+    """It counts every token that it was given, and would feed some again."""
+    model = one_layer()
+    cache = MovableCache(encoding(model))
+    fed(model, cache, IDS[:, :10])
+    cache.select(torch.arange(9, -1, -1))  # nothing was dropped
+    model.generate(IDS[:, :11], past_key_values=cache, max_new_tokens=1, pad_token_id=0)
+    cache.select(torch.arange(1, cache.get_seq_length()))
+    for call in (model.generate, copy.deepcopy(model).generate):
+        with pytest.raises(InvalidArgument, match="generate counts all tokens, and select dropped some"):
+            call(IDS[:, :11], past_key_values=cache, max_new_tokens=1, pad_token_id=0)
+    fed(model, cache, IDS[:, 11:12])
+    cache.reset()
+    model.generate(IDS[:, :11], past_key_values=cache, max_new_tokens=1, pad_token_id=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@BOTH
+@pytest.mark.parametrize(
+    "slots",
+    [[0, 1], torch.tensor([0, -1]), torch.tensor([0, 10]), torch.arange(10) < 5, torch.tensor([[0, 9]]), 1.0],
+)
+def test_slots_that_are_none_are_refused(slots: Any, raw: bool) -> None:
+    model = one_layer()
+    cache = MovableCache(encoding(model), raw=raw)
+    fed(model, cache, IDS[:, :10])
+    with pytest.raises(PosencError, match="slots"):
+        cache.select(slots)
 
 
 @pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "phi", "gpt-oss"])

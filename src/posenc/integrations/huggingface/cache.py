@@ -11,6 +11,7 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
+from posenc.positions.limits import check
 from posenc.scaling import LengthScaling
 
 
@@ -18,8 +19,9 @@ class MovableCache(Cache):
     """Keys and values of a rotary model, which always stand at 0 … S−1 in the order of their slots.
 
     Pass it as ``past_key_values`` to the model's ``forward``, without positions, padding or a mask: tokens stand
-    behind what the cache holds. ``generate`` counts every token that it was given, and so needs a cache from which
-    nothing was dropped. Memory grows with the text; that of ``RingCache`` does not.
+    behind what the cache holds. transformers shows a cache no positions, so that others go unnoticed. ``generate``
+    counts every token that it was given, and is refused a cache from which some were dropped. Memory grows with the
+    text; that of ``RingCache`` does not.
 
     Args:
         encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
@@ -42,6 +44,7 @@ class MovableCache(Cache):
     def __init__(self, encoding: Encoding, *, raw: bool = True, scaling: LengthScaling | None = None) -> None:
         super().__init__(layer_class_to_replicate=self._layer)
         self.encoding, self.raw, self.scaling = encoding, raw, scaling
+        self.dropped = False
 
     def _layer(self) -> "MovableLayer":
         return MovableLayer(self, self.encoding.layer(len(self.layers)))
@@ -51,9 +54,35 @@ class MovableCache(Cache):
 
         ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; another order puts a passage
         elsewhere. ``slots`` is int64, ``(N,)``, each below S.
+
+        Raises:
+            InvalidArgument, PositionOutOfRange: slots that are none.
         """
+        length = self.get_seq_length()
+        check(slots, "slots", length)
+        if slots.dim() != 1:
+            raise InvalidArgument(f"slots has shape {tuple(slots.shape)}; expected (N,), the same for all rows")
+        self.dropped |= len(slots.unique()) < length
         for layer in self.layers:
             layer.select(slots)
+
+    def reset(self) -> None:
+        """Forget all tokens."""
+        super().reset()
+        self.dropped = False
+
+    @property
+    def _is_user_defined(self) -> bool:
+        """What ``generate`` sets on a cache that it is given; it is refused one with dropped tokens."""
+        return True
+
+    @_is_user_defined.setter
+    def _is_user_defined(self, _: bool) -> None:
+        if self.dropped:
+            raise InvalidArgument(
+                "generate counts all tokens, and select dropped some from this cache, so that it would read others "
+                "twice; feed the tokens to the model's forward, or read those that remain into a new cache"
+            )
 
     def append(self, passage: "MovableCache") -> None:
         """Put another cache of the same model, such as a passage that was read alone, behind these tokens."""
@@ -126,14 +155,15 @@ class RingCache(Cache):
     they were rotated, a new key takes the slot of the oldest, and only the sinks are rotated anew. Logits are those
     of ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
 
-    Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding, beams
-    or gradients. A forward of T tokens drops T before it attends, so that its first query sees
-    ``slots − T`` keys besides itself. One longer than the ring sees all that is there and its own tokens, so feed
-    chunks. Where the model has windows or remapped positions, and where T > 1, keys are copied into order.
+    Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding (which
+    no cache is shown), beams or gradients. A forward of T tokens drops T before it attends, so that its first query
+    sees ``slots − T`` keys besides itself. One longer than the ring sees all that is there and its own tokens, so
+    feed chunks. Where the model has windows or remapped positions, and where T > 1, keys are copied into order.
 
     Args:
         encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
-            remapped encoding (``posenc.remap``) keys come raw and nothing need rotate.
+            remapped encoding (``posenc.remap``) keys come raw and nothing need rotate; ReRoPE and STRING know
+            distances alone, groups and chunks of the others count from a position 0 that a ring drops.
         slots: S, keys in all; at most the trained length.
         sinks: tokens of the beginning that are never dropped; those of the paper are 4.
         wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. Between two of them every key
@@ -142,7 +172,8 @@ class RingCache(Cache):
             whose frequencies grow with the length needs ``wrap`` at its trained length at most.
 
     Raises:
-        InvalidArgument: keys that cannot be moved, no room behind the sinks, or a ``wrap`` below 2·S.
+        InvalidArgument: keys that cannot be moved, scores that know more than distances, no room behind the sinks,
+            or a ``wrap`` below 2·S.
     """
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:
@@ -153,6 +184,12 @@ class RingCache(Cache):
             raise InvalidArgument(f"sinks={sinks} must be 0 or more, and leave room for others of slots={slots}")
         if self.wrap is not None and self.wrap < 2 * self.slots:
             raise InvalidArgument(f"wrap={wrap} must be at least {2 * self.slots}, twice slots={slots}")
+        reading = [part.name for part in encoding.modules() if isinstance(part, Encoding) and not part.relative]
+        if reading:
+            raise InvalidArgument(
+                f"encoding has {reading[-1]}, which reads positions and not distances alone, and those of a ring "
+                "grow; pass MovableCache, whose keys stand from 0"
+            )
         windows = isinstance(encoding, Layers) and (encoding.windows or encoding.chunks)
         self.ordered = encoding.remapped or bool(windows)
 
