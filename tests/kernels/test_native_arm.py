@@ -39,21 +39,18 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [EMULATOR, "-L", "/usr/aarch64-linux-gnu", "-E", f"LD_LIBRARY_PATH={folder}", str(program)]
 
 
-def raw(x: Tensor | None) -> bytes:
-    return b"" if x is None else x.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+def raw(x: Tensor) -> bytes:
+    return x.contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
-def record(
-    x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, slots: Tensor | None, threads: int
-) -> bytes:
-    """One call for the driver; all tensors contiguous, y like x or pages."""
+def record(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, threads: int) -> bytes:
+    """One call for the driver; all tensors contiguous."""
     batch, heads, tokens, channels = x.shape
     pairs = cos.shape[-1]
     job = Job(batch, heads, tokens, pairs, channels - 2 * pairs)
-    job.x, job.y, job.table = x.stride()[:3], y.stride()[:3], (0, 0, pairs)
+    job.x, job.y, job.table = x.stride()[:3], x.stride()[:3], (0, 0, pairs)
     job.type, job.half, job.threads = TYPES[x.dtype], pairing == "half", threads
-    job.page, job.wide_slots = y.shape[2], slots is not None and slots.dtype == torch.int64
-    parts = [raw(tensor) for tensor in (x, y, cos, sin, slots)]
+    parts = [raw(tensor) for tensor in (x, torch.zeros_like(x), cos, sin)]
     sizes = torch.tensor([len(part) for part in parts])
     return bytes(job) + raw(sizes) + b"".join(parts)
 
@@ -77,23 +74,8 @@ def test_all_types_pairings_and_tails(driver: list[str]) -> None:
             for pairs, rest, threads in ((1, 0, 1), (3, 2, 1), (32, 0, 1), (37, 5, 3), (64, 0, 4)):
                 x = torch.randn(2, 3, 130, 2 * pairs + rest).to(dtype)
                 cos, sin = Rotary(2 * pairs, pairing=pairing).tables(positions.arange(130), work)
-                records.append(record(x, torch.zeros_like(x), cos, sin, pairing, None, threads))
+                records.append(record(x, cos, sin, pairing, threads))
                 wants.append(rotate(x, cos, sin, pairing))
-    assert all(torch.equal(got, want) for got, want in zip(run(driver, records, wants), wants, strict=True))
-
-
-def test_slots_of_a_cache(driver: list[str]) -> None:
-    records, wants = [], []
-    for of in (torch.int32, torch.int64):
-        x, pages, slots = torch.randn(2, 3, 6, 16), torch.randn(5, 3, 8, 16), torch.randperm(40)[:12].to(of)
-        slots[4] = -1
-        cos, sin = Rotary(16, pairing="half").tables(positions.arange(6))
-        records.append(record(x, pages, cos, sin, "half", slots, 1))
-        keys, want = rotate(x, cos, sin, "half").transpose(1, 2).flatten(0, 1), pages.clone()
-        for token, slot in enumerate(slots.tolist()):
-            if slot >= 0:
-                want[slot // 8, :, slot % 8] = keys[token]
-        wants.append(want)
     assert all(torch.equal(got, want) for got, want in zip(run(driver, records, wants), wants, strict=True))
 
 
@@ -104,7 +86,7 @@ def test_every_pattern_of_16_bits(driver: list[str], dtype: torch.dtype) -> None
     for pairing in ("half", "interleaved"):
         cos, sin = Rotary(1024, pairing=pairing).tables(positions.arange(64) * 1000)
         sin[0], cos[1], sin[2] = 0.0, 2.0**-100, 2.0**-130  # by one exactly, and to numbers that are subnormal
-        records.append(record(x, torch.zeros_like(x), cos, sin, pairing, None, 1))
+        records.append(record(x, cos, sin, pairing, 1))
         wants.append(rotate(x, cos, sin, pairing))
     for got, want in zip(run(driver, records, wants), wants, strict=True):
         assert torch.equal(got.isnan(), want.isnan())

@@ -517,4 +517,4 @@ def draw(r: Random) -> RotationCase:
     return case
 
 
-AREA = Area("rotation", "every rotation at positions up to 2^31, in place and into slots, and rerotate", draw)
+AREA = Area("rotation", "every rotation at positions up to 2^31, in place and into caches, and rerotate", draw)

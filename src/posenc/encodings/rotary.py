@@ -11,7 +11,7 @@ interchangeable on trained weights. Values are never rotated.
 from typing import Any, ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import as_integer, as_number, as_scale
@@ -66,7 +66,6 @@ class PlacedRotary(Placed):
         k: Keys,
         *,
         out: tuple[Tensor | None, Tensor | None] | None = None,
-        slots: Int[Tensor, "*B S"] | None = None,
     ) -> tuple[Queries, Keys]:
         """Queries and keys rotated, in fresh memory or into ``out``; one that is None comes back as None.
 
@@ -75,18 +74,12 @@ class PlacedRotary(Placed):
 
         Args:
             out: memory for the queries and for the keys; None for fresh memory.
-            slots: ``(S,)`` or ``(B, S)``, int32 or int64, as the ``slot_mapping`` of servers: where in the pages
-                ``out[1]``, ``(N, K, page size, D)``, each key goes: slot s is place s mod page size of page
-                s // page size. A key with a negative slot is not written; of two with one slot, either is. Pages
-                ``(N, page size, K, D)`` come by ``posenc.layouts.from_bthd``. In a cache ``(B, K, length, D)``
-                with a row for each sequence, slot = row · length + place.
 
         Raises:
-            InvalidArgument: out or slots that do not fit q and k; on a GPU slots past the pages are not noticed
-                here, but by torch.
+            InvalidArgument: an out that does not fit q and k.
         """
         plain: tuple[Any, Any] | None = None
-        if out is None and slots is None and not (q is None or k is None or torch.compiler.is_compiling()):
+        if out is None and not (q is None or k is None or torch.compiler.is_compiling()):
             plain = q, k
             again = None if self._step is None else self._step(q, k)
             if again is not None:
@@ -99,7 +92,7 @@ class PlacedRotary(Placed):
             again = None if self._step is None else self._step(*plain)
             if again is not None:
                 return again
-        rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out, slots)
+        rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out)
         return rotated
 
     def unrotate(self, y: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:

@@ -31,8 +31,7 @@ class Job(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
         *((name, ctypes.c_int64 * 3) for name in ("x", "y", "table")),
-        ("page", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("type", "half", "threads", "wide_slots")),
+        *((name, ctypes.c_int32) for name in ("type", "half", "threads")),
     ]
 
 
@@ -138,15 +137,13 @@ operator.register_autograd(_back, setup_context=_remember)
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     """x rotated into y: by the kernel, or by the plain operators of the specification what it does not read."""
-    if kernel_rotates(x, y, cos, sin, pairing):
+    if _kernel_rotates(x, y, cos, sin, pairing):
         return y
     return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
 
 
-def kernel_rotates(
-    x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, slots: Tensor | None = None
-) -> bool:
-    """Rotate x into y by the kernel, or into the slots of pages ``(N, K, S, D)``.
+def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> bool:
+    """Rotate x into y by the kernel.
 
     False where it does not read or write them by strides: tables wider than x, channels apart from each other in
     memory, mapped axes.
@@ -156,10 +153,9 @@ def kernel_rotates(
             return False
         cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
     strides = x.stride(), y.stride(), cos.stride()
-    pages = (0, False) if slots is None else (y.shape[2], slots.dtype == torch.int64)
-    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads(), *pages)
+    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
     if job is not None:
-        addresses = (None if t is None else t.data_ptr() for t in (x, y, cos, sin, slots))
+        addresses = (tensor.data_ptr() for tensor in (x, y, cos, sin))
         native.load().posenc_rotate(ctypes.byref(job), *addresses)
     return job is not None
 
@@ -182,8 +178,6 @@ def _job(
     dtype: torch.dtype,
     pairing: str,
     threads: int,
-    page: int = 0,
-    wide_slots: bool = False,
 ) -> Job | None:
     """The kernel's orders for tensors of this kind; None where it has none."""
     x, y, of_table = strides
@@ -197,6 +191,6 @@ def _job(
     job.table = tuple(
         s if n > 1 else 0 for s, n in zip((0, 0, *of_table)[-4:-1], (1, 1, *table)[-4:-1], strict=True)
     )
-    job.type, job.half, job.page, job.wide_slots = TYPES[dtype], pairing == "half", page, wide_slots
+    job.type, job.half = TYPES[dtype], pairing == "half"
     job.threads = max(1, min(threads, bytes_ // SHARE))
     return job

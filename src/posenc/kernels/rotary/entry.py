@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import select
 from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at, overlap
-from posenc.kernels.rotary.by_native import Step, by_native, kernel_rotates
+from posenc.kernels.rotary.by_native import Step, by_native
 from posenc.kernels.rotary.by_native import step as native_step
 from posenc.kernels.rotary.eager import blockwise
 from posenc.kernels.rotary.fusable import fusable
@@ -40,7 +40,6 @@ def rotate_both(
     pairing: Pairing,
     backend: str = "auto",
     out: Rotated | None = None,
-    slots: Tensor | None = None,
 ) -> Rotated:
     """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels behind the pairs pass.
 
@@ -51,24 +50,15 @@ def rotate_both(
             gradients are recorded, so that the numbers do not either.
         out: memory for the results, of the same shapes and types: q and k themselves, a part of a cache, or
             anything else that is not shared between the two; None for fresh memory.
-        slots: where in the pages ``out[1]`` each key goes (see ``PlacedRotary.rotate``).
 
     Raises:
-        InvalidArgument: an out or slots that do not fit, or tables with gradients under an engine that returns
+        InvalidArgument: an out that does not fit, or tables with gradients under an engine that returns
             none.
     """
     x = k if q is None else q
     if x is None:
         raise InvalidArgument("q and k are both None; give the one to rotate")
     served = _serving(backend, x.device.type, q_tables, k_tables)
-    if slots is not None:
-        q_out, pages = out or (None, None)
-        k, pages = _with_slots(k, pages, slots)
-        if q_out is not None and q is not None:
-            (q,) = _rotate_into([(q, q_tables, q_out)], pairing, served)
-        elif q is not None:
-            q = _rotated(q, q_tables, pairing, served)
-        return q, _rotate_into_slots(k, k_tables, pairing, served, pages, slots)
     if out is not None:
         each = zip((q, k), (q_tables, k_tables), out, strict=True)
         results = _rotate_into([(x, at, place) for x, at, place in each if x is not None], pairing, served)
@@ -116,39 +106,6 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
     engine((x,), cos, sin, pairing, (out,))
     torch.autograd.graph.increment_version(out)
     return out
-
-
-def _rotate_into_slots(
-    k: Tensor, tables: Tables, pairing: Pairing, served: str, pages: Tensor, slots: Tensor
-) -> Tensor:
-    """The pages with these keys, by their tables, in their slots."""
-    if (
-        served == "native"
-        and may_be_looked_at(k, pages, slots)
-        and not is_recorded(k, pages)
-        and not any(x.is_neg() for x in (k, pages, *tables))
-        and not overlap(k, pages)
-        and kernel_rotates(k, pages, *tables, pairing, slots.contiguous())
-    ):
-        torch.autograd.graph.increment_version(pages)
-        return pages
-    keys = _rotated(k, tables, pairing, served).transpose(1, 2).flatten(0, 1)
-    return _put(pages, keys, slots.flatten().long())
-
-
-def _put(pages: Tensor, keys: Tensor, slots: Tensor) -> Tensor:
-    """Keys ``(tokens, K, D)`` written into their slots, but those whose slot is negative, without a look at one.
-
-    What may not be written repeats the first key that may; where none may, the pages are written over themselves.
-    """
-    is_written, size = slots >= 0, pages.shape[2]
-    first = is_written.long().argmax(0, keepdim=True)
-    place = slots[first].clamp(min=0)
-    before = pages[place // size, :, place % size]
-    repeated = torch.where(is_written[first][:, None, None], keys[first], before).detach()
-    slots = torch.where(is_written, slots, place)
-    pages[slots // size, :, slots % size] = torch.where(is_written[:, None, None], keys, repeated)
-    return pages
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
@@ -203,31 +160,6 @@ def _check_apart(out: Tensor) -> None:
             f"out has shape {tuple(out.shape)} and strides {out.stride()}, so that several of its numbers are in "
             "one place; give each a place of its own: x.clone()"
         )
-
-
-def _with_slots(k: Tensor | None, pages: Tensor | None, slots: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and pages that fit each other and the slots; whether the pages have these is asked where it is free."""
-    if k is None or pages is None:
-        raise InvalidArgument("slots say where keys go; give k, and its pages as out=(None, pages)")
-    B, K, T, D = k.shape
-    kind = k.dtype, k.device
-    if pages.dim() != 4 or (pages.shape[1], pages.shape[3]) != (K, D) or (pages.dtype, pages.device) != kind:
-        raise InvalidArgument(
-            f"out[1] is {pages.dtype} {tuple(pages.shape)} on {pages.device}; with slots it takes pages (N, {K}, "
-            f"page size, {D}) of {k.dtype} on {k.device}; for (N, page size, {K}, {D}) pass "
-            "posenc.layouts.from_bthd(pages)"
-        )
-    _check_apart(pages)
-    if slots.dtype not in (torch.int32, torch.int64) or slots.device != k.device:
-        raise InvalidArgument(f"slots are {slots.dtype} on {slots.device}; give int32 or int64 on {k.device}")
-    if tuple(slots.shape) != (B, T) and (B > 1 or tuple(slots.shape) != (T,)):
-        raise InvalidArgument(
-            f"slots have shape {tuple(slots.shape)} for keys of {(B, T)} tokens; give one a token"
-        )
-    places = pages.shape[0] * pages.shape[2]
-    if slots.is_cpu and may_be_looked_at(slots) and slots.numel() and (last := int(slots.max())) >= places:
-        raise InvalidArgument(f"slots go up to {last} and the pages have {places} places, from 0 on")
-    return k, pages
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:

@@ -10,8 +10,7 @@ enum Type { FLOAT32, FLOAT64, BFLOAT16, FLOAT16 };
 struct Job {
     int64_t batch, heads, tokens, pairs, rest;  // rest: channels behind the pairs, which pass
     int64_t x[3], y[3], table[3];               // strides in elements along batch, heads and tokens
-    int64_t page;                               // tokens of one page of y, where slots say where tokens go
-    int32_t type, half, threads, wide_slots;    // wide_slots: slots are of 64 bits, else of 32
+    int32_t type, half, threads;
 };
 
 struct Call {
@@ -19,7 +18,6 @@ struct Call {
     const void* x;
     void* y;
     const void *cos, *sin;  // float64 beside float64, else float32
-    const void* slots;      // one integer for each of batch × tokens, or NULL; no one writes where it is negative
     bool stream, fresh;     // whether results go past the caches; whether y's pages were never touched
 };
 

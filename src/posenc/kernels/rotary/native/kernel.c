@@ -200,16 +200,15 @@ EXPORT int64_t posenc_use_cache(int64_t bytes) {
 EXPORT const char* posenc_source(void) { return SOURCE; }
 
 // x and y may be the same; otherwise nothing of y may be still to be read.
-EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin,
-                          const void* slots) {
+EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin) {
     static const int64_t SIZES[] = {4, 8, 2, 2};
     const int64_t size = SIZES[job->type], channels = 2 * job->pairs + job->rest;
     const int64_t bytes = job->batch * job->heads * job->tokens * channels * size;
     bool lines = (uintptr_t)y % LINE == 0 && (!job->half || job->pairs * size % LINE == 0);
     for (int i = 0; i < 3; i++) lines = lines && job->y[i] * size % LINE == 0;
-    struct Call call = {job, x, y, cos, sin, slots};
+    struct Call call = {job, x, y, cos, sin};
     call.stream = lines && x != y && 2 * bytes > last_cache;
-    if (x != y && !slots && bytes >= FRESH_BYTES) {
+    if (x != y && bytes >= FRESH_BYTES) {
         int64_t middle = job->batch / 2 * job->y[0] + job->heads / 2 * job->y[1] + job->tokens / 2 * job->y[2];
         call.fresh = is_fresh((char*)y + middle * size);
     }
@@ -219,6 +218,6 @@ EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const v
 // Two calls in one, for steps so short that calling is what they cost.
 EXPORT void posenc_rotate_both(const struct Job* jobs, const void* const* tables, const void* q, void* q_y,
                                const void* k, void* k_y) {
-    posenc_rotate(jobs, q, q_y, tables[0], tables[1], NULL);
-    posenc_rotate(jobs + 1, k, k_y, tables[2], tables[3], NULL);
+    posenc_rotate(jobs, q, q_y, tables[0], tables[1]);
+    posenc_rotate(jobs + 1, k, k_y, tables[2], tables[3]);
 }

@@ -83,27 +83,20 @@ INLINE void NAMED(tokens)(const struct Call* call, int64_t b, int64_t first, int
     const ELEMENT* x = (const ELEMENT*)call->x + b * job->x[0] + first * job->x[2];
     const WORK* cos = (const WORK*)call->cos + b * job->table[0] + first * job->table[2];
     const WORK* sin = (const WORK*)call->sin + b * job->table[0] + first * job->table[2];
-    ELEMENT* y = call->y;
+    ELEMENT* y = (ELEMENT*)call->y + b * job->y[0] + first * job->y[2];
     const int64_t channels = 2 * job->pairs + job->rest;
-    // In the order in which results lie in memory, and token by token into slots.
-    if (call->slots || job->y[1] < job->y[2]) {
-        ELEMENT* to = y + b * job->y[0] + first * job->y[2];
-        const ELEMENT* end = to + (last - first - 1) * job->y[2] + (job->heads - 1) * job->y[1] + channels;
-        if (call->fresh) posenc_ask_for_pages(to, end);
+    // In the order in which results lie in memory.
+    if (job->y[1] < job->y[2]) {
+        const ELEMENT* end = y + (last - first - 1) * job->y[2] + (job->heads - 1) * job->y[1] + channels;
+        if (call->fresh) posenc_ask_for_pages(y, end);
         for (int64_t t = first; t < last; t++) {
-            if (call->slots) {
-                int64_t i = b * job->tokens + t;
-                int64_t slot = job->wide_slots ? ((const int64_t*)call->slots)[i] : ((const int32_t*)call->slots)[i];
-                to = slot < 0 ? NULL : y + slot / job->page * job->y[0] + slot % job->page * job->y[2];
-            }
-            if (to) NAMED(rows)(job, x, to, cos, sin, job->heads, 1, half, stream);
-            if (!call->slots) to += job->y[2];
-            x += job->x[2], cos += job->table[2], sin += job->table[2];
+            NAMED(rows)(job, x, y, cos, sin, job->heads, 1, half, stream);
+            x += job->x[2], y += job->y[2], cos += job->table[2], sin += job->table[2];
         }
         return;
     }
     for (int64_t h = 0; h < job->heads; h++) {
-        ELEMENT* to = y + b * job->y[0] + h * job->y[1] + first * job->y[2];
+        ELEMENT* to = y + h * job->y[1];
         if (call->fresh) posenc_ask_for_pages(to, to + (last - first - 1) * job->y[2] + channels);
         NAMED(rows)(job, x + h * job->x[1], to, cos + h * job->table[1], sin + h * job->table[1], last - first, 2,
                     half, stream);
