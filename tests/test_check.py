@@ -83,7 +83,6 @@ def test_a_class_and_an_instance_are_checked_alike() -> None:
     for encoding in (posenc.ALiBi, posenc.ALiBi(6)):
         assert checked(Subject.of(encoding)).ok
     assert Subject.of(posenc.ALiBi(6)).heads == 6
-    assert Subject.of(posenc.Heads((posenc.ALiBi(2), 2), (posenc.NoPE(), 4))).heads == 6
     assert Subject.of("layers(rotary*5 + nope)").layers == 6
 
 

@@ -49,8 +49,8 @@ def test_attention_takes_the_scale_of_the_encoding_once(encoding: posenc.Encodin
     torch.testing.assert_close(dense, want, rtol=0, atol=2e-6)
 
 
-def test_groups_of_heads_have_one_scale() -> None:
-    both = posenc.Heads((posenc.T5(2, softmax_scale=1.0), 2), (posenc.ALiBi(2), 2))
+def test_a_stack_has_one_scale() -> None:
+    both = posenc.Stack(posenc.T5(2, softmax_scale=1.0), posenc.Rotary(8, pairing="half", softmax_factor=1.5))
     with pytest.raises(InvalidArgument, match="give all of them the same settings"):
         both.at(arange(4))
     with pytest.raises(InvalidArgument, match="softmax_scale=0 must be a finite number above 0"):

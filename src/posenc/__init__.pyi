@@ -17,7 +17,6 @@ from posenc.encodings.bias import OffsetBias as OffsetBias
 from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
 from posenc.encodings.catalogue import encoding as encoding
 from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
-from posenc.encodings.compose import Heads as Heads
 from posenc.encodings.compose import Stack as Stack
 from posenc.encodings.cope import CoPE as CoPE
 from posenc.encodings.deberta import DeBERTa as DeBERTa

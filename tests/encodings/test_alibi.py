@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from posenc import ALiBi, attention
+from posenc import ALiBi, NoPE, attention
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, packed
@@ -36,6 +36,37 @@ def test_slopes_of_every_head_count(max_exponent: float) -> None:
         in_module = ALiBi(heads, max_exponent=max_exponent).slopes
         assert in_module.dtype == torch.float32
         assert torch.equal(in_module, torch.tensor(got, dtype=torch.float32))
+
+
+def test_given_slopes_leave_heads_without_a_bias() -> None:
+    """ALiBi on two of four heads is ALiBi(2) there, and plain attention on the others; 1200 tokens have a reach."""
+    half, at = ALiBi(4, slopes=[*slopes(2), 0, 0]), arange(1200)
+    q, k, v = torch.randn(3, 1, 4, 1200, 8, dtype=torch.float64)
+    y = attention(q, k, v, half.at(at, dtype=torch.float64), causal=True)
+    first = attention(q[:, :2], k[:, :2], v[:, :2], ALiBi(2).at(at, dtype=torch.float64), causal=True)
+    others = attention(q[:, 2:], k[:, 2:], v[:, 2:], NoPE().at(at), causal=True)
+    torch.testing.assert_close(y, torch.cat((first, others), dim=1), rtol=0, atol=1e-12)
+    assert half.describe() == "ALiBi: 4 heads with slopes 0.0625, 0.00390625, 0, 0"
+    assert "slopes=(0.0625, 0.00390625, 0, 0)" in repr(half.with_settings(slopes=(0.0625, 0.00390625, 0, 0)))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"slopes": (0.5,)},
+            r"slopes=\(0.5,\) must be 2 finite numbers of at least 0, one per head; 0 for no bias",
+        ),
+        ({"slopes": (0.5, -0.5)}, "must be 2 finite numbers"),
+        ({"slopes": (0.5, float("nan"))}, "must be 2 finite numbers"),
+        ({"slopes": 0.5}, "must be 2 finite numbers"),
+        ({"slopes": (0.5, 0), "max_exponent": 4}, "max_exponent=4 would make the slopes that are given; leave one"),
+    ],
+)
+def test_slopes_that_are_none_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        ALiBi(2, **settings)
 
 
 def test_the_bias_is_a_penalty_on_both_sides() -> None:

@@ -1,4 +1,4 @@
-"""Composition: what a stack, heads, some heads and layers declare, describe, state and refuse."""
+"""Composition: what a stack, some heads and layers declare, describe, state and refuse."""
 
 import pytest
 import torch
@@ -8,7 +8,6 @@ from posenc import (
     T5,
     ALiBi,
     FoX,
-    Heads,
     Layers,
     NoPE,
     QueryScale,
@@ -107,7 +106,7 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     assert for_layers(FoX(32, 4), 3).names == ("fox_0", "fox_1", "fox_2")
 
 
-@pytest.mark.parametrize("text", ["fox", "t5(shared=False)", "stack(rotary, shaw)", "heads(shaw*2, alibi*2)"])
+@pytest.mark.parametrize("text", ["fox", "t5(shared=False)", "stack(rotary, shaw)"])
 def test_one_module_in_several_layers_is_refused_where_parameters_are_per_layer(text: str) -> None:
     """Its text with the number of layers is the way out; what says that it is shared stays one module."""
     shape = {"width": 32, "heads": 4, "head_dim": 8}
@@ -140,24 +139,13 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
     [
         (lambda: Stack(), r"stack takes encodings; got \[\]"),
         (lambda: Stack(rope(), "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
-        (lambda: Heads((ALiBi(4), 0)), "heads=0 of alibi must be a whole number of at least 1"),
-        (lambda: Heads((Sinusoidal(32), 4)), "sinusoidal embeds tokens and has no heads; stack it"),
         (lambda: SomeHeads(ALiBi(4), 2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
-        (
-            lambda: SomeHeads(Stack(Heads((ALiBi(4), 4))), 0, 2),
-            "take the parts that this rank holds in",
-        ),
         (
             lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
             "encodings in this stack are made for 4 and 8 heads; make all",
         ),
         (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack are made for 1 and 8 heads"),
         (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack are made for 4 and 8 heads"),
-        (
-            lambda: Heads((ALiBi(8), 4), (NoPE(), 4)).at(arange(3)),
-            "an encoding on 4 of the heads has a bias of 8; make it with heads=4",
-        ),
-        (lambda: Heads((SSMax(8), 4), (NoPE(), 4)).at(arange(3)), "4 of the heads has a scale of 8; make it with"),
         (
             lambda: SomeHeads(ALiBi(8), 4, 12).at(arange(3)),
             "first=4 and last=12 leave the 8 heads that the bias is",
@@ -173,20 +161,9 @@ def test_what_cannot_be_composed_is_refused(make, message: str) -> None:
         make()
 
 
-def test_unknown_kinds_and_split_groups_are_refused() -> None:
+def test_unknown_kinds_are_refused() -> None:
     with pytest.raises(UnknownName, match="unknown layer type 'rop'; did you mean 'rope'"):
         Layers({"rope": rope()}, ("rop",))
-    q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
-    with pytest.raises(InvalidArgument, match="they must add up to q's, in whole groups"):
-        Heads((rope(), 1), (NoPE(), 3)).at(arange(3)).rotate(q, k)
-
-
-def test_a_window_belongs_to_a_layer_and_to_no_heads() -> None:
-    near = Layers({"nope": NoPE()}, ("nope",), windows={"nope": 4})
-    with pytest.raises(
-        InvalidArgument, match="layers has windows or chunks, which hide keys from all heads; put heads inside"
-    ):
-        Heads((near, 2), (ALiBi(2), 2))
 
 
 def test_a_kind_of_one_axis_takes_the_axis_it_says() -> None:

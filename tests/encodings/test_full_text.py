@@ -12,7 +12,7 @@ SHAPE = {"width": 16, "heads": 4, "head_dim": 4, "num_positions": 24, "layers": 
 COMPOSED = (
     "layers(rotary*3 + nope)",
     "stack(rope, fox)",
-    "heads(alibi*2, t5*2)",
+    "alibi(slopes=(0.25, 0.125, 0, 0))",
     "layers(learned-clamped(std=0.5) + query-scale)",
     "rotary(scaling=yarn(4, 4096))",
 )

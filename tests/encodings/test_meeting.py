@@ -165,4 +165,3 @@ def test_a_stack_with_a_rotation_is_not_relative() -> None:
     stack = posenc.encoding("stack(rotary, shaw)", heads=2, head_dim=8)
     assert not stack.relative
     assert posenc.encoding("stack(rotary, kerple)", heads=2, head_dim=8).relative
-    assert posenc.encoding("heads(rotary*2, shaw*2)", heads=4, head_dim=8).relative

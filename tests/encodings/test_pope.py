@@ -103,6 +103,3 @@ def test_refusals() -> None:
     placed = PoPE(8, 3).at(arange(2))
     with pytest.raises(InvalidArgument, match="q has 8 channels a head, and rotate of this encoding adds 8"):
         attention(q, q, q, placed)
-    mixed = posenc.Heads((PoPE(8, 1), 1), (posenc.NoPE(), 2))
-    with pytest.raises(InvalidArgument, match=r"the heads are widened by \(8, 0\) channels"):
-        mixed.at(arange(2))

@@ -26,7 +26,6 @@ MOVABLE = {
     "pope": posenc.PoPE(16, 3, rotary_dim=12),
     "learned": posenc.LearnedRotary(16, pairing="half"),
     "stack": posenc.Stack(posenc.Rotary(16, pairing="half"), posenc.ALiBi(3)),
-    "heads": posenc.Heads((posenc.Rotary(16, pairing="half", base=100.0), 1), (posenc.NoPE(), 2)),
     "alibi": posenc.ALiBi(3),
     "nope": posenc.NoPE(),
 }

@@ -28,7 +28,7 @@ SETTINGS = st.dictionaries(st.sampled_from(["base", "width", "floor", "scaling"]
 PARTS = st.recursive(
     st.tuples(NAMES, SETTINGS),
     lambda part: st.tuples(
-        st.sampled_from(["heads", "layers", "stack"]),
+        st.sampled_from(["layers", "stack"]),
         st.lists(st.tuples(part, st.integers(1, 9)), min_size=1, max_size=3),
     ),
     max_leaves=4,
@@ -57,7 +57,7 @@ def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
         "rotary(scaling=yarn(4, 512))",
         "rotary(scaling=default())",
         "layers(learned-clamped*2 + nope)",
-        "heads(stack(alibi, t5)*2, rotary*2)",
+        "layers(stack(alibi, t5)*2 + rotary*2)",
         "m:C(a='it\\'s b-c', b=True, c=None, d='None', e=(1,))",
     ],
 )
@@ -81,8 +81,8 @@ def test_texts_come_back_as_they_were(text: str) -> None:
         ("rotary(base=b'a')", "is no value"),
         ("rotary(**{})", r"\*\* has no place here"),
         ("alibi*4", "is no name of an encoding"),
-        ("heads(alibi*0)", r"after \* comes a whole number of at least 1"),
-        ("heads(alibi*1.5)", r"after \* comes a whole number"),
+        ("layers(alibi*0)", r"after \* comes a whole number of at least 1"),
+        ("layers(alibi*1.5)", r"after \* comes a whole number"),
         ("stack(rotary*2)", r"in a stack \* means nothing"),
         ("stack()", "stack takes encodings"),
         ("layers(rotary, nope)", "layers takes one pattern"),
@@ -115,9 +115,9 @@ def test_reading_a_text_imports_nothing() -> None:
 
 
 def test_commas_inside_brackets_separate_nothing() -> None:
-    assert split("t5, heads(alibi*4, rotary*4),rotary(base=1)") == [
+    assert split("t5, stack(rotary, alibi),rotary(base=1)") == [
         "t5",
-        "heads(alibi*4, rotary*4)",
+        "stack(rotary, alibi)",
         "rotary(base=1)",
     ]
 
@@ -138,8 +138,8 @@ def test_building_from_settings_checks_them() -> None:
         build(parse("rotary(bass=3)"), SHAPE)
     with pytest.raises(InvalidArgument, match="gives base twice"):
         posenc.encoding("rotary(base=3)", head_dim=8, base=4)
-    with pytest.raises(InvalidArgument, match="has 3 heads; the model has 4"):
-        build(parse("heads(alibi, rotary*2)"), SHAPE)
+    with pytest.raises(InvalidArgument, match=r"slopes=\(1, 0\) must be 4 finite numbers"):
+        build(parse("alibi(slopes=(1, 0))"), SHAPE)
     with pytest.raises(InvalidArgument, match="cannot be set from outside stack"):
         posenc.encoding("stack(rotary, alibi)", heads=4, head_dim=8, base=4)
 

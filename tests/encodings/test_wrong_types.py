@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import posenc
-from posenc import ALiBi, Heads, LearnedRotary, Mask, PoPE, Rotary, Sinusoidal, Stack, attention, layouts, merge
+from posenc import ALiBi, LearnedRotary, Mask, PoPE, Rotary, Sinusoidal, Stack, attention, layouts, merge
 from posenc import positions as P
 from posenc.errors import PosencError
 from support.checking import annotations_unchecked
@@ -20,7 +20,6 @@ ENTRANCES: dict[str, Callable[[object], object]] = {
     "rotary": lambda x: ROTARY.at(AT).rotate(x, Q),
     "rotary k": lambda x: ROTARY.at(AT).rotate(Q, x),
     "pope": lambda x: PoPE(8, 2).at(AT).rotate(x, Q),
-    "heads": lambda x: Heads((ALiBi(1), 1), (ROTARY, 1)).at(AT).rotate(Q, x),
     "embed": lambda x: Sinusoidal(8).at(AT).embed(x),
     "attention": lambda x: attention(x, Q, Q, ROTARY.at(AT)),
     "attention v": lambda x: attention(Q, Q, x, ROTARY.at(AT)),
@@ -70,7 +69,6 @@ def test_what_was_placed_in_inference_mode_serves_in_training(text: str) -> None
     [
         (Stack(ROTARY, ALiBi(2)), Rotary(8, pairing="interleaved")),
         (Stack(ROTARY, ALiBi(2)), Stack(Rotary(8, pairing="interleaved"), ALiBi(2))),
-        (Heads((ROTARY, 1), (ALiBi(1), 1)), Heads((Rotary(8, pairing="interleaved"), 1), (ALiBi(1), 1))),
         (Stack(LearnedRotary(8, pairing="half", rotary_dim=4)), ROTARY),
     ],
 )

@@ -10,7 +10,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc import T5, ALiBi, Heads, Mask, NoPE, Stack, attention, positions
+from posenc import T5, ALiBi, Mask, Stack, attention, positions
 from posenc import scores as scores_of
 from posenc.attend.blocks import ROWS
 from posenc.attend.call import AttentionCall
@@ -43,10 +43,9 @@ def test_alibi_with_a_cache(rows: bool) -> None:
 
 
 def test_a_table_of_offsets_and_what_is_made_of_biases() -> None:
-    """T5 has an end, so that nobody looks at positions; sums and heads have what their parts have."""
+    """T5 has an end, so that nobody looks at positions; sums have what their parts have."""
     t5 = T5(HEADS, buckets=4, max_distance=3).requires_grad_(False)
-    other = T5(1, buckets=4, max_distance=3).requires_grad_(False)
-    encodings = [t5, Stack(t5, ALiBi(HEADS)), Heads((NoPE(), 1), (other, 1), (ALiBi(HEADS - 2), HEADS - 2))]
+    encodings = [t5, Stack(t5, ALiBi(HEADS))]
     k_positions = 2 * positions.arange(S)
     for encoding in encodings:
         bias = encoding.at(k_positions[-T:], k_positions).bias

@@ -283,7 +283,6 @@ def test_texts_build_and_come_back(text: str) -> None:
         ("string(rotary, shift=2, window=5)", "distances would grow"),
         ("stack(rerope(rotary, window=4), rotary)", "nothing else in the stack"),
         ("stack(rerope(rotary, window=4), deberta)", "nothing else in the stack"),
-        ("heads(rerope(rotary, window=4)*2, rotary*2)", "all heads"),
         ("rerope(rotary(axes=axial(2, 2)), window=4)", "one axis"),
     ],
 )

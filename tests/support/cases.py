@@ -15,7 +15,6 @@ from posenc import (
     Encoding,
     FoPE,
     FoX,
-    Heads,
     Inkling,
     Kerple,
     Layers,
@@ -199,18 +198,15 @@ TEXTS = (
     "fire(nearest=20, units=5)",
     "inkling(extent=4, basis=2, log_floor=3, clip=0.5)",
     "stack(rotary, shaw(ahead=0, behind=6))",
-    "heads(cope(positions=4)*2, deberta(buckets=4, max_distance=9)*2)",
     "stack(rotary, fox(bias=1))",
     "stack(sinusoidal, alibi, t5, query-scale(floor=3))",
-    "heads(alibi*2, rotary*2)",
-    "heads(fox(bias=0)*2, nope*2)",
+    "alibi(slopes=(0.0625, 0.00390625, 0, 0))",
     "layers(rotary*3 + nope)",
     "rotary(axes=chunked(2, 1, 1))",
     "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
     "pope(rotary_dim=4, start=uniform)",
     "stack(pope, alibi)",
     "stack(xpos(pairing=interleaved), alibi)",
-    "heads(xpos*2, rotary*2)",
     "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
     "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
@@ -234,27 +230,26 @@ COMPOSED = [
         layers=3,
     ),
     Case("some heads", lambda: SomeHeads(Stack(ALiBi(8), FoX(32, 8, bias=0.0)), 4, 8)),
-    Case("groups of heads", lambda: Heads((T5(2), 2), (QueryScale(floor=2), 2))),
 ]
 
 CASES = CATALOGUE + VARIANTS + COMPOSED
 
 BREADTH = {
     *("rotary-ntk", "rotary-yarn", "rotary-proportional", "sinusoidal-tensor2tensor", "learned-grid-resized"),
-    *("rotary-partial-interleaved", "sinusoidal-block", "alibi-12", "layers(rotary*3 + nope)", "groups of heads"),
+    *("rotary-partial-interleaved", "sinusoidal-block", "alibi-12", "layers(rotary*3 + nope)"),
     *(
         "query-scale(floor=4)",
         *(f"query-scale(floor=5, rule={rule})" for rule in ("beam", "ministral3", "inkling")),
     ),
     *("rotary(axes=axial(2, 2), pairing=interleaved, signed=True)", "stack(xpos(pairing=interleaved), alibi)"),
-    *("rotary-float32-phases", "rotary(axes=chunked(2, 1, 1))", "sinusoidal-odd", "heads(alibi*2, rotary*2)"),
+    *("rotary-float32-phases", "rotary(axes=chunked(2, 1, 1))", "sinusoidal-odd"),
     *("t5(two_sided=True, shared=False, buckets=8, max_distance=12)", "stack(rotary, shaw(ahead=0, behind=6))"),
     *(
         "kerple(kernel=power, shared=True)",
         "fire(nearest=20, units=5)",
         "inkling(extent=4, basis=2, log_floor=3, clip=0.5)",
     ),
-    *("stack(pope, alibi)", "pope(rotary_dim=4, start=uniform)", "heads(xpos*2, rotary*2)"),
+    *("stack(pope, alibi)", "pope(rotary_dim=4, start=uniform)"),
     *(
         "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
         "channel-rotary(layout=hunyuan-vl, signed=True)",
@@ -265,6 +260,5 @@ BREADTH = {
     "stack(rerope(rotary(pairing=interleaved), window=4), query-scale(floor=4))",
     "layers(string(rotary(scaling=yarn(4, 512)), shift=6, window=2)*3 + nope)",
     "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
-    *("heads(cope(positions=4)*2, deberta(buckets=4, max_distance=9)*2)", "heads(fox(bias=0)*2, nope*2)"),
 }
 """Further settings of kinds that other cases stand for; their laws run in ``make slow``."""

@@ -33,7 +33,7 @@ TEXTS = {
     "t5": "t5(std=1)",
     "fox": "fox(bias=1)",
     "stack": "stack(rotary, t5(std=1), fox(bias=1))",
-    "heads": "heads(alibi*4, rotary*4)",
+    "half": "alibi(slopes=(0.25, 0.0625, 0.015625, 0.00390625, 0, 0, 0, 0))",
     "shaw": "shaw(std=1)",
     "ssmax": "stack(rotary, ssmax)",
     "xpos": "stack(xpos, t5(std=1))",

@@ -92,8 +92,8 @@ def test_python_a_file_and_the_command_line_have_the_same_words() -> None:
     }
     file = tomllib.loads("width=128\nlengths=[1,2]\nseeds=3\nclip=0.5\ntied=true\n[steps]\nlanguage=5\nneedle=7")
     assert read_study(options=line) == replace(Study(), **file)
-    read = read_study(options={"seeds": "7,9", "encodings": "t5,heads(alibi*2, rotary*2)"})
-    assert (read.seeds, read.encodings) == ((7, 9), ("t5", "heads(alibi*2, rotary*2)"))
+    read = read_study(options={"seeds": "7,9", "encodings": "t5,stack(rotary, alibi)"})
+    assert (read.seeds, read.encodings) == ((7, 9), ("t5", "stack(rotary, alibi)"))
 
 
 def test_help_lists_every_setting_with_unit_and_range() -> None:

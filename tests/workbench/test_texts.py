@@ -23,7 +23,10 @@ from posenc.workbench.study.study import Study
 from posenc.workbench.study.toml import read_study
 from support.studies import TINY, inline, plan_of, python_text
 
-PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
+PROOFS = (
+    "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),"
+    "alibi(slopes=(0.25, 0.125, 0, 0))"
+)
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
 
 
@@ -39,7 +42,7 @@ def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> 
         "rotary(base=500000)",
         "layers(rotary*3 + nope)",
         "stack(rotary, fox)",
-        "heads(alibi*2, rotary*2)",
+        "alibi(slopes=(0.25, 0.125, 0, 0))",
     ):
         assert text in page
 
@@ -53,13 +56,13 @@ def test_every_encoding_of_the_catalogue_trains(tmp_path: Path) -> None:
 
 def test_a_configuration_lists_texts(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    path.write_text('encodings = ["heads(alibi*2, rotary*2)", "rope"]\n')
-    assert read_study(config=path).encodings == ("heads(alibi*2, rotary*2)", "rotary")
+    path.write_text('encodings = ["stack(rope, alibi)", "rope"]\n')
+    assert read_study(config=path).encodings == ("stack(rotary, alibi)", "rotary")
 
 
 def test_a_study_says_the_models_size(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    path.write_text('encodings = ["heads(alibi*4, rotary*4)", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
+    path.write_text('encodings = ["alibi", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
     plans = read_study(config=path).plans(python_text())
     assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
     layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
@@ -142,7 +145,7 @@ def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("heads(alibi*4, rotary*4)", "has 8 heads; the model has 4"),
+        ("alibi(slopes=(1, 0))", "must be 4 finite numbers"),
         ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
         ("rotary(rotary_dim=64)", "rotary_dim=64 is more than head_dim=16"),
         ("nowhere:Mine", "no module 'nowhere' is found from here; run where its file lies"),

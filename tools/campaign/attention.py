@@ -100,9 +100,6 @@ def build(spec: Spec, heads: int, head_dim: int) -> posenc.Encoding:
     """The library's module of a spec."""
     if spec.kind == "Stack":
         return posenc.Stack(*(build(part, heads, head_dim) for part in spec.parts))
-    if spec.kind == "Heads":
-        pairs = zip(spec.parts, spec.counts, strict=True)
-        return posenc.Heads(*((build(part, count, head_dim), count) for part, count in pairs))
     settings = spec.options
     settings |= {} if spec.kind in HEADLESS else {"heads": heads}
     settings |= {"head_dim": head_dim} if spec.kind in DIMMED else {}
@@ -115,7 +112,7 @@ def _leaf(r: Random, kind: str) -> Spec:
 
 
 def draw_spec(r: Random, heads: int, group: int) -> Spec:
-    """One encoding, or two in a stack, or two on shares of the heads."""
+    """One encoding, or two in a stack."""
     kind = r.choice(list(KINDS))
     shape = r.random()
     if shape < 0.12:
@@ -127,12 +124,6 @@ def draw_spec(r: Random, heads: int, group: int) -> Spec:
     if shape < 0.22:
         first, second = r.sample(("ALiBi", "T5", "Kerple", "Sandwich", "FoX"), 2)
         return Spec("Stack", parts=(_leaf(r, first), _leaf(r, second)))
-    if shape < 0.32 and heads > group:
-        first, second = r.sample(
-            ("ALiBi", "T5", "Kerple", "NoPE", "FoX", "Shaw", "QueryScale", "Rotary", "CoPE"), 2
-        )
-        count = group * r.randrange(1, heads // group)
-        return Spec("Heads", parts=(_leaf(r, first), _leaf(r, second)), counts=(count, heads - count))
     return _leaf(r, kind)
 
 

@@ -27,9 +27,9 @@ SEEDS = (
     "query-scale(floor=5, rule=beam)",
     "learned-grid(columns=9, tables=sum, resize=timm)",
     "stack(rotary, fox(bias=1))",
-    "heads(alibi*2, rotary*2)",
+    "alibi(slopes=(0.25, 0.125, 0, 0))",
     "layers(rotary*3 + nope)",
-    "layers(stack(rotary, shaw(ahead=0, behind=6)) + heads(cope(positions=4)*2, nope*2))",
+    "layers(stack(rotary, shaw(ahead=0, behind=6)) + cope(positions=4))",
 )
 SIGNS = ("(", ")", "*", "+", ",", "=", "'", '"', "-", ":", ".", "[", "]", "{", "}", " ", "\n", "\0", "%", "**", "#")
 NUMBERS = (
@@ -150,7 +150,6 @@ def mutated(r: Random, text: str) -> str:
             text[:to] + text[at:to] + text[to:],
             text[:at] + other + text[to:],
             f"stack({text}, {other})",
-            f"heads({text}*2, {other}*2)",
             f"layers({text} + {other})",
             text.replace(r.choice("0123456789"), r.choice(NUMBERS)),
         )

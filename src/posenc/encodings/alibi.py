@@ -8,13 +8,14 @@ the authors' code does, the slopes of the largest power of two n₀ ≤ n and th
 sides: a two-sided model never rewards the future. The causal mask is attention's business, not ALiBi's.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import at_least_one
+from posenc.arguments import at_least_one, is_number
 from posenc.encodings.bias import Bias, climbs, heads_second, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -36,6 +37,24 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
     series = [2.0 ** (-max_exponent * h / power) for h in range(1, power + 1)]
     finer = [2.0 ** (-max_exponent * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
     return series + finer[: heads - power]
+
+
+def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -> list[float]:
+    """The slopes that are given, or the paper's."""
+    paper = slopes(heads, max_exponent)
+    if given is None:
+        return paper
+    if max_exponent != 8.0:
+        raise InvalidArgument(f"max_exponent={max_exponent} would make the slopes that are given; leave one out")
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) != len(paper)
+        or not all(is_number(m) and m >= 0 for m in given)
+    ):
+        raise InvalidArgument(
+            f"slopes={given!r} must be {len(paper)} finite numbers of at least 0, one per head; 0 for no bias"
+        )
+    return [float(m) for m in given]
 
 
 class LinearBias(Bias):
@@ -95,6 +114,8 @@ class ALiBi(Encoding):
     Args:
         heads: H, query heads; any count.
         max_exponent: the smallest slope of a power-of-two head count is 2^(−max_exponent); 8 in the paper.
+        slopes: m of every head instead; 0 for a head without a bias. ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])``
+            is ALiBi on half of the heads.
     """
 
     name: ClassVar[str] = "alibi"
@@ -103,9 +124,9 @@ class ALiBi(Encoding):
 
     slope_bits: Tensor
 
-    def __init__(self, heads: int, *, max_exponent: float = 8.0) -> None:
+    def __init__(self, heads: int, *, max_exponent: float = 8.0, slopes: Sequence[float] | None = None) -> None:
         super().__init__()
-        values = slopes(heads, max_exponent)
+        values = _slopes_or(slopes, heads, max_exponent)
         self.heads = len(values)
         self.max_exponent = max_exponent
         # float64 whatever the module is cast to: the bits travel as integers.
@@ -122,4 +143,6 @@ class ALiBi(Encoding):
         return Placed(q_positions, k_positions, bias=LinearBias(slopes, q_positions, k_positions))
 
     def describe(self) -> str:
+        if self.settings["slopes"] is not None:
+            return f"ALiBi: {self.heads} heads with slopes {', '.join(f'{m:g}' for m in self.slopes.tolist())}"
         return f"ALiBi: {self.heads} heads, smallest slope 2^−{self.max_exponent:g} for powers of two"

@@ -296,70 +296,25 @@ class CutBias(Bias):
         return CutBias(self.bias.ordered(q_order, k_order), self.places)
 
 
-class JoinedBias(Bias):
-    """A bias made of others; it has the shortcuts that all of them have. ``None`` stands for no bias."""
+class SumBias(Bias):
+    """Several biases added; it has the shortcuts that all of them have."""
 
     made_of = ("parts",)
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
-    parts: tuple[Bias | None, ...]
-
-    @abstractmethod
-    def join(self, blocks: list[Float[Tensor, "#B _ n m"] | None]) -> Float[Tensor, "#B H n m"]:
-        """What they have together, from what each has; None for nothing."""
-
-    @abstractmethod
-    def shares(self, x: Float[Tensor, "B _ n m"]) -> tuple[Tensor, ...]:
-        """What each of them gets of queries, keys or scores, whose second axis are heads."""
-
-    def derive(self) -> None:
-        some = [part for part in self.parts if part is not None]
-        self.needs_scores = any(part.needs_scores for part in some)
-        lines = [
-            None if part is None or part.toeplitz is None else part.toeplitz[None, :, None] for part in self.parts
-        ]
-        self.toeplitz = self.join(lines)[0, :, 0] if all(part.toeplitz is not None for part in some) else None
-
-    def rows(
-        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
-    ) -> Float[Tensor, "#B H rows S"]:
-        each = (None,) * len(self.parts) if scores is None else self.shares(scores)
-        return self.join(
-            [
-                None if part is None else part.rows(first, last, keys, share, start)
-                for part, share in zip(self.parts, each, strict=True)
-            ]
-        )
-
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return self._of(tuple(part and part.ordered(q_order, k_order) for part in self.parts))
-
-    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        each = zip(self.parts, self.shares(q), self.shares(k), strict=True)
-        return self._of(tuple(part and part.meeting(some_q, some_k, scale) for part, some_q, some_k in each))
-
-    def _of(self, parts: tuple[Bias | None, ...]) -> Bias:
-        if all(a is b for a, b in zip(parts, self.parts, strict=True)):
-            return self
-        other = copy.copy(self)
-        other.parts = parts
-        other.derive()
-        return other
-
-
-class SumBias(JoinedBias):
-    """Several biases added."""
-
-    parts: tuple[Bias, ...]
 
     def __init__(self, parts: tuple[Bias, ...]) -> None:
         self.parts, self.heads = parts, parts[0].heads
         self.derive()
 
-    def join(self, blocks: list[Tensor | None]) -> Tensor:
-        return added([block for block in blocks if block is not None])
+    def derive(self) -> None:
+        self.needs_scores = any(part.needs_scores for part in self.parts)
+        lines = [part.toeplitz for part in self.parts if part.toeplitz is not None]
+        self.toeplitz = added(lines) if len(lines) == len(self.parts) else None
 
-    def shares(self, x: Tensor) -> tuple[Tensor, ...]:
-        return (x,) * len(self.parts)
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        return added([part.rows(first, last, keys, scores, start) for part in self.parts])
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
@@ -380,6 +335,20 @@ class SumBias(JoinedBias):
             return score
 
         return None if None in modifiers else score_mod
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return self._of(tuple(part.ordered(q_order, k_order) for part in self.parts))
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        return self._of(tuple(part.meeting(q, k, scale) for part in self.parts))
+
+    def _of(self, parts: tuple[Bias, ...]) -> Bias:
+        if all(a is b for a, b in zip(parts, self.parts, strict=True)):
+            return self
+        other = copy.copy(self)
+        other.parts = parts
+        other.derive()
+        return other
 
 
 def _tensors(attribute: Any) -> Iterator[Tensor]:

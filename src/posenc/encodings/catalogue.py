@@ -12,7 +12,7 @@ from posenc.arguments import one_of
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
-from posenc.encodings.compose import Heads, Stack
+from posenc.encodings.compose import Stack
 from posenc.encodings.cope import CoPE
 from posenc.encodings.deberta import DeBERTa
 from posenc.encodings.decomposed import Decomposed
@@ -162,11 +162,6 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     """
     if recipe.name == "stack":
         return Stack(*(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
-    if recipe.name == "heads":
-        parts = [(build(part, replace(shape, heads=n), total_length=total_length), n) for part, n in recipe.parts]
-        if shape.heads is not None and sum(n for _, n in parts) != shape.heads:
-            raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
-        return Heads(*parts)
     if recipe.name == "layers":
         return _layers(recipe, shape, total_length)
     if recipe.name == "local":

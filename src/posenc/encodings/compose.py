@@ -1,17 +1,13 @@
-"""Composition as values: encodings stacked, or on some heads each."""
+"""Composition as values: encodings on top of each other."""
 
 import copy
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, cast, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
 
-from posenc.arguments import heads_first
 from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
-from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import E, Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, heads_of
 from posenc.errors import InvalidArgument
@@ -103,8 +99,11 @@ class Composed(Encoding):
         return positions[self.axis_of_part[part] if self.axis_of_part else 0]
 
 
-class PlacedParts(Placed):
-    """Several placed encodings side by side; states lie side by side along the middle axis, in order."""
+class PlacedStack(Placed):
+    """Placed encodings one after the other: biases add, scales multiply.
+
+    States lie side by side along the middle axis, in order.
+    """
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
         super().__init__(*positions, axes)
@@ -115,25 +114,50 @@ class PlacedParts(Placed):
         self.causal = any(part.causal for part in parts)
         for part in parts:
             super().narrow(part.window, part.chunk)
-
-    def narrow(self, window: int | None, chunk: int | None) -> None:
-        super().narrow(window, chunk)
-        for part in self.parts:  # from which the same of other parts learns it
-            part.narrow(window, chunk)
-
-    def agree(self, parts: Sequence[Placed]) -> None:
-        """Take the scale of scores that these parts have, which must be one."""
-        scales = {(part.softmax_scale, part.softmax_factor) for part in parts}
+        counts = {count for part in parts for count in heads_of(part).values()}
+        if len(counts) > 1:
+            raise InvalidArgument(
+                f"encodings in this stack are made for {' and '.join(map(str, sorted(counts)))} heads; make all of "
+                "them for as many as the model has"
+            )
+        self.added = sum(part.added for part in parts)
+        scales = {(part.softmax_scale, part.softmax_factor) for part in parts} - {(None, 1.0)}
         if len(scales) > 1:
             raise InvalidArgument(
                 f"these encodings have (softmax_scale, softmax_factor) {sorted(scales, key=str)}; a layer has one: "
                 "give all of them the same settings"
             )
         self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
+        for part in parts:
+            if part.decay is not None:
+                self.decay = part.decay if self.decay is None else self.decay + part.decay
+        self.decay_span = min(part.decay_span for part in parts) // max(1, sum(p.decay is not None for p in parts))
+        self.remaps = tuple(remap for part in parts for remap in part.remaps)
+        biases = tuple(part.bias for part in parts if part.bias is not None)
+        if biases:
+            self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
+        for part in parts:
+            if part.scale is not None:
+                self.scale = part.scale if self.scale is None else self.scale * part.scale
 
-    @abstractmethod
+    def narrow(self, window: int | None, chunk: int | None) -> None:
+        super().narrow(window, chunk)
+        for part in self.parts:  # from which the same of other parts learns it
+            part.narrow(window, chunk)
+
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         """The same of other parts."""
+        return PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
+
+    def embed(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part.embed(x)
+        return x
+
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
+        for part in self.parts:
+            q, k = part.rotate(q, k)
+        return q, k
 
     def __getitem__(self, layer: int) -> Placed:
         super().__getitem__(layer)
@@ -162,45 +186,6 @@ class PlacedParts(Placed):
             )
         pieces = iter(state.split([part.state_size for part in self.parts if part.state_size], dim=1))
         return [next(pieces) if part.state_size else None for part in self.parts]
-
-
-class PlacedStack(PlacedParts):
-    """Placed encodings one after the other: biases add, scales multiply."""
-
-    def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
-        super().__init__(parts, axes, positions)
-        counts = {count for part in parts for count in heads_of(part).values()}
-        if len(counts) > 1:
-            raise InvalidArgument(
-                f"encodings in this stack are made for {' and '.join(map(str, sorted(counts)))} heads; make all of "
-                "them for as many as the model has"
-            )
-        self.added = sum(part.added for part in parts)
-        self.agree([part for part in parts if (part.softmax_scale, part.softmax_factor) != (None, 1.0)])
-        for part in parts:
-            if part.decay is not None:
-                self.decay = part.decay if self.decay is None else self.decay + part.decay
-        self.decay_span = min(part.decay_span for part in parts) // max(1, sum(p.decay is not None for p in parts))
-        self.remaps = tuple(remap for part in parts for remap in part.remaps)
-        biases = tuple(part.bias for part in parts if part.bias is not None)
-        if biases:
-            self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
-        for part in parts:
-            if part.scale is not None:
-                self.scale = part.scale if self.scale is None else self.scale * part.scale
-
-    def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
-        return PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
-
-    def embed(self, x: Tensor) -> Tensor:
-        for part in self.parts:
-            x = part.embed(x)
-        return x
-
-    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        for part in self.parts:
-            q, k = part.rotate(q, k)
-        return q, k
 
 
 @final
@@ -241,123 +226,3 @@ class Stack(Composed):
 
     def describe(self) -> str:
         return " + ".join(part.describe() for part in self.encodings)
-
-
-class PlacedHeads(PlacedParts):
-    """Placed encodings on consecutive groups of heads."""
-
-    def __init__(
-        self, parts: tuple[Placed, ...], counts: tuple[int, ...], axes: int, positions: tuple[Tensor, Tensor]
-    ) -> None:
-        super().__init__(parts, axes, positions)
-        self.counts = counts
-        for part, count in zip(parts, counts, strict=True):
-            for what, heads in heads_of(part).items():
-                if heads != count:
-                    raise InvalidArgument(
-                        f"an encoding on {count} of the heads has a {what} of {heads}; make it with heads={count}"
-                    )
-        self.agree(parts)
-        self.added = parts[0].added
-        if any(part.added != self.added for part in parts):
-            raise InvalidArgument(
-                f"the heads are widened by {tuple(part.added for part in parts)} channels; they must all stay as "
-                "wide as each other: give every group an encoding that adds as many"
-            )
-        if any(part.bias is not None for part in parts):
-            self.bias = HeadsBias(tuple(part.bias for part in parts), counts)
-        decays = [part.decay for part in parts]
-        fading = next((decay for decay in decays if decay is not None), None)
-        if fading is not None:
-            self.decay_span = min(part.decay_span for part in parts)
-            filled = [torch.zeros_like(fading) if decay is None else decay for decay in decays]
-            self.decay = torch.cat(
-                [decay.expand(count, -1, -1) for decay, count in zip(filled, counts, strict=True)]
-            )
-        scales = [part.scale for part in parts]
-        like = next((scale for scale in scales if scale is not None), None)
-        if like is not None:
-            filled = [torch.ones_like(like[:, :1]) if scale is None else scale for scale in scales]
-            batch = max(scale.shape[0] for scale in filled)
-            self.scale = torch.cat(
-                [scale.expand(batch, count, -1, -1) for scale, count in zip(filled, counts, strict=True)], dim=1
-            )
-
-    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        for name, x in (("q", q), ("k", k)):
-            if x is None:
-                continue
-            heads_first(name, x)
-        heads = sum(self.counts) if q is None else q.shape[1]
-        group = 1 if k is None else heads // k.shape[1]
-        if heads != sum(self.counts) or not group or any(count % group for count in self.counts):
-            raise InvalidArgument(
-                f"q has {heads} heads in groups of {group} that share keys, and the encodings take "
-                f"{self.counts} heads; they must add up to q's, in whole groups"
-            )
-        nothing = (None,) * len(self.parts)
-        qs = nothing if q is None else q.split(list(self.counts), dim=1)
-        ks = nothing if k is None else k.split([count // group for count in self.counts], dim=1)
-        parts = zip(*(part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)), strict=True)
-        rotated = (x if x is None else torch.cat(some, dim=1) for x, some in zip((q, k), parts, strict=True))
-        return cast(tuple[Queries, Keys], tuple(rotated))
-
-    def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
-        return PlacedHeads(parts, self.counts, self.axes, (self.q_positions, self.k_positions))
-
-
-@final
-class Heads(Composed):
-    """Another encoding on each group of consecutive heads: ``Heads((ALiBi(4), 4), (Rotary(64, pairing="half"),
-    4))``.
-
-    Args:
-        parts: encodings, each with its number of query heads, first heads first. Heads that share keys (grouped
-            queries) must stay together. An encoding that embeds acts on no head of its own and is refused.
-    """
-
-    name: ClassVar[str] = "heads"
-
-    def __init__(self, *parts: tuple[Encoding, int]) -> None:
-        super().__init__(tuple(part for part, _ in parts))
-        self.counts = tuple(count for _, count in parts)
-        self.heads = sum(self.counts)
-        for part, count in parts:
-            if type(count) is not int or count < 1:
-                raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
-            if part.remapped:
-                raise InvalidArgument(
-                    f"{part.name} remaps the positions of all heads; put it in a layer of its own"
-                )
-            if any(getattr(module, name, None) for module in part.modules() for name in ("windows", "chunks")):
-                raise InvalidArgument(
-                    f"{part.name} has windows or chunks, which hide keys from all heads; put heads inside layers"
-                )
-            if "embeddings" in part.acts_on:
-                raise InvalidArgument(
-                    f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)"
-                )
-
-    def rotate_keys(self, k: Tensor, positions: Positions) -> Tensor:
-        rotated = [part.rotate_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
-        return torch.cat(rotated, dim=1)
-
-    def unrotate(self, k: Tensor, positions: Positions) -> Tensor:
-        rotated = [part.unrotate(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
-        return torch.cat(rotated, dim=1)
-
-    def _keys(self, k: Tensor) -> list[tuple[int, Encoding, Tensor]]:
-        """Every part with its share of the keys' heads."""
-        group = self.heads // k.shape[1]
-        if self.heads % k.shape[1] or any(count % group for count in self.counts):
-            raise InvalidArgument(f"k has {k.shape[1]} heads, which do not divide among {self.counts} query heads")
-        pieces = k.split([count // group for count in self.counts], dim=1)
-        return [(i, part, x) for i, (part, x) in enumerate(zip(self.encodings, pieces, strict=True))]
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        parts = self._placed(q_positions, k_positions, dtype)
-        return PlacedHeads(parts, self.counts, self.axes, (q_positions, k_positions))
-
-    def describe(self) -> str:
-        each = zip(self.encodings, self.counts, strict=True)
-        return ", ".join(f"{count} heads {part.describe()}" for part, count in each)

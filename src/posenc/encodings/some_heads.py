@@ -5,7 +5,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.encodings.compose import Composed, Heads
+from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, heads_of
 from posenc.errors import InvalidArgument
@@ -76,8 +76,6 @@ class SomeHeads(Composed):
             raise InvalidArgument(
                 f"first={first} and last={last} must be 0 ≤ first < last, heads of {encoding.name}"
             )
-        if any(isinstance(module, Heads) for module in encoding.modules()):
-            raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
         self.first, self.last, self.heads = first, last, last - first
 
     @property

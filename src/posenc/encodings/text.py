@@ -3,7 +3,6 @@
 rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
 rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
 stack(rotary, fox)                      on top of each other
-heads(alibi*4, rotary*4)                on so many heads each
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
 layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
 self-extend(rotary, group=8, window=1024)       rotary at remapped positions: see posenc.remap
@@ -22,7 +21,6 @@ from posenc.errors import InvalidArgument
 from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
-COMPOSED = ("stack", "heads", "layers")
 LAYER_SETTINGS = {"window": 1, "chunk": 1, "axis": 0}
 """What ``local`` says of a layer type, as ``Layers`` has it, and the least of each."""
 
@@ -40,9 +38,9 @@ class Recipe:
     """How an encoding is made: a name, settings, and for composed ones parts with counts.
 
     Args:
-        name: of the catalogue, ``stack``, ``heads``, ``layers``, ``local`` in these, or ``module:Class``.
+        name: of the catalogue, ``stack``, ``layers``, ``local`` in these, or ``module:Class``.
         settings: name and value of every setting given, sorted by name; positional ones come first, as "0", "1".
-        parts: for composed ones, each part with how often it stands there (heads, or layers in a row).
+        parts: for composed ones, each part with how many layers in a row have it.
     """
 
     name: str
@@ -130,13 +128,13 @@ def parse(text: str) -> Recipe:
             raise
         raise InvalidArgument(
             f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write "
-            "rotary(base=500000), stack(rotary, fox), heads(alibi*4, rotary*4) or layers(rotary*3 + nope)"
+            "rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
         ) from error
     return recipe
 
 
 def split(texts: str) -> list[str]:
-    """Encodings separated by commas, commas inside brackets aside: ``"t5,heads(alibi*4, rotary*4)"`` are two."""
+    """Encodings separated by commas, commas inside brackets aside: ``"t5,stack(rotary, fox)"`` are two."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
@@ -157,11 +155,11 @@ def _recipe(node: ast.expr, names: list[str]) -> Recipe:
         return Recipe(name, parts=tuple(_terms(node.args[0], names)))
     if name == "local" or name in REMAPS:
         return _wrapped(name, node, names)
-    if name in COMPOSED:
+    if name == "stack":
         if not node.args or node.keywords:
-            raise InvalidArgument(f"{ast.unparse(node)}: {name} takes encodings, such as {name}(rotary*4, alibi*4)")
+            raise InvalidArgument(f"{ast.unparse(node)}: stack takes encodings, such as stack(rotary, alibi)")
         parts = tuple(_counted(argument, names) for argument in node.args)
-        if name == "stack" and any(count > 1 for _, count in parts):
+        if any(count > 1 for _, count in parts):
             raise InvalidArgument(
                 f"{ast.unparse(node)}: in a stack * means nothing; write the encoding as often as meant"
             )

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from posenc.attend import attention
-from posenc.encodings.compose import Heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, Placed
 from posenc.encodings.some_heads import SomeHeads
@@ -130,8 +129,6 @@ def ring_is_whole(subject: Subject) -> None:
 
 
 def _no_split(subject: Subject) -> str:
-    if any(isinstance(module, Heads) for module in subject.declared.modules()):
-        return "encodings on heads of their own are split by taking the parts that a rank holds"
     return "" if subject.kv_heads > 1 else "its heads share one key-value head"
 
 

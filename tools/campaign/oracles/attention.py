@@ -19,12 +19,11 @@ Numbers = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Spec:
-    """An encoding: a class by name, its settings, and for composed ones its parts with their heads."""
+    """An encoding: a class by name, its settings, and for stacks its parts."""
 
     kind: str
     settings: tuple[tuple[str, Any], ...] = ()
     parts: tuple["Spec", ...] = ()
-    counts: tuple[int, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -318,19 +317,7 @@ def turned(spec: Spec, w: Numbers, x: Inputs) -> Inputs:
                 part, _below(w, f"parts.{i}."), _for_part(spec, part, x) if _axes(part) != _axes(spec) else x
             )
         return x
-    if spec.kind == "Heads":
-        pieces = [
-            turned(part, _below(w, f"parts.{i}."), _for_part(spec, part, x.heads(first, last)))
-            for i, (part, (first, last)) in enumerate(zip(spec.parts, _shares(spec), strict=True))
-        ]
-        q, k = (np.concatenate([getattr(piece, side) for piece in pieces], 1) for side in ("q", "k"))
-        return replace(x, q=q, k=k)
     return _turned(spec, w, x)
-
-
-def _shares(spec: Spec) -> list[tuple[int, int]]:
-    ends = np.cumsum(spec.counts).tolist()
-    return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
 def _axes(spec: Spec) -> int:
@@ -355,15 +342,6 @@ def effects(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, Array, Array]:
         bias, factor, fade = zero, one, one[..., None]
         for added, multiplied, fading in of_parts:
             bias, factor, fade = bias + added, factor * multiplied, fade * fading
-        return bias, factor, fade
-    if spec.kind == "Heads":
-        columns = []
-        for i, (part, (first, last)) in enumerate(zip(spec.parts, _shares(spec), strict=True)):
-            these = effects(part, _below(w, f"parts.{i}."), _for_part(spec, part, x.heads(first, last)))
-            B, T, S, D = x.q.shape[0], x.q.shape[2], x.k.shape[2], x.q.shape[-1]
-            shapes = ((B, last - first, T, S), (B, last - first, T, S), (B, last - first, T, S, D))
-            columns.append([np.broadcast_to(a, shape) for a, shape in zip(these, shapes, strict=True)])
-        bias, factor, fade = (np.concatenate(each, 1) for each in zip(*columns, strict=True))
         return bias, factor, fade
     o = spec.options
     if spec.kind in BIASES:

@@ -168,7 +168,7 @@ class Grid:
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned-clamped", "rotary", "alibi"),
-        "such as t5, rotary(base=500000), layers(rotary*3 + nope), heads(alibi*2, rotary*2), my_file:Mine",
+        "such as t5, rotary(base=500000), layers(rotary*3 + nope), stack(rotary, fox), my_file:Mine",
     )
     tasks: tuple[str, ...] = setting(
         ("language", "ordering", "needle"), f"any of {', '.join(TASKS)}, or my_file:MyTask"
