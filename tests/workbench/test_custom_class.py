@@ -14,6 +14,8 @@ import posenc
 from posenc.commands.app import app
 from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.teaching.lab import results
+from posenc.teaching.lab.replies import reply
 from posenc.workbench import check_task
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
@@ -87,9 +89,12 @@ def test_reading_a_study_with_it_never_imports_it(
     assert was_imported(tmp_path)
     sys.modules.pop("log_distance")
     sys.path.insert(0, str(tmp_path))
-    listed, shown = typed_here("runs study"), typed_here("lab --get /api/curves?task=needle")
+    listed = typed_here("runs study")
     assert own in listed.output
-    assert shown.exit_code == 0
+    results.use(tmp_path / "study")
+    shown = reply("/api/curves", "task=needle")
+    results.use(results.DEFAULT)
+    assert shown.status == 200
     assert "has no rotary run on language" in str(typed_here("extend study --to 2x").exception)
     assert not was_imported(tmp_path)
 

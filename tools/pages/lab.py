@@ -14,7 +14,7 @@ WIDE, TALL = 160, 80
 
 def first() -> str:
     """The first page's stage, as a script."""
-    return export.script_of(page.HERO, export.packed(find(page.HERO), {})[0])
+    return export.script_of(page.HERO, export.packed(find(page.HERO))[0])
 
 
 def thumbnails() -> dict[str, str]:

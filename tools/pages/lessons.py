@@ -20,7 +20,7 @@ QUESTIONS = """# Questions
 Short answers to the questions of lessons and interviews; the library computes the numbers. ★ is easy, ★★ common,
 ★★★ hard; each question is recall, derivation or trade-off. Companies are those whose models or papers a question is
 about; a lesson also names companies that ask it, which nobody can check. The lab asks the same questions, one at a time,
-and says why a wrong choice is wrong; `posenc lab --get /api/quiz` prints them.
+and says why a wrong choice is wrong.
 """  # noqa: E501
 
 ASKED = "questions.md"

@@ -1,6 +1,5 @@
 """``posenc lab``: open the page where positions are dragged, clicked and broken."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,20 +14,11 @@ def lab(
     export: Annotated[
         Path | None, typer.Option(help="Write the lab into this folder as pages without a server.")
     ] = None,
-    get: Annotated[str, typer.Option(help="Print the answer to one address, such as /api/shift-both?m=3.")] = "",
 ) -> None:
     """Open the lab: a local page where every number is the library's."""
     from posenc.teaching.lab import results
 
     results.use(study)
-    if get:
-        from posenc.teaching.lab.replies import reply
-
-        path, _, query = get.partition("?")
-        answer = reply(path, query)
-        sys.stdout.buffer.write(answer.body + (b"" if answer.media.startswith("image/") else b"\n"))
-        sys.stdout.buffer.flush()
-        raise typer.Exit(0 if answer.status == 200 else 2)
     if export is not None:
         from posenc.teaching.lab.export import write
 

@@ -38,7 +38,7 @@ def unpacked(pack: str) -> Any:
 
 def test_a_pack_holds_what_the_server_answers() -> None:
     stage = rooms.find("slopes")
-    content = unpacked(export.packed(stage, {})[0])
+    content = unpacked(export.packed(stage)[0])
     for state in ("", "heads=12", "heads=112"):
         answered = json.loads(reply("/api/slopes", state).body)
         probes = [panel.pop("probe") for panel in content[state]["panels"]]
@@ -55,8 +55,8 @@ def test_a_pack_holds_what_the_server_answers() -> None:
 )
 def test_every_stage_holds_the_state_that_it_opens_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sliders do not move here; the state is held whatever they do."""
-    monkeypatch.setattr(export, "_reached", lambda stage, control, texts: (control.default,))
-    content = unpacked(export.packed(replace(stage, tries=(), guess=None), {})[0])
+    monkeypatch.setattr(export, "_reached", lambda stage, control: (control.default,))
+    content = unpacked(export.packed(replace(stage, tries=(), guess=None))[0])
     assert content.keys() == {""}
     assert content[""]["panels"]
 
@@ -65,15 +65,15 @@ def test_every_stage_holds_the_state_that_it_opens_in(stage: Stage, monkeypatch:
 def test_a_page_holds_what_its_guess_is_asked_of_and_judged_by(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "_reached", lambda stage, control, texts: (control.default,))
-    content = unpacked(export.packed(replace(stage, tries=()), {})[0])
+    monkeypatch.setattr(export, "_reached", lambda stage, control: (control.default,))
+    content = unpacked(export.packed(replace(stage, tries=()))[0])
     assert content.keys() == {"", *(urlencode(state) for state in (stage.guess.before, stage.guess.after))}
 
 
 def test_what_a_saved_page_cannot_answer_is_disabled_and_says_so() -> None:
     for question in ("shuffle", "layers"):
         alone = replace(rooms.stages()[question][0], stages=(find(question),))
-        fixed = page.room_page(alone, {}, Site(saved=True, single=True))
+        fixed = page.room_page(alone, {}, Site(saved=True))
         assert "disabled>" in fixed
         assert "<code>posenc lab</code> takes any." in fixed
         assert "disabled>" not in page.room_page(alone, {})
@@ -91,7 +91,7 @@ def test_what_is_packed_is_unpacked_whole(content: Any) -> None:
 def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
     for name in ("shift-both", "hands", "shuffle"):
         stage = rooms.find(name)
-        pack, stops = export.packed(stage, {})
+        pack, stops = export.packed(stage)
         assert len(pack) <= export.MOST
         content = unpacked(pack)
         for t in stage.tries:
@@ -104,7 +104,7 @@ def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
 @pytest.mark.slow
 def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most() -> None:
     """Every column that can be dragged to is kept; tables of other lengths are not."""
-    pack, stops = export.packed(rooms.find("heatmap"), {})
+    pack, stops = export.packed(rooms.find("heatmap"))
     assert len(pack) <= export.MOST
     assert stops["first"] == stops["second"] == [str(column) for column in range(64)]
     assert export.FEWEST <= len(stops["length"]) < 10
@@ -144,20 +144,18 @@ def beside_a_server(browser: Any) -> Iterator[Any]:
     yield from watched(browser)
 
 
-def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_path: Path) -> None:
-    saved = reply("/export/shift-both.html", "m=3")
-    assert saved.filename == "posenc-shift-both.html"
-    assert len(saved.body) < FIRST_PICTURE
-    assert b"http://127" not in saved.body
-    path = tmp_path / saved.filename
-    path.write_bytes(saved.body)
-    offline.goto(path.as_uri())  # it begins in the state in which it was saved
+def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(
+    offline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "packed", lambda stage: PACKED(stage) if stage == find("shift-both") else ("", {}))
+    export.write(tmp_path)
+    assert "http://127" not in (tmp_path / "rotation.html").read_text("utf-8")
+    offline.goto(f"{(tmp_path / 'rotation.html').as_uri()}?m=3#shift-both")
     settle(offline)
-    reveal(offline)
     told = offline.locator("#shift-both .readouts").inner_text()
     assert "−1.100" in told
     assert "3, 5" in told
-    for link in offline.locator("a.try").all():
+    for link in offline.locator("#shift-both a.try").all():
         link.click()
         offline.locator("#shift-both .error").wait_for(state="hidden")
     offline.locator("#shift-both-m").fill("900")
@@ -166,11 +164,11 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
     assert offline.locator("#shift-both-m").input_value() == "16"
     assert offline.locator("#shift-both .error").is_hidden()
     with offline.expect_download() as download:
-        offline.locator('a.export[data-kind="png"]').click()
+        offline.locator('#shift-both a.export[data-kind="png"]').click()
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
     offline.locator("#theme").click()
     with offline.expect_download() as download:
-        offline.locator('a.export[data-kind="svg"]').click()
+        offline.locator('#shift-both a.export[data-kind="svg"]').click()
     picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
     assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
 
@@ -178,10 +176,10 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
 def test_results_in_a_page_are_those_of_the_study_and_name_no_path_of_this_machine(
     study: Path, tmp_path: Path
 ) -> None:
-    own, _ = export.packed(find("curves"), {})
+    own, _ = export.packed(find("curves"))
     results.use(tmp_path / "nowhere")
     try:
-        example, stops = export.packed(find("curves"), {})
+        example, stops = export.packed(find("curves"))
     finally:
         results.use(study)
     assert own != example
@@ -204,33 +202,14 @@ def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
     assert "data-number=" not in page.cards()
 
 
-def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_path: Path) -> None:
-    """What somebody sends: saved in the lab, opened by somebody else from a file."""
-    page = visitor.open("/rotation?m=3", "shift-both")
-    with page.expect_download(timeout=120_000) as download:  # hundreds of answers are computed on a busy machine
-        page.locator('#shift-both a.export[data-kind="html"]').click()
-    path = tmp_path / download.value.suggested_filename
-    download.value.save_as(path)
-    offline.goto(path.as_uri())
-    offline.locator("#shift-both .readouts", has_text="3, 5").wait_for()
-    offline.get_by_role("button", name="move both: m: on by one").click()
-    offline.locator("#shift-both .readouts", has_text="4, 6").wait_for()
-    assert offline.locator("#shift-both .error").is_hidden()
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole lab, exported two folders below what a server serves; each stage as a page of its own beside it."""
+    """The whole lab, exported two folders below what a server serves."""
     folder: Path = tmp_path_factory.mktemp("served") / "some" / "where"
-    once = cache(lambda name: PACKED(rooms.find(name), {}))
+    once = cache(lambda name: PACKED(rooms.find(name)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "packed", lambda stage, _: once(stage.question))
+        patch.setattr(export, "packed", lambda stage: once(stage.question))
         export.write(folder)
-        (folder.parent / "alone").mkdir()
-        for stage in EXPORTED:
-            (folder.parent / "alone" / f"{stage.question}.html").write_text(
-                export.page_of(stage.question, {}), "utf-8"
-            )
     return folder
 
 
@@ -289,7 +268,7 @@ def walk(page: Any, start: str) -> None:
 def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "packed", lambda stage, texts: ("", {}))
+    monkeypatch.setattr(export, "packed", lambda stage: ("", {}))
     paths = {path.name: path.read_text("utf-8") for path in export.write(tmp_path)}
     _, front, words = paths["README.md"].split("---\n", 2)
     keys = dict(line.split(": ", 1) for line in front.splitlines())
@@ -370,12 +349,6 @@ def test_every_control_of_every_stage_goes_to_every_stop_from_a_file(offline: An
             moved += stops
     assert unanswered == {}
     assert moved > 1000
-
-
-@pytest.mark.slow
-def test_every_stage_saved_alone_opens_from_a_file(offline: Any, site: Path) -> None:
-    for stage in EXPORTED:
-        shows(offline, (site.parent / "alone" / f"{stage.question}.html").as_uri(), stage)
 
 
 @pytest.mark.slow

@@ -1,16 +1,13 @@
 """The server: pages, answers and exports; hosts, origins and errors kept where they belong."""
 
-import json
 import socket
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import anyio.from_thread
 import pytest
 from starlette.testclient import TestClient
-from typer.testing import CliRunner
 
 from posenc.errors import InvalidArgument
 from posenc.teaching.lab import replies, server
@@ -71,7 +68,7 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
         ("/api/slopes/everything", 404, "it has: at, table"),
         ("/api/slopes/at?row=-1", 400, "is no index; count from 0"),
         ("/api/shuffle?sentence=a+b+c+d", 400, "is no arrangement of 4 words"),
-        ("/export/slopes.exe", 404, "use .png, .svg, .csv or .html"),
+        ("/export/slopes.exe", 404, "use .png, .svg or .csv"),
         ("/nowhere", 404, "is no page of the lab"),
         ("/static/../server.py", 404, "error"),
         ("/static/%2e%2e/server.py", 404, "error"),
@@ -106,7 +103,7 @@ def test_foreign_hosts_and_origins_get_nothing(client: TestClient, headers: dict
 
 
 def test_another_sites_script_is_refused_and_our_own_is_not(client: TestClient) -> None:
-    for path in ("/api", "/api/", "/api/slopes", "/export", "/export/slopes.html", "/export/slopes.png"):
+    for path in ("/api", "/api/", "/api/slopes", "/export", "/export/slopes.png"):
         got = client.get(path, headers={"sec-fetch-site": "cross-site"})
         assert (got.status_code, "another site" in got.text) == (403, True), path
     assert client.get("/rotation", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link to it
@@ -137,21 +134,6 @@ def test_exports_are_whole_files(client: TestClient) -> None:
     svg = client.get("/export/heatmap.svg?width=8")
     assert ElementTree.fromstring(svg.content).tag.endswith("svg")
     assert client.get("/export/bias.csv").text.startswith("Each head takes away")
-
-
-def test_get_answers_without_a_port(study: Path) -> None:
-    import typer
-
-    from posenc.commands.lab import lab
-
-    app = typer.Typer()
-    app.command()(lab)
-    told = CliRunner().invoke(app, ["--study", str(study), "--get", "/api/shift-both?m=3"])
-    assert told.exit_code == 0
-    assert json.loads(told.stdout)["title"] == "Only the offset n − m = 2 matters"
-    refused = CliRunner().invoke(app, ["--study", str(study), "--get", "/api/slopes?heads=0"])
-    assert refused.exit_code == 2
-    assert "from 1 to 128" in refused.stdout
 
 
 def test_a_wildcard_host_is_refused() -> None:

@@ -24,7 +24,7 @@ from posenc.pictures.tables import value_at
 from posenc.teaching.lab import page, wire
 from posenc.teaching.lab.controls import Control, Number
 from posenc.teaching.lab.page import Site
-from posenc.teaching.lab.rooms import ROOMS, Stage, stages
+from posenc.teaching.lab.rooms import ROOMS, Stage
 
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
@@ -66,7 +66,7 @@ def write(folder: Path) -> list[Path]:
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
     for stage in itertools.chain.from_iterable(each.stages for each in ROOMS):
-        packs[stage.question], slider_stops = packed(stage, {})
+        packs[stage.question], slider_stops = packed(stage)
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
     site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops))
     pages = {"index": page.home(site), page.CARDS: page.cards(site), page.PATHS: page.paths(site)}
@@ -82,25 +82,13 @@ def write(folder: Path) -> list[Path]:
     return [*paths, *texts]
 
 
-def page_of(question: str, texts: Mapping[str, str]) -> str:
-    """One stage as one file, in this state and with what lies around it."""
-    home, stage = stages()[question]
-    answers, stops = packed(stage, texts)
-    alone = replace(home, stages=(stage,))
-    slider_stops = {(question, name): each for name, each in stops.items()}
-    site = replace(
-        saved(), single=True, answers_file=lambda stage: "#", data=script_of(question, answers), stops=slider_stops
-    )
-    return page.room_page(alone, texts, _sealed(site))
-
-
 def script_of(name: str, text: str) -> str:
     """A pack as a classic script, which a page opened from disk may load."""
     return f'(globalThis.posencAnswers ??= {{}})["{name}"] = "{text}";\n'
 
 
-def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
-    """A stage's answers around the state of ``texts``, and of each control the stops that they hold.
+def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
+    """A stage's answers around its first state, and of each control the stops that they hold.
 
     What is too much gives up what lies around the states to try, then half the stops of whichever control weighs
     most, and so on.
@@ -109,12 +97,12 @@ def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
 
     def packed_answers(stops: Mapping[str, Sequence[str]], *, tries: bool = False) -> str:
-        wanted = states(stage, stops, texts, tries=tries)
+        wanted = states(stage, stops, tries=tries)
         sent = {"&".join(f"{n}={t}" for n, t in state): answer(state) for state in wanted}
         return pack({address: view for address, view in sent.items() if view})
 
     known = {c.name: c for c in stage.controls}
-    stops = {name: _thinned(_reached(stage, c, texts), FINE, c.default) for name, c in known.items()}
+    stops = {name: _thinned(_reached(stage, c), FINE, c.default) for name, c in known.items()}
     if stage.fresh:  # a study may lack some of the tasks
         stops = {name: [t for t in each if answer(_state(stage, {name: t}))] for name, each in stops.items()}
     answers = packed_answers(stops, tries=True)
@@ -127,19 +115,17 @@ def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[
     return answers, {name: list(each) for name, each in stops.items() if each}
 
 
-def _reached(stage: Stage, control: Control, texts: Mapping[str, str]) -> Sequence[str]:
-    """The stops that this state and those to try leave a control, which may have to stay under another."""
+def _reached(stage: Stage, control: Control) -> Sequence[str]:
+    """The stops that the states to try leave a control, which may have to stay under another."""
     if not (isinstance(control, Number) and control.below):
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
-    asked = [texts, {}, *(t.state for t in stage.tries if control.name in t.state)]
+    asked = [{}, *(t.state for t in stage.tries if control.name in t.state)]
     end = max(float(state.get(over.name, over.default)) for state in asked)
     return [stop for stop in control.settable if float(stop) < end]
 
 
-def states(
-    stage: Stage, stops: Mapping[str, Sequence[str]], texts: Mapping[str, str], *, tries: bool
-) -> list[Texts]:
+def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
     """The states that a page holds: all, where they are few, else each control moved from a state worth seeing."""
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
@@ -147,7 +133,7 @@ def states(
     asked = [*tried, *map(dict, guessed)]
     if math.prod(map(len, moving.values())) <= WHOLE:
         asked += [dict(zip(moving, texts, strict=True)) for texts in itertools.product(*moving.values())]
-    for centre in [dict(texts), {}, *(tried if tries else ())]:
+    for centre in [{}, *(tried if tries else ())]:
         asked += [centre, *(centre | {name: text} for name, each in stops.items() for text in each)]
     return list(dict.fromkeys(_state(stage, state) for state in asked))
 
@@ -235,7 +221,7 @@ def saved() -> Site:
 
 def _sealed(site: Site) -> Site:
     """The site with its policy: these scripts by their hash, what they load themselves, and nothing else."""
-    scripts = " ".join(_hash(text) for text in (site.early, site.data, site.script))
+    scripts = " ".join(_hash(text) for text in (site.early, site.script))
     policy = (
         f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

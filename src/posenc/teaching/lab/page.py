@@ -35,17 +35,15 @@ STATIC = Path(__file__).parent / "static"
 
 @dataclass(frozen=True)
 class Site:
-    """Where pages live, and what a page holds: the live lab, an exported folder, or one stage alone.
+    """Where pages live, and what a page holds: the live lab, or an exported folder.
 
     Args:
         saved: whether a page brings its style, script and policy with it and asks no server.
-        single: whether it stands alone, with no other pages to link to.
-        answers_file: of a stage; empty where a server answers, ``"#"`` where ``data`` holds the answers.
+        answers_file: of a stage; empty where a server answers.
         stops: texts that a slider may visit, by stage and control; by default all.
     """
 
     saved: bool = False
-    single: bool = False
     answers_file: Callable[[Stage], str] = lambda stage: ""
     stops: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     policy: str = ""
@@ -53,7 +51,6 @@ class Site:
     early: str = ""
     script: str = ""
     tones: str = ""
-    data: str = ""
 
     @property
     def rooms(self) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What the lab answers to a path and a query: one pure function, used by the server and by ``posenc lab --get``.
+"""What the lab answers to a path and a query: one pure function, which the server calls.
 
 No path reaches the file system: pages, static files and stages are looked up by name in tables made at the start.
 Everything refused is a short JSON ``{"error": …}`` with status 400 or 404.
@@ -22,7 +22,6 @@ JSON, HTML = "application/json", "text/html; charset=utf-8"
 MEDIA = {
     ".css": "text/css; charset=utf-8",
     ".csv": "text/csv; charset=utf-8",
-    ".html": HTML,
     ".js": "text/javascript; charset=utf-8",
     ".png": "image/png",
     ".svg": "image/svg+xml",
@@ -154,19 +153,17 @@ def _json(content: Any) -> Reply:
 
 
 def _export(rest: str, texts: dict[str, str]) -> Reply:
-    """``/export/<question>.png``, ``.svg``, ``.csv``, or ``.html``: the stage as one page that needs no server."""
+    """``/export/<question>.png``, ``.svg`` or ``.csv``: the stage's picture or its numbers."""
     from posenc.pictures.tables import as_csv
-    from posenc.teaching.lab import export
 
     name, _, kind = rest.rpartition(".")
     formats: dict[str, Callable[[View], bytes]] = {
         "csv": lambda answer: as_csv(answer).encode(),
-        "html": lambda _: export.page_of(name, texts).encode(),
         "png": lambda answer: _drawn(answer, "png"),
         "svg": lambda answer: _drawn(answer, "svg"),
     }
     if kind not in formats:
-        raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg, .csv or .html")
+        raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg or .csv")
     return Reply(formats[kind](_answer(name, texts)), MEDIA[f".{kind}"], filename=f"posenc-{name}.{kind}")
 
 

@@ -48,7 +48,6 @@ export function packed(file, name) {
 
 const taken = (file, name) => new Promise((resolve, reject) => {
   const load = () => resolve(globalThis.posencAnswers[name]);
-  if (globalThis.posencAnswers?.[name]) return load();
   const error = () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`));
   document.head.append(html("script", { src: file, load, error }));
 });

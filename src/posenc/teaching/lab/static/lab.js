@@ -14,7 +14,7 @@ wireTheme(() => stages.forEach((stage) => stage.repaint()));
 document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 if (room) {
-  const state = new State(room.dataset.state);
+  const state = new State();
   const controls = wireControls(room, state);
   for (const section of room.querySelectorAll("section.stage")) stages.push(new Stage(section, state));
 

@@ -142,7 +142,7 @@ export class Stage {
     clicked(".copy-python", () => this.copy(find(".python code").textContent, "Python copied"));
     clicked(".copy-link", () => {
       const here = this.saved || !["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
-      this.copy(this.link(), here ? "Link copied" : "Link copied. It opens on this computer while the lab runs; to share, save this stage as a page.");
+      this.copy(this.link(), here ? "Link copied" : "Link copied. It opens on this computer while the lab runs; to share it, type posenc lab --export FOLDER.");
     });
     clicked(".embed", () => {
       const address = this.link("embed").replaceAll("&", "&amp;");

@@ -1,12 +1,11 @@
 // The state of a room: texts by name, kept in the address so that a copied link restores the page.
 export class State {
-  // A page that was saved in a state begins in it, where its address says nothing else.
-  constructor(start = "") {
-    Object.assign(this, { start, defaults: new Map(), texts: new Map(), onChange: () => {} });
+  constructor() {
+    Object.assign(this, { defaults: new Map(), texts: new Map(), onChange: () => {} });
     addEventListener("popstate", () => this.replace([...this.defaults.keys()], this.asked()));
   }
 
-  asked() { return new URLSearchParams(location.search || this.start); }
+  asked() { return new URLSearchParams(location.search); }
 
   // A control announces its name and default; what the address says comes first.
   announce(name, fallback) {
