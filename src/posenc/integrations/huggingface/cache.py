@@ -12,42 +12,38 @@ from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from posenc.positions.limits import check
-from posenc.scaling import LengthScaling
 
 
 class MovableCache(Cache):
     """Keys and values of a rotary model, which always stand at 0 … S−1 in the order of their slots.
 
-    Pass it as ``past_key_values`` to the model's ``forward``, without positions, padding or a mask: tokens stand
-    behind what the cache holds. transformers shows a cache no positions, so that others go unnoticed. ``generate``
-    counts every token that it was given, and is refused a cache from which some were dropped. Memory grows with the
-    text; that of ``RingCache`` does not.
+    Pass it to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
+    positions, padding or a mask: tokens stand behind what the cache holds. transformers shows a cache no positions,
+    so that others go unnoticed. ``generate`` counts every token that it was given, and is refused a cache from
+    which some were dropped. Memory grows with the text; ``RingCache``'s does not.
 
     Args:
         encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
             remapped encoding (``posenc.remap``) keys come raw and nothing need rotate.
-        raw: keep keys as they were before rotation and rotate them when they are read. That costs a rotation of all
-            keys a forward, and keys are rounded once however often they move. Rotated keys (False) round at every
-            move, and in bfloat16 drift: pairs that turn by less than half a step of rounding never move.
-        scaling: a ``LengthScaling`` whose plan the model follows as it grows (``rope_type="dynamic"``). Keys are
-            rotated anew as soon as they are stale.
+
+    Keys are kept as they were before rotation, and rotated when they are read. That costs a rotation of all keys
+    per forward pass, and keys are rounded once however often they move.
 
     Moved keys are those of the same tokens at other positions, up to rounding. In the first layer that is what the
     model computes of the remaining tokens alone. From the second layer on keys and values keep what their tokens
-    saw when they were read: a dropped token, a passage's old surroundings, an old plan. No rotation restores that;
-    only reading the tokens again does.
+    saw when they were read: a dropped token, a passage's old surroundings. No rotation restores that; only reading
+    the tokens again does.
 
     Raises:
         InvalidArgument: keys that cannot be moved.
     """
 
-    def __init__(self, encoding: Encoding, *, raw: bool = True, scaling: LengthScaling | None = None) -> None:
+    def __init__(self, encoding: Encoding) -> None:
         super().__init__(layer_class_to_replicate=self._layer)
-        self.encoding, self.raw, self.scaling = encoding, raw, scaling
-        self.dropped = False
+        self.encoding, self.dropped = encoding, False
 
     def _layer(self) -> "MovableLayer":
-        return MovableLayer(self, self.encoding.layer(len(self.layers)))
+        return MovableLayer(self.encoding.layer(len(self.layers)))
 
     def select(self, slots: Tensor) -> None:
         """Keep the tokens of these slots, in this order, at positions 0 … len(slots) − 1.
@@ -93,58 +89,30 @@ class MovableCache(Cache):
 
 
 class MovableLayer(DynamicLayer):
-    """One layer's keys, rotated by ``stored``: the layer's encoding, or NoPE where they are raw."""
+    """One layer's keys, before the rotation of its encoding."""
 
     keys: Tensor
     values: Tensor
 
-    def __init__(self, cache: MovableCache, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding) -> None:
         super().__init__()
-        self.cache, self.encoding, self.planned = cache, _rotation(encoding), 1
-        if cache.scaling is not None:
-            self.encoding = self.encoding.with_scaling(cache.scaling.plan(1))
-
-    @property
-    def stored(self) -> Encoding:
-        return NoPE() if self.cache.raw else self.encoding
+        self.encoding = _rotation(encoding)
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """All keys and values, the new ones last, rotated."""
         past = self.get_seq_length()
-        total = past + key_states.shape[-2]
-        self._replan(total)
-        at = arange(total, device=key_states.device)
-        if self.cache.raw:
-            key_states = rerotate(key_states, at[past:], self.encoding, NoPE())
-        keys, values = super().update(key_states, value_states)
-        return (rerotate(keys, at, NoPE(), self.encoding) if self.cache.raw else keys), values
-
-    def _replan(self, total: int) -> None:
-        scaling = self.cache.scaling
-        if scaling is None or total <= self.planned:
-            return
-        if scaling.stale(self.planned, total):
-            before = self.stored
-            self.encoding = self.encoding.with_scaling(scaling.plan(total))
-            if self.get_seq_length() and not self.cache.raw:
-                at = arange(self.get_seq_length(), device=self.keys.device)
-                self.keys = rerotate(self.keys, at, before, self.stored)
-        self.planned = total
+        at = arange(past + key_states.shape[-2], device=key_states.device)
+        keys, values = super().update(rerotate(key_states, at[past:], self.encoding, NoPE()), value_states)
+        return rerotate(keys, at, NoPE(), self.encoding), values
 
     def select(self, slots: Tensor) -> None:
-        """Keep these slots, in this order; keys that do not move are not rounded again."""
+        """Keep these slots, in this order."""
         slots = slots.to(self.keys.device)
-        to = arange(len(slots), device=slots.device)
-        keys, moves = self.keys[:, :, slots], slots != to
-        if not self.cache.raw:
-            keys[:, :, moves] = rerotate(keys[:, :, moves], slots[moves], self.stored, self.stored, to[moves])
-        self.keys, self.values = keys, self.values[:, :, slots]
+        self.keys, self.values = self.keys[:, :, slots], self.values[:, :, slots]
 
     def append(self, other: "MovableLayer") -> None:
         """Put another layer's keys behind these."""
-        start, at = self.get_seq_length(), arange(other.get_seq_length(), device=other.keys.device)
-        self._replan(start + len(at))
-        super().update(rerotate(other.keys, at, other.stored, self.stored, at + start), other.values)
+        super().update(other.keys, other.values)
 
 
 class RingCache(Cache):
