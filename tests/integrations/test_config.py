@@ -4,18 +4,21 @@ import json
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from packaging.version import Version
 
 import posenc.integrations.huggingface
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.scaling import (
     NTK,
@@ -245,11 +248,22 @@ def test_a_file_without_an_end_is_no_config() -> None:
 
 
 def test_other_code_than_the_config_says_is_a_trouble() -> None:
-    bias = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128, "d_model": 64}
-    shape = {"num_layers": 2, "num_heads": 4, "num_decoder_layers": 2}
-    told = read({"model_type": "switch_transformers", **bias, **shape}).known_issues
-    assert told == ("transformers 5.10.1 does something else than this config says; a newer one does it",)
-    assert read({"model_type": "t5", **bias, **shape}).known_issues == ()
+    shape = {
+        "image_size": 56,
+        "patch_size": 14,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+    }
+    told = read({"model_type": "step3p5_vision", **shape}).known_issues
+    assert told == ("transformers 5.22.2 does something else than this config says; a newer one does it",)
+
+
+def test_no_trouble_is_told_of_versions_that_the_metadata_excludes() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (lowest,) = [one for one in project["optional-dependencies"]["hf"] if one.startswith("transformers>=")]
+    told = {one.wrong_up_to_version for one in FAMILIES.values()} - {None}
+    assert {one for one in told if Version(one) < Version(lowest.removeprefix("transformers>="))} == set()
 
 
 NEEDS = {"cache.py"}  # what extends a class of transformers, and is imported by its own name
