@@ -52,10 +52,11 @@ RENAMED = {
 """Qualified public names that were renamed, as patterns, and what stands for them."""
 
 PRIVATE = re.compile(
-    r"\b(?:sights?|doors?|carry|carries|carried|carrying|told|impl|spectrum|somebody's own|rope schedules?)\b",
+    r"\b(?:sights?|doors?|carry|carries|carried|carrying|told|impl|spectrum|somebody's own|rope schedules?|"
+    r"once a forward|at hand|(?:comput|read|ma[dk]e|load|round|count|t[ao]ke|work)\w* otherwise)\b",
     re.IGNORECASE,
 )
-"""Private words, which nobody can search for."""
+"""Private words, which nobody can search for; *a* for per, *otherwise* for differently."""
 
 ALLOWED = ("told apart", "carry relative position", "carry absolute positions")
 """Phrases in which such a word is plain English."""

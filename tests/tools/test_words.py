@@ -36,7 +36,9 @@ def test_other_subjects_and_private_names_pass(module: str, source: str) -> None
     assert words.renamed(module, source) == []
 
 
-@pytest.mark.parametrize("word", ["Sights", "doors", "carries", "told", "`impl=`", "Spectrum", "RoPE schedule"])
+@pytest.mark.parametrize(
+    "word", ["Sights", "doors", "carries", "told", "`impl=`", "Spectrum", "RoPE schedule", "computed otherwise"]
+)
 def test_a_private_word_is_found_where_it_stands(word: str) -> None:
     assert words.private_words("page", f"# Title\n\nHere {word} stands.") == [f"page:3 says {word.strip('`=')!r}"]
 

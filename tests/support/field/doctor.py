@@ -141,7 +141,7 @@ LISTINGS: tuple[tuple[Any, ...], ...] = (
         "F51 positions",
         "rasbt/LLMs-from-scratch 939",
         changed(listings.ROTATION, _BASE, _CLAMPED),
-        (r"\b8\b",),
+        (r"(divided by|factor|÷|/) ?8\b|1/8|0\.125",),
     ),
     (  # x / d // 2 is 0: every pair turns by 1
         "F51 precedence",
