@@ -233,10 +233,10 @@ def test_layers_say_which_of_them_see_chunks() -> None:
         torch.testing.assert_close(attention(*rotated, v, placed[i], causal=True), want)
     assert "chunk 4" in layers.describe()
     assert "chunks={'rope': 4}" in repr(layers)
-    for wrapped in (posenc.Stack(rope, posenc.ALiBi(2)), posenc.SomeHeads(posenc.ALiBi(4), 0, 2)):
-        placed = Layers({"one": wrapped}, ("one",), chunks={"one": 4}).at(arange(9))
-        want = attention(q, k, v, wrapped.at(arange(9)), Mask(causal=True, chunk=4))
-        torch.testing.assert_close(attention(q, k, v, placed[0], causal=True), want)
+    for wrapped in (posenc.Stack(rope, posenc.ALiBi(4)), posenc.ALiBi(4)):
+        placed = Layers({"one": wrapped}, ("one",), chunks={"one": 4}).at(arange(9))[0].slice_heads(0, 2)
+        want = attention(q, k, v, wrapped.at(arange(9)).slice_heads(0, 2), Mask(causal=True, chunk=4))
+        torch.testing.assert_close(attention(q, k, v, placed, causal=True), want)
     with pytest.raises(InvalidArgument, match="chunk=5 of the mask is not the layer's 4; leave it out"):
         attention(q, k, v, layers.at(arange(9))[0], Mask(causal=True, chunk=5))
 

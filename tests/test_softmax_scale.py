@@ -35,7 +35,6 @@ def heads(width: int = 8, length: int = 6) -> tuple[Tensor, Tensor, Tensor]:
         (posenc.T5(4, softmax_scale=1.0), 1.0),
         (posenc.DeBERTa(8, 4, buckets=4, max_distance=8, softmax_scale=24**-0.5), 24**-0.5),
         (posenc.Stack(posenc.Rotary(8, pairing="half", scaling=DEEPSEEK), posenc.ALiBi(4)), FACTOR / math.sqrt(8)),
-        (posenc.SomeHeads(posenc.T5(8, softmax_scale=1.0), 4, 8), 1.0),
         (posenc.Layers({"t5": posenc.T5(4, softmax_scale=1.0)}, ("t5",)), 1.0),
     ],
     ids=str,
@@ -111,7 +110,6 @@ CAUSAL = {
     "inkling": posenc.Inkling(32, 4),
     "xpos": posenc.XPos(8, pairing="half"),
     "stack": posenc.Stack(posenc.Rotary(8, pairing="half"), posenc.FIRE(4)),
-    "some heads": posenc.SomeHeads(posenc.FIRE(8), 0, 4),
 }
 
 

@@ -134,7 +134,6 @@ ENCODINGS = {
     "nope": NoPE,
     "alibi": lambda: ALiBi(4),
     "both": lambda: posenc.Stack(ALiBi(4), FoX(6, 4, bias=1.0)),
-    "one rank's": lambda: posenc.SomeHeads(ALiBi(8), 2, 6),
     "somebody's": NoPE,
 }
 

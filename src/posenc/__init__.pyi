@@ -43,7 +43,6 @@ from posenc.encodings.sandwich import Sandwich as Sandwich
 from posenc.encodings.shaw import Shaw as Shaw
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
 from posenc.encodings.sinusoidal_grid import SinusoidalGrid as SinusoidalGrid
-from posenc.encodings.some_heads import SomeHeads as SomeHeads
 from posenc.encodings.ssmax import SSMax as SSMax
 from posenc.encodings.t5 import T5 as T5
 from posenc.encodings.transformer_xl import TransformerXL as TransformerXL

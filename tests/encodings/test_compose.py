@@ -1,4 +1,4 @@
-"""Composition: what a stack, some heads and layers declare, describe, state and refuse."""
+"""Composition: what a stack, a slice of heads and layers declare, describe, state and refuse."""
 
 import pytest
 import torch
@@ -13,7 +13,6 @@ from posenc import (
     QueryScale,
     Rotary,
     Sinusoidal,
-    SomeHeads,
     SSMax,
     Stack,
 )
@@ -59,15 +58,20 @@ def test_parts_are_reset_and_carries_are_told_apart() -> None:
 
 
 def test_layers_inside_a_composition_stay_layers() -> None:
-    """A stack of layers, and some heads of layers, have at every layer what that layer has."""
+    """A stack of layers has at every layer what that layer has, and so have some of its heads."""
     mixed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope"), windows={"rope": 3})
     q = torch.randn(1, 4, 5, 8)
-    for whole in (Stack(mixed, ALiBi(4)), SomeHeads(mixed, 0, 4)):
-        placed = whole.at(arange(5))
-        assert not torch.equal(placed[0].rotate(q, q)[0], q)
-        assert torch.equal(placed[1].rotate(q, q)[0], q)
-        assert placed[0].window == 3
-        assert placed[1].window is None
+    placed = Stack(mixed, ALiBi(8)).at(arange(5))
+    for here, nothing in (placed[0], placed[1]), (placed[0].slice_heads(4, 8), placed[1].slice_heads(4, 8)):
+        assert not torch.equal(here.rotate(q, q)[0], q)
+        assert torch.equal(nothing.rotate(q, q)[0], q)
+        assert here.window == 3
+        assert nothing.window is None
+    assert torch.equal(here.bias.rows(0, 5, 5), ALiBi(8).at(arange(5)).bias.rows(0, 5, 5)[:, 4:])
+    with pytest.raises(InvalidArgument, match=r"heads are of one layer .* placed\[layer\]"):
+        mixed.at(arange(5)).slice_heads(0, 4)
+    with pytest.raises(InvalidArgument, match=r"then here\.slice_heads"):
+        Stack(rope(), FoX(16, 4)).at(arange(5)).slice_heads(0, 2)
 
 
 def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
@@ -139,7 +143,7 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
     [
         (lambda: Stack(), r"stack takes encodings; got \[\]"),
         (lambda: Stack(rope(), "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
-        (lambda: SomeHeads(ALiBi(4), 2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
+        (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
         (
             lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
             "encodings in this stack are made for 4 and 8 heads; make all",
@@ -147,10 +151,13 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
         (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack are made for 1 and 8 heads"),
         (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack are made for 4 and 8 heads"),
         (
-            lambda: SomeHeads(ALiBi(8), 4, 12).at(arange(3)),
+            lambda: ALiBi(8).at(arange(3)).slice_heads(4, 12),
             "first=4 and last=12 leave the 8 heads that the bias is",
         ),
-        (lambda: SomeHeads(SSMax(8), 4, 12).at(arange(3)), "first=4 and last=12 leave the 8 heads that the scale"),
+        (
+            lambda: SSMax(8).at(arange(3)).slice_heads(4, 12),
+            "first=4 and last=12 leave the 8 heads that the scale",
+        ),
         (lambda: Layers({"a": NoPE()}, ()), "layer_types is empty; name the type of every layer"),
         (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
     ],

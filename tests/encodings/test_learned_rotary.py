@@ -118,6 +118,5 @@ def test_refusals() -> None:
     x = torch.zeros(1, 3, 2, 8)
     with pytest.raises(InvalidArgument, match="there are 3 heads and groups=2; the heads of queries and of keys"):
         LearnedRotary(8, pairing="half", groups=2).at(arange(2)).rotate(x, x)
-    some = posenc.SomeHeads(LearnedRotary(8, pairing="half", groups=2), 0, 1)
     with pytest.raises(InvalidArgument, match="heads=None with groups=2: to give a rank some heads, say how many"):
-        some.at(arange(2)).rotate(x, x)
+        LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1)

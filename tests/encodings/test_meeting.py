@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import posenc
-from posenc import CoPE, DeBERTa, Encoding, Mask, Shaw, SomeHeads, TransformerXL, attention, scores
+from posenc import CoPE, DeBERTa, Encoding, Mask, Shaw, TransformerXL, attention, scores
 from posenc.positions import arange, left_padded, packed
 from support import reference
 from support.memory import peak_bytes
@@ -125,7 +125,7 @@ def test_left_padding_and_a_rank_s_heads(name: str) -> None:
     torch.testing.assert_close(y[:1, :, 3:], alone, rtol=0, atol=1e-12)
 
     whole = attention(q, k, v, e.at(arange(T), dtype=torch.float64), causal=True)
-    half = SomeHeads(e, 2, 4).at(arange(T), dtype=torch.float64)
+    half = e.at(arange(T), dtype=torch.float64).slice_heads(2, 4)
     torch.testing.assert_close(
         attention(q[:, 2:], k[:, 1:], v[:, 1:], half, causal=True), whole[:, 2:], rtol=0, atol=1e-12
     )

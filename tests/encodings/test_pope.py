@@ -98,7 +98,7 @@ def test_refusals() -> None:
     with pytest.raises(UnknownName, match="unknown start 'one'"):
         PoPE(8, 2, start="one")  # type: ignore[arg-type]
     q = torch.zeros(1, 3, 2, 8)
-    with pytest.raises(InvalidArgument, match=r"q has 3 heads and the angles are of 2; .*SomeHeads"):
+    with pytest.raises(InvalidArgument, match=r"q has 3 heads and the angles are of 2; .*slice_heads"):
         PoPE(8, 2).at(arange(2)).rotate(q, q)
     placed = PoPE(8, 3).at(arange(2))
     with pytest.raises(InvalidArgument, match="q has 8 channels a head, and rotate of this encoding adds 8"):

@@ -126,10 +126,6 @@ def test_a_16_bit_cache_is_rounded_once_more() -> None:
             posenc.Stack(posenc.Sinusoidal(16), posenc.ALiBi(3)),
             "of stack cannot be moved: sinusoidal: positions were",
         ),
-        (
-            posenc.SomeHeads(posenc.Rotary(16, pairing="half"), 0, 1),
-            "of some_heads cannot be moved: move the keys of all heads with the encoding of the whole",
-        ),
     ],
     ids=lambda value: value.name if isinstance(value, posenc.Encoding) else "",
 )

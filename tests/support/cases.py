@@ -30,7 +30,6 @@ from posenc import (
     Shaw,
     Sinusoidal,
     SinusoidalGrid,
-    SomeHeads,
     SSMax,
     Stack,
     TransformerXL,
@@ -229,7 +228,6 @@ COMPOSED = [
         ),
         layers=3,
     ),
-    Case("some heads", lambda: SomeHeads(Stack(ALiBi(8), FoX(32, 8, bias=0.0)), 4, 8)),
 ]
 
 CASES = CATALOGUE + VARIANTS + COMPOSED

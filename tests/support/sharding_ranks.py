@@ -194,11 +194,10 @@ def heads_apart(name: str, zigzag: bool) -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     first, last = rank * H // ranks, (rank + 1) * H // ranks
     encoding = made(name)
-    local = posenc.SomeHeads(encoding, first, last)
     x, q, k, v, weight = tensors()
     mine, shared = slice(first, last), slice(first * K // H, last * K // H)
     given = [x.requires_grad_(), *(t.clone().requires_grad_() for t in (q[:, mine], k[:, shared], v[:, shared]))]
-    here, _ = local.at(arange(LENGTH), dtype=torch.float64).with_content(given[0])
+    here = encoding.at(arange(LENGTH), dtype=torch.float64).with_content(given[0])[0].slice_heads(first, last)
     y = posenc.attention(*here.rotate(given[1], given[2]), given[3], here, causal=True)
     want, gradients = whole(name)
     _near(y, want[:, mine])

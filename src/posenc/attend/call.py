@@ -337,7 +337,7 @@ def _positions(q: torch.Size, k: torch.Size, placed: Placed) -> None:
         if heads != q[1]:
             raise InvalidArgument(
                 f"q has {q[1]} heads and the {what} {heads}; the encoding needs all {q[1]}, and a rank "
-                f"that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+                f"that holds some heads of a model takes placed.slice_heads(first, last)"
             )
 
 

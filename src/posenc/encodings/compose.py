@@ -169,8 +169,8 @@ class PlacedStack(Placed):
         states = [share for _, share in read if share is not None]
         return self.with_parts(tuple(part for part, _ in read)), torch.cat(states, dim=1) if states else None
 
-    def some_heads(self, first: int, last: int) -> Placed:
-        return self.with_parts(tuple(part.some_heads(first, last) for part in self.parts))
+    def slice_heads(self, first: int, last: int) -> Placed:
+        return self.with_parts(tuple(part.slice_heads(first, last) for part in self.parts))
 
     def with_state(self, state: ContentState | None) -> Placed:
         pairs = zip(self.parts, self.shares(state), strict=True)

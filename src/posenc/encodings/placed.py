@@ -8,6 +8,7 @@
 Whatever an encoding does not act on passes unchanged.
 """
 
+import copy
 from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
@@ -73,7 +74,7 @@ class Placed(Pytree):
     awaits_content: bool = False
     """Whether it needs ``with_content`` before attention can use it."""
 
-    decay: Float[Tensor, "#H 1 D"] | None = None
+    decay: Float[Tensor, "1 1 D"] | None = None
     """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
     where none does."""
 
@@ -175,9 +176,34 @@ class Placed(Pytree):
                 "values; place it again, once a step: placed = encoding.at(positions)"
             )
 
-    def some_heads(self, first: int, last: int) -> "Placed":
-        """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all rotate alike."""
-        return self
+    def slice_heads(self, first: int, last: int) -> "Placed":
+        """The query heads ``first`` to ``last`` (excluded) alone: what one rank of a model split by heads has.
+
+        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
+        Content is read before; its state stays that of all heads.
+
+        Raises:
+            InvalidArgument: there are no such heads, or content is still to be read.
+        """
+        if self.awaits_content:
+            raise InvalidArgument(
+                "heads are of one layer that has read its tokens; call here, state = placed[layer].with_content(x, "
+                "state), then here.slice_heads(first, last)"
+            )
+        if not 0 <= first < last:
+            raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, query heads")
+        for what, heads in heads_of(self).items():
+            if last > heads:
+                raise InvalidArgument(
+                    f"first={first} and last={last} leave the {heads} heads that the {what} is of; count heads "
+                    "from 0, and make the encoding for all of the model's"
+                )
+        sliced = copy.copy(self)
+        if self.bias is not None:
+            sliced.bias = self.bias.cut(heads=slice(first, last))
+        if self.scale is not None and self.scale.shape[1] != 1:
+            sliced.scale = self.scale[:, first:last]
+        return sliced
 
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
         """Whether k stand where the queries do: all keys, or those of T new tokens, the others being in a cache."""
@@ -214,8 +240,6 @@ def heads_of(placed: Placed) -> dict[str, int]:
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]
-    if placed.decay is not None and placed.decay.shape[0] != 1:
-        counts["fading"] = placed.decay.shape[0]
     return counts
 
 

@@ -11,7 +11,6 @@ authors clamp δ to [−2π, 0] when it is used, which ends its gradient there; 
 clamped: clamp a checkpoint's δ once, when it is loaded.
 """
 
-import copy
 import math
 from typing import ClassVar, Literal, cast, final, get_args
 
@@ -48,10 +47,10 @@ class PlacedPoPE(Placed):
         self.delta = pope.weight.clone()  # as it is now, whatever becomes of the parameter
         self.q_tables = pope.tables(q_positions, dtype)
 
-    def some_heads(self, first: int, last: int) -> Placed:
-        some = copy.copy(self)
-        some.delta = self.delta[first:last]
-        return some
+    def slice_heads(self, first: int, last: int) -> Placed:
+        sliced = cast(PlacedPoPE, super().slice_heads(first, last))
+        sliced.delta = self.delta[first:last]
+        return sliced
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         """Queries and keys with ``rotary_dim`` more channels."""
@@ -60,7 +59,7 @@ class PlacedPoPE(Placed):
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
-                "of a model takes posenc.SomeHeads(encoding, first, last)"
+                "of a model takes placed.slice_heads(first, last)"
             )
         tables = self.q_tables if alike else pope.tables(self.k_positions, self.dtype)
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)

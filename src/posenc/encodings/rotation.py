@@ -1,6 +1,5 @@
 """Rotation of queries and keys by any tables of cos and sin: the base of rotary, learned and custom rotations."""
 
-import copy
 from abc import abstractmethod
 from typing import Any, cast, get_args
 
@@ -111,10 +110,11 @@ class PlacedRotation(Placed):
         self.encoding, self.dtype, self.of_groups = encoding, dtype, (0, encoding.groups)
         self.q_tables = self._tables(q_positions)
 
-    def some_heads(self, first: int, last: int) -> Placed:
+    def slice_heads(self, first: int, last: int) -> Placed:
         groups, heads = self.encoding.groups, self.encoding.heads
+        sliced = cast(PlacedRotation, super().slice_heads(first, last))
         if groups == 1:
-            return self
+            return sliced
         if heads is None or heads % groups:
             raise InvalidArgument(
                 f"heads={heads} with groups={groups}: to give a rank some heads, say how many there are"
@@ -125,9 +125,8 @@ class PlacedRotation(Placed):
             raise InvalidArgument(
                 f"first={first} and last={last} cut groups of {size} heads; take whole groups, or part of one"
             )
-        some = copy.copy(self)
-        some.of_groups = first // size, (last - 1) // size + 1
-        return some
+        sliced.of_groups = first // size, (last - 1) // size + 1
+        return sliced
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         self.check_current()

@@ -8,7 +8,6 @@ from torch import Tensor
 from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, Placed
-from posenc.encodings.some_heads import SomeHeads
 from posenc.kernels.attention.softmax import merge
 from posenc.laws.effects import inputs
 from posenc.laws.law import law, near
@@ -134,21 +133,17 @@ def _no_split(subject: Subject) -> str:
 
 @law(_no_split)
 def heads_are_whole(subject: Subject) -> None:
-    """Ranks that hold some heads each, with SomeHeads, give what all heads give.
+    """Ranks that hold some heads each, by ``slice_heads``, give what all heads give.
 
-    Keep one entry a head in front of the bias and of the scale; ``Placed.some_heads`` gives a rank's share of a
-    rotation.
+    Keep one entry a head in front of the bias and of the scale; override ``Placed.slice_heads`` where a
+    rotation has numbers per head.
     """
     group = subject.heads // subject.kv_heads
     for layer in layers(subject):
         for shared in range(subject.kv_heads):
             first, last = shared * group, (shared + 1) * group
-            some = SomeHeads(layer.encoding, first, last)
-            here = (
-                some.at(layer.positions, dtype=torch.float64)[layer.layer]
-                .with_content(layer.x)[0]
-                .with_state(layer.state)
-            )
+            here = layer.encoding.at(layer.positions, dtype=torch.float64)[layer.layer].with_content(layer.x)[0]
+            here = here.with_state(layer.state).slice_heads(first, last)
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
             got = attention(q, k, layer.v[:, shared : shared + 1], here, causal=True)
             near(got, layer.unsharded[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
