@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from posenc.integrations.huggingface import load, part
+from posenc.integrations.huggingface import load
 from posenc.workbench.extend.curves import Extension
 from posenc.workbench.extend.extend import Request, extend
 from posenc.workbench.extend.methods import methods
@@ -50,10 +50,8 @@ class Reader:
 
 
 def small_pieces(set_to: Any = setattr) -> None:
-    """Let texts be read in small pieces, each of which is kept."""
+    """Let texts be read in small pieces."""
     set_to(load, "PIECE", PIECE)
-    set_to(part, "EVERY", 0.0)
-    set_to(part, "COST", 0)
 
 
 def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> None:

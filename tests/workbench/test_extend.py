@@ -39,13 +39,11 @@ class Counting(StudyModel):
     calls = 0
     fail_at = -1
 
-    def losses(
-        self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick, state: Path | None = None
-    ) -> torch.Tensor:
+    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick) -> torch.Tensor:
         if self.calls == self.fail_at:
             raise KeyboardInterrupt
         self.calls += 1
-        return super().losses(tokens, encoding, tick, state)
+        return super().losses(tokens, encoding, tick)
 
 
 def small() -> Counting:

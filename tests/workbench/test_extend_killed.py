@@ -1,4 +1,4 @@
-"""extend under kill -9 inside a document goes on there, ends in the same bytes, and reads nothing twice."""
+"""extend under kill -9 goes on from its last whole document, and ends in the same bytes."""
 
 import json
 import multiprocessing as mp
@@ -15,7 +15,9 @@ from posenc.workbench.run.ledger import Ledger
 from support.pretrained import save_llama
 from support.reading import PIECE, TO, TRAINED, Broken, Reader, carry_out, small_pieces
 
-WORK = (len(NAMES) * TO + TRAINED) // PIECE
+WHOLE = TO // PIECE
+"""Pieces of a document under a method."""
+WORK = len(NAMES) * WHOLE + TRAINED // PIECE
 """Pieces that a document takes: under every method, and once more with the trained length alone."""
 KILLS = 10
 
@@ -40,21 +42,21 @@ def test_a_document_takes_little_more_than_a_forward_pass_a_method(
     assert reader.tokens == WORK * PIECE + 1  # one asks which cache the model has
 
 
-def test_broken_off_inside_a_document_it_goes_on_there(
+def test_broken_off_it_goes_on_from_the_last_whole_document(
     llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledgers: Callable[[Path], Ledger]
 ) -> None:
     small_pieces(monkeypatch.setattr)
     want = Reader(llama).extend(ledgers(tmp_path / "whole"))
-    stops = (1, 5, WORK - 7)  # in the first document, in the first again, and before the last piece
+    stops = (1, WHOLE + 5, 2 * WHOLE)  # in the first document, in the second, and after two more
     for stop in stops:
         with pytest.raises(Broken), Ledger(tmp_path / "broken", write=True) as ledger:
             Reader(llama, stop).extend(ledger)
     last = Reader(llama)
     got = last.extend(ledgers(tmp_path / "broken"))
-    assert last.pieces == WORK - sum(stops)
+    assert last.pieces == WORK - 3 * WHOLE
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(got.curves, want.curves, strict=True))
     assert torch.equal(got.window, want.window)
-    assert not list((tmp_path / "broken" / "checkpoints").iterdir())
+    assert not (tmp_path / "broken" / "checkpoints").exists()
 
 
 @pytest.mark.slow
@@ -69,7 +71,7 @@ def test_ten_kills_change_no_byte(llama: Path, tmp_path: Path) -> None:
         told.close()
         while isinstance(heard_now := heard.recv(), int):
             if heard_now == stop:
-                time.sleep(random.random() * 0.01)  # into a piece, or into the writing of its state
+                time.sleep(random.random() * 0.01)  # into a piece, or into the writing of a document's losses
                 process.kill()
                 pieces += heard_now
                 break
@@ -77,6 +79,6 @@ def test_ten_kills_change_no_byte(llama: Path, tmp_path: Path) -> None:
             numbers.append(json.dumps(heard_now))
         process.join()
         heard.close()
-    assert pieces > WORK  # without states some of these documents would never end
+    assert pieces > WORK  # more than a study that is never killed
     assert numbers[0] == numbers[1]
-    assert not list((tmp_path / "broken" / "checkpoints").iterdir())
+    assert not (tmp_path / "broken" / "checkpoints").exists()

@@ -130,7 +130,7 @@ def test_a_token_is_key_where_all_its_characters_are(llama: Path, monkeypatch: p
     by = open_pretrained(llama, "cpu", "float32")
     monkeypatch.setattr(Evaluator, "key", lambda self, ids, tick: torch.tensor([0, 1, 1, 0, 1, 1, 1, 0]).bool())
     spans = torch.tensor([[0, 1], [1, 3], [3, 5], [5, 6], [6, 6], [6, 8]])
-    assert other_tokens(by, lambda share: None, Path, text="abcdefgh", spans=spans) == [[1, 0, 1, 0, 0]]
+    assert other_tokens(by, lambda share: None, text="abcdefgh", spans=spans) == [[1, 0, 1, 0, 0]]
 
 
 def test_documents_are_averaged_by_their_key_tokens_and_paired() -> None:

@@ -21,9 +21,8 @@ from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.folder import identity, open_model, save
-from posenc.integrations.huggingface.language_model import text_config
+from posenc.integrations.huggingface.language_model import cached, text_config
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.part import Part
 from posenc.integrations.huggingface.patch import patched
 from posenc.integrations.huggingface.write import changes
 from posenc.kernels.memory import free_memory
@@ -124,44 +123,25 @@ class Pretrained:
         tokens: Int[Tensor, " T+1"],
         encoding: Encoding | None,
         tick: Callable[[float], None] = lambda share: None,
-        state: Path | None = None,
     ) -> Float[Tensor, " T"]:
         """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions; None leaves the
         model its own.
 
-        ``tick`` is called with the share of the work that was just done, layer by layer. ``state`` is a file for
-        the part that is read: killed and called again with it, the text goes on there, with equal numbers.
+        ``tick`` is called with the share of the work that was just done, layer by layer.
         """
-        targets = tokens[1:].to(self.model.device)
+        length, placed = len(tokens) - 1, nullcontext() if encoding is None else self.placed(encoding)
+        pieces, targets = (x.split(self._step(length)) for x in (tokens[:-1], tokens[1:].to(self.model.device)))
+        caches, losses = dict[str, Any](), list[Tensor]()
+        with torch.inference_mode(), placed, self._ticking(tick, length):
+            for piece, target in zip(pieces, targets, strict=True):
+                output = self._asked(piece, caches)
+                caches = cached(output)
+                losses.append(F.cross_entropy(output.logits[0].float(), target, reduction="none").cpu())
+        return torch.cat(losses)
 
-        def scored(logits: Tensor, start: int) -> Tensor:
-            return F.cross_entropy(logits, targets[start : start + len(logits)], reduction="none")
-
-        with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
-            return self._read(tokens[:-1], scored, tick, state).end()
-
-    def _asked(self, tokens: Int[Tensor, " T"], cache: Any = None) -> Any:
-        """What the model itself answers to tokens after those of its cache, its logits scaled by its own code."""
-        return self.model(tokens[None].to(self.model.device), past_key_values=cache, use_cache=True)
-
-    def _read(
-        self,
-        tokens: Int[Tensor, " T"],
-        take: Callable[[Tensor, int], Tensor],
-        tick: Callable[[float], None],
-        state: Path | None = None,
-    ) -> Part:
-        """What ``take`` makes of each piece's logits and start."""
-        step, part = self._step(len(tokens)), Part.load(state if self._parts else None, self.model.device)
-        cache = part.into(lambda: self._asked(tokens[:1]).past_key_values)
-        with self._ticking(tick, len(tokens)):
-            tick(part.tokens / len(tokens))
-            for start in range(part.tokens, len(tokens), step):
-                piece = tokens[start : start + step]
-                output = self._asked(piece, cache)
-                cache = output.past_key_values
-                part.add(len(piece), take(output.logits[0].float(), start).cpu(), cache)
-        return part
+    def _asked(self, tokens: Int[Tensor, " T"], caches: Mapping[str, Any]) -> Any:
+        """What the model itself answers to tokens after those of its caches, its logits scaled by its own code."""
+        return self.model(tokens[None].to(self.model.device), use_cache=True, **caches)
 
     def _step(self, length: int) -> int:
         return PIECE if self._parts else length
@@ -172,9 +152,9 @@ class Pretrained:
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
-            cache = getattr(self._asked(torch.zeros(1, dtype=torch.int64)), "past_key_values", None)
-        layers = getattr(cache, "layers", [None])
-        return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
+            caches = cached(self._asked(torch.zeros(1, dtype=torch.int64), {}))
+        layers = [layer for cache in caches.values() for layer in getattr(cache, "layers", [None])]
+        return bool(layers) and all(type(one) in (DynamicLayer, DynamicSlidingWindowLayer) for one in layers)
 
     @contextmanager
     def _ticking(self, tick: Callable[[float], None], length: int) -> Iterator[None]:

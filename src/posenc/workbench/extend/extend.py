@@ -145,7 +145,6 @@ def _cut(
 def scored(
     model: LanguageModel,
     tick: Callable[[float], None],
-    state: Callable[[int], Path],
     *,
     method: Method,
     length: int,
@@ -156,8 +155,8 @@ def scored(
     """The losses of documents under a method, as means of the last ``buckets`` parts of ``width`` positions."""
     encoding = method.positions(model, length)
     rows = []
-    for number, tokens in enumerate(documents):
-        losses = model.losses(tokens, encoding, tick, state(number))[-buckets * width :]
+    for tokens in documents:
+        losses = model.losses(tokens, encoding, tick)[-buckets * width :]
         means: list[float] = losses.double().unflatten(0, (-1, width)).mean(1).tolist()
         rows.append(means)
     return rows

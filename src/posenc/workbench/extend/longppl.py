@@ -105,7 +105,7 @@ def _part(tick: Callable[[float], None], share: float) -> Callable[[float], None
 
 
 def same_tokens(
-    model: LanguageModel, tick: Callable[[float], None], state: Callable[[int], Path], *, ids: Int[Tensor, " T+1"]
+    model: LanguageModel, tick: Callable[[float], None], *, ids: Int[Tensor, " T+1"]
 ) -> list[list[float]]:
     """1 for each key target of a document of the evaluator's own tokens, else 0."""
     start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
@@ -116,7 +116,6 @@ def same_tokens(
 def other_tokens(
     model: LanguageModel,
     tick: Callable[[float], None],
-    state: Callable[[int], Path],
     *,
     text: str,
     spans: Int[Tensor, "T+1 2"],

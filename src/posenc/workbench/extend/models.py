@@ -69,12 +69,8 @@ class StudyModel:
         tokens: Int[Tensor, " T+1"],
         encoding: Encoding | None,
         tick: Tick = lambda share: None,
-        state: Path | None = None,
     ) -> Float[Tensor, " T"]:
-        """Nats per byte for tokens[1:], each given all before it; None leaves the model its own encoding.
-
-        Texts are too short to keep parts of them in ``state``.
-        """
+        """Nats per byte for tokens[1:], each given all before it; None leaves the model its own encoding."""
         with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)

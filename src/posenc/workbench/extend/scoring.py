@@ -88,8 +88,7 @@ class ScoringJob:
     """A plan with the model that scores and the rows of numbers that it gives for its documents.
 
     Args:
-        rows: called with the model, with what to call as shares of a document are done, and with what names a
-            document's file for the part that is read; a row a document.
+        rows: called with the model, and with what to call as shares of a document are done; a row a document.
         practice: what a fine-tune reads; it shares nothing with the documents. It leaves its weights in ``folder``,
             as ``<plan id>.safetensors``.
     """
@@ -99,7 +98,7 @@ class ScoringJob:
     folder: Path
     model: LanguageModel
     method: Method
-    rows: Callable[[LanguageModel, Callable[[float], None], Callable[[int], Path]], Sequence[Sequence[float]]]
+    rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
     modules: tuple[Path, ...] = ()
 
@@ -126,16 +125,10 @@ class ScoringJob:
         model = self.model if self.practice is None else self._tuned(self.practice, report)
         cells = tuple(
             Cell(plan.length, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
-            for number, row in zip(plan.documents, self.rows(model, tick, self._state), strict=True)
+            for number, row in zip(plan.documents, self.rows(model, tick), strict=True)
         )
-        for number in range(len(plan.documents)):
-            self._state(number).unlink(missing_ok=True)
         took = time.perf_counter() - started
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
-
-    def _state(self, document: int) -> Path:
-        """The file for the part of a document that is read."""
-        return self.folder / f"{self.plan.id}.{document}.state"
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
         """A copy of the model trained on windows under the scaling; every method gets the same windows.
