@@ -5,8 +5,7 @@ from itertools import groupby
 
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Claim
-from posenc.teaching.lessons.facts import FACTS, LESSONS
-from posenc.teaching.lessons.index import teaching_claim
+from posenc.teaching.lessons.facts import FACTS, LESSONS, teaching_claim
 
 HEAD = """# Claims
 
@@ -76,14 +75,10 @@ def _taught(name: str) -> str:
 
 
 def _link(by: str) -> str:
-    """A link to what settles a row, or its name where it is no page."""
+    """A link to what settles a row, or the name of a stage."""
     kind, _, name = by.partition(":")
     if kind == "claim":
         return f"[{name}](#{name})"
     if kind == "page":
         return f"[{name.removesuffix('.md')}]({name})"
-    if kind == "view":
-        return f"`posenc show {name}`"
-    if kind == "room":
-        return f"the lab's {name.replace('/', ', ')}"
-    return f"`{name}`"
+    return f"the lab's {name.replace('/', ', ')}"

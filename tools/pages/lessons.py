@@ -2,8 +2,7 @@
 
 from posenc.teaching.lessons.card import DECK, KINDS, TOPICS, Card
 from posenc.teaching.lessons.deck import answered
-from posenc.teaching.lessons.facts import LESSONS, Fact
-from posenc.teaching.lessons.index import Entry, of_section
+from posenc.teaching.lessons.facts import LESSONS, Entry, Fact, of_section
 
 WRITTEN_BY = "\n`make pages` writes this page.\n"
 
@@ -12,7 +11,7 @@ INDEX = """# By lesson
 This page lists the five lessons under their own titles and headings. Each row leads to the page that explains it, the
 claim that runs it, the stage of the lab that shows it and the exercise. *Take care* marks errors of a lesson, and
 statements on which lessons disagree. The lab has the same path at `/lessons` and keeps your progress. An address such as
-`/results` is one of the lab that `posenc lab` opens. `posenc show NAME` draws a figure.
+`/results` is one of the lab that `posenc lab` opens.
 """  # noqa: E501
 
 QUESTIONS = """# Questions
@@ -42,12 +41,11 @@ def index_page() -> str:
 def _row(fact: Fact, entry: Entry) -> str:
     asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
     pages = [page for page in entry.pages if page != ASKED or not asked]  # a question is on it, by its name
-    drawn = [f"`posenc show {name}`" for name in entry.views]
     cells = (
         f"**Take care:** {fact.what}" if fact.errs else fact.what,
         ", ".join([*map(_page, pages), *asked]),
         ", ".join(_claim(name) for name in entry.claims),
-        ", ".join([*(_stage(stage) for stage in entry.stages), *drawn]),
+        ", ".join(_stage(stage) for stage in entry.stages),
         ", ".join(_page(page) for page in entry.exercises),
     )
     return f"| {' | '.join(cell or '–' for cell in cells)} |\n"

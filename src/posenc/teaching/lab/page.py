@@ -16,8 +16,7 @@ from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
-from posenc.teaching.lessons.facts import LESSONS, Fact
-from posenc.teaching.lessons.index import Entry, of_section, of_stage, sections, teaching
+from posenc.teaching.lessons.facts import LESSONS, Entry, Fact, of_section, of_stage, sections, teaching
 
 try:
     from latex2mathml.converter import convert

@@ -36,7 +36,7 @@ class Card:
         stars: how hard it is, 1 to 3.
         lessons: that ask it, 0 to 4.
         companies: whose models or papers it is about.
-        rows: of ``lessons/facts.toml`` that it stands for.
+        rows: of ``lessons.toml`` that it stands for.
         stage: of the lab that answers it, as ``room/question``.
         claims: that answer it.
         prompt: the question.

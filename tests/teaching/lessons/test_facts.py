@@ -1,4 +1,4 @@
-"""The index by lesson: every section has counterparts, all of them exist, and a walk opens every page and stage."""
+"""The lessons' rows: each has counterparts, all of them exist, and a walk opens every page and stage of the index."""
 
 import json
 import re
@@ -10,12 +10,20 @@ from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.card import DECK
-from posenc.teaching.lessons.facts import FACTS, KINDS, LESSONS, Fact
-from posenc.teaching.lessons.index import Entry, entry, of_section, of_stage, teaching, teaching_claim
-from posenc.teaching.views.catalogue import VIEWS
+from posenc.teaching.lessons.facts import (
+    FACTS,
+    KINDS,
+    LESSONS,
+    Entry,
+    Fact,
+    entry,
+    of_stage,
+    teaching,
+    teaching_claim,
+)
 
 DOCS = Path(__file__).parents[3] / "docs"
-ENTRIES = [made for lesson in LESSONS for section in lesson.sections for _, made in of_section(section)]
+ENTRIES = [entry(fact) for fact in FACTS]
 STAGES = {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}
 
 
@@ -27,7 +35,6 @@ def lost(made: Entry) -> list[str]:
         *(page for page in (*made.pages, *made.exercises) if not (DOCS / page).is_file()),
         *(name for name in made.claims if name not in CLAIMS or name not in anchors),
         *(stage for stage in made.stages if stage not in STAGES),
-        *(name for name in made.views if name not in VIEWS),
         *(card.name for card in made.cards if card.name not in asked),
     ]
 
@@ -37,12 +44,12 @@ def test_every_entry_points_at_what_exists() -> None:
 
 
 def test_an_entry_that_points_nowhere_is_found() -> None:
-    kinds = {"claim": "none", "page": "none.md", "room": "order/none", "view": "none"}
+    kinds = {"claim": "none", "page": "none.md", "room": "order/none"}
     for kind, name in kinds.items():
         assert lost(entry(Fact("b1", "", (f"{kind}:{name}",)))) == [name]
 
 
-def test_every_section_is_one_click_from_the_page() -> None:
+def test_every_row_is_one_click_from_the_page() -> None:
     for made in ENTRIES:
         assert made.pages or made.claims or made.exercises or made.cards, made.what
 
