@@ -1,4 +1,4 @@
-"""The lessons' rows: each has counterparts, all of them exist, and a walk opens every page and stage of the index."""
+"""The rows of the lessons: each has counterparts that exist, and a walk opens every page and stage of the index."""
 
 import json
 import re
