@@ -1,5 +1,6 @@
 """Mask, who may see whom: windows, orders, segments of both sides, and every way to get it wrong."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -8,6 +9,7 @@ from posenc import Mask, NoPE, attention
 from posenc.errors import InvalidArgument
 from posenc.mask import CAUSAL, EVERYTHING
 from posenc.positions import arange
+from support.checking import annotations_unchecked
 
 CPU = torch.device("cpu")
 
@@ -75,6 +77,9 @@ def test_the_narrower_of_two_windows_holds() -> None:
     assert (whole.window, narrow.window) == (None, 4)
     assert narrow.q_segments is whole.q_segments, "a window a layer copies no tensors and looks at none"
     assert narrow.document_lengths == ((3, 3, 3),)
+    with annotations_unchecked():
+        assert whole.within(np.int64(4)).window == Mask(window=np.int64(4)).window == 4
+        assert type(Mask(window=np.int32(4), chunk=torch.tensor(3)).chunk) is int
     for wrong in (0, True):
         with pytest.raises(InvalidArgument, match=f"window={wrong} must be a whole number of at least 1"):
             whole.within(wrong)

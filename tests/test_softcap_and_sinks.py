@@ -200,12 +200,14 @@ def test_a_logsumexp_far_from_all_keys_keeps_the_gradient() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"dropout": None}, "dropout=None must be a number in 0 … 1"),
+    ({"dropout": "a"}, "dropout='a' must be a number in 0 … 1"),
     ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
     ({"sinks": torch.zeros(3)}, r"sinks is torch.float32 of shape \(3,\); expected a logit for each of 4 heads"),
     ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
     (
         {"sinks": torch.zeros(4), "dropout": 0.1},
-        "no backend has dropout and logsumexp at once on cpu; leave one out",
+        "dropout=0.1 beside sinks: rows of weights are put together by their logsumexp",
     ),
     ({"softcap": 1.0, "dropout": 0.1}, "no backend has dropout and softcap at once"),
     ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not serve this call: it has no softcap"),
@@ -215,10 +217,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("asked", "message"), REFUSED)
 def test_what_does_not_go_together_is_refused(asked: dict[str, Any], message: str) -> None:
-    placed = posenc.NoPE().at(arange(9))
-    for call in (attention, explain):
-        with pytest.raises(InvalidArgument, match=message):
-            call(*heads(dtype=torch.float32), placed, causal=True, **asked)
+    for encoding in (posenc.NoPE(), posenc.ALiBi(H)):
+        for call in (attention, explain):
+            with pytest.raises(InvalidArgument, match=message):
+                call(*heads(dtype=torch.float32), encoding.at(arange(9)), causal=True, **asked)
 
 
 def test_the_table_of_features_names_what_there_is() -> None:

@@ -6,7 +6,9 @@ in its sequence, and never its position: positions restart in packed documents a
 """
 
 import copy
+import operator
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
@@ -97,7 +99,8 @@ class Mask(Pytree):
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
-        _check_places(window=self.window, chunk=self.chunk)
+        for name in ("window", "chunk"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
         rows = {name: getattr(self, name) for name in ROWS}
         tensors(**{name: row for name, row in rows.items() if row is not None})
         if self.q_segments is not None and not self.q_segments.dim():
@@ -190,8 +193,7 @@ class Mask(Pytree):
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self
-        _check_places(window=window, chunk=chunk)
-        return self._with(window=window, chunk=chunk)
+        return self._with(window=_whole("window", window), chunk=_whole("chunk", chunk))
 
     def between(self, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> "Mask | None":
         """The same for the keys at positions from ``q_from`` on and below ``q_until``: where those are known to be
@@ -430,10 +432,14 @@ class Mask(Pytree):
             )
 
 
-def _check_places(**sizes: int | None) -> None:
-    for name, size in sizes.items():
-        if size is not None and (type(size) is not int or size < 1):
-            raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
+def _whole(name: str, size: Any) -> int | None:
+    """So many places, from any type of integer."""
+    if size is None or (type(size) is int and size >= 1):
+        return size
+    with suppress(TypeError):
+        if not isinstance(size, bool) and operator.index(size) >= 1:
+            return operator.index(size)
+    raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
 
 
 def _check_integers(name: str, row: Tensor | None) -> None:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from numbers import Real
 from typing import Literal, NamedTuple, TypeVar, get_args, overload
 
 import torch
@@ -223,9 +224,9 @@ def _settings(
     """What is asked for, once it is known to make sense together."""
     if softcap is not None:
         as_scale(softcap, "softcap")
-    if not 0 <= dropout < 1:
+    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
-            f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
+            f"dropout={dropout!r} must be a number in 0 … 1 (excluded), the share of weights that are dropped"
         )
     if backend not in BACKENDS:
         raise UnknownName("backend", backend, BACKENDS)
@@ -233,12 +234,21 @@ def _settings(
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
         )
+    if dropout and sinks is not None:
+        raise _refused_dropout(dropout, "sinks")
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
             "return_logsumexp gives a part of a softmax, and sinks enter it once: leave them out here, and pass "
             "them to posenc.merge(parts, sinks=…)"
         )
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
+
+
+def _refused_dropout(dropout: float, what: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"dropout={dropout} beside {what}: rows of weights are put together by their logsumexp, and torch's "
+        "kernels give none where they drop; use dropout=0, in a config of transformers attention_dropout=0"
+    )
 
 
 def _prepared(
@@ -259,6 +269,8 @@ def _prepared(
     scale = scale_of_scores(placed, q.shape[-1], scale)
     device = q.device.type
     autocast = device != "meta" and torch.is_autocast_enabled(device)
+    if placed.remaps and settings.dropout:
+        raise _refused_dropout(settings.dropout, "remapped positions")
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
     if len(calls) > 1:
         settings = settings._replace(exact_rows=True)
@@ -396,7 +408,7 @@ def _operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _sums_rows(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> bool:
     """Whether torch's kernels give the logsumexp that is asked for, and its gradient."""
-    return not call.exact_rows or (not torch.compiler.is_compiling() and not call.dropout and fused(q, k, v))
+    return not call.exact_rows or (not torch.compiler.is_compiling() and fused(q, k, v))
 
 
 def _documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
@@ -582,5 +594,5 @@ FEATURES: dict[str, frozenset[str]] = {
     "operators": frozenset({"logsumexp", "softcap", "biases that read scores", "function transforms"}),
 }
 """What every way has besides masks and biases. The first that has all that a call needs computes it; a call that
-needs more than any has is refused. Sinks need the logsumexp, which torch's kernels give on the CPU and without
-dropout, and elsewhere FlexAttention or operators."""
+needs more than any has is refused. Sinks need the logsumexp, which torch's kernels give on the CPU, and elsewhere
+FlexAttention or operators; beside dropout no way has it."""
