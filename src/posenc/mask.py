@@ -8,7 +8,6 @@ in its sequence, and never its position: positions restart in packed documents a
 import copy
 import operator
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
@@ -99,8 +98,7 @@ class Mask(Pytree):
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
-        for name in ("window", "chunk"):
-            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        vars(self).update(_whole(window=self.window, chunk=self.chunk))
         rows = {name: getattr(self, name) for name in ROWS}
         tensors(**{name: row for name, row in rows.items() if row is not None})
         if self.q_segments is not None and not self.q_segments.dim():
@@ -193,7 +191,7 @@ class Mask(Pytree):
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self
-        return self._with(window=_whole("window", window), chunk=_whole("chunk", chunk))
+        return self._with(**_whole(window=window, chunk=chunk))
 
     def between(self, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> "Mask | None":
         """The same for the keys at positions from ``q_from`` on and below ``q_until``: where those are known to be
@@ -432,14 +430,18 @@ class Mask(Pytree):
             )
 
 
-def _whole(name: str, size: Any) -> int | None:
+def _whole(**sizes: Any) -> dict[str, int | None]:
     """So many places, from any type of integer."""
-    if size is None or (type(size) is int and size >= 1):
-        return size
-    with suppress(TypeError):
-        if not isinstance(size, bool) and operator.index(size) >= 1:
-            return operator.index(size)
-    raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
+    for name, size in sizes.items():
+        if size is None or (type(size) is int and size >= 1):
+            continue
+        try:
+            sizes[name] = 0 if isinstance(size, bool) else operator.index(size)
+        except TypeError:
+            sizes[name] = 0
+        if sizes[name] < 1:
+            raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
+    return sizes
 
 
 def _check_integers(name: str, row: Tensor | None) -> None:
