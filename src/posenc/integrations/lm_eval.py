@@ -5,7 +5,6 @@ The entry point ``posenc`` of the group ``lm_eval.models`` names this class; the
 after 0.4.13 on. With an older one import this module before its command line is called.
 """
 
-import re
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,10 +12,9 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
 
-from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.patch import patched
-from posenc.scaling import method
+from posenc.integrations.sources import scaling_of
 
 
 @register_model("posenc")
@@ -24,27 +22,24 @@ class PosencLM(HFLM):
     """A causal model of transformers whose stretched layers get a scaling; every other argument is ``hf``'s.
 
     Args:
-        scaling: a method of ``posenc extend`` with its factor, ``yarn(4)``: over the length that the model was
-            trained for before any scaling of its config, which it takes the place of. Empty leaves the model as it
-            is.
+        scaling: such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, over the length that the model was trained
+            for before any scaling of its config, which it takes the place of. Empty leaves the model as it is.
         settings: of lm_eval's ``hf``. ``max_length``, past which the harness cuts a request's beginning off, is the
             factor times the trained length where it is not given.
 
     Raises:
-        InvalidArgument: a text that names no scaling, or a model without rotary positions.
+        UnknownName, InvalidArgument: a text that names no scaling, or a model without rotary positions.
     """
 
     def __init__(self, scaling: str = "", **settings: Any) -> None:
         super().__init__(**settings)
         if not scaling:
             return
-        match = re.fullmatch(r"([\w-]+)\(([\d.]+)\)", scaling)
-        if match is None:
-            raise InvalidArgument(f"scaling={scaling!r} must be a method with a factor, such as yarn(4)")
-        positions, factor = read(self.model.config), float(match[2])
-        length = round(factor * positions.original_length)
+        positions = read(self.model.config)
+        stated = scaling_of(scaling, positions.original_length)
+        length = round(getattr(stated, "factor", 1.0) * positions.original_length)
         self._max_length = settings.get("max_length") or length
-        stretched = positions.with_scaling(method(match[1], factor, positions.original_length))
+        stretched = positions.with_scaling(stated)
         self._patch = ExitStack()  # undone where nobody holds it
         self._patch.enter_context(patched(self.model, stretched.as_layers(length, "float32")))
 
