@@ -1,6 +1,7 @@
 """Position tables hold what a model computes, and two of them differ by name and by error."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -14,7 +15,7 @@ from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations import position_table
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import softmax_factor
-from posenc.integrations.position_table import PositionTable, differences, of
+from posenc.integrations.position_table import PositionTable, differences, of, parting
 from posenc.scaling import DynamicNTK, Linear, YaRN
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
@@ -51,13 +52,29 @@ def test_a_table_says_what_the_encodings_compute(path: Path) -> None:
         eye = torch.eye(layer.head_dim)[None, :, None].expand(1, -1, len(at), -1)
         rotated = encodings[kinds[name]].at(at.expand(shape)).rotate(eye, eye)[0][0]
         expected = torch.diagonal(rotated, dim1=0, dim2=2).double()
-        given = torch.tensor([layer.cos(int(p)) for p in at], dtype=torch.float64)
+        given = layer.cos(at)
         assert (given - expected).abs().max() < 2e-6
         x = (2**0.5 * torch.sin(torch.arange(1.0, layer.head_dim + 1, dtype=torch.float64) ** 2)).float()
         q, k = encodings[kinds[name]].at(torch.tensor([0, 777]).expand(shape)).rotate(*2 * [x.expand(1, 1, 2, -1)])
         factor = softmax_factor(positions.recipes[kinds[name]])
         score = float(q[0, 0, 1] @ k[0, 0, 0]) * factor / layer.head_dim**0.5
         assert layer.score(777) == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("base", [500_000.05, 499_000.0, 5e5])
+def test_a_draft_parts_where_it_does(base: float) -> None:
+    """Oracle: one position after the other, by math's cosine; past a block of them, in the first, and nowhere."""
+    config = {**json.loads((CONFIGS / "llama-3.1-8b.json").read_text()), "max_position_embeddings": 70_000}
+    target, draft = (of(read({**config, "rope_theta": theta, "rope_scaling": None})) for theta in (5e5, base))
+    both = zip(target.layers["all"].frequencies, draft.layers["all"].frequencies, strict=True)
+    apart = [theta for theta in both if theta[0] != theta[1]]
+    where = (
+        p for p in range(70_000) if any(abs(math.cos(p * one) - math.cos(p * other)) > 1e-4 for one, other in apart)
+    )
+    want = next(where, None) if apart else None
+    text = parting(target, draft, 1e-4)
+    assert text.startswith("cos differs by at most" if want is None else f"they part at position {want:,}, ")
+    assert base != 500_000.05 or (want is not None and want > position_table.BLOCK)
 
 
 def test_lengths_are_three() -> None:

@@ -16,11 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
 from posenc.encodings.text import value_text
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.scaling import LengthScaling, Scaling, planned, to_dict
 
+BLOCK = 8192
+"""Positions of two tables that are compared at a time."""
 CLOSE = 2.0**-21
 """Eight roundings of float32, which a frequency may have behind it in a file or a program."""
 
@@ -69,11 +75,12 @@ class LayerTable:
         """How many pairs rotate by every axis."""
         return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
 
-    def cos(self, position: int) -> list[float]:
-        """What cos multiplies every channel of a head by at this position, the attention factor included."""
-        cos = [self.attention_factor * math.cos(position * theta) for theta in self.frequencies]
-        rotated = [one for one in cos for _ in range(2)] if self.pairing == "interleaved" else [*cos, *cos]
-        return rotated + [1.0] * ((self.head_dim or 0) - len(rotated))
+    def cos(self, positions: Int[Tensor, " P"]) -> Float[Tensor, "P D"]:
+        """What cos multiplies every channel of a head by at these positions, the attention factor included."""
+        frequencies = torch.tensor(self.frequencies, dtype=torch.float64)
+        cos = self.attention_factor * torch.outer(positions.double(), frequencies).cos()
+        rotated = cos.repeat_interleave(2, 1) if self.pairing == "interleaved" else torch.cat((cos, cos), 1)
+        return nn.functional.pad(rotated, (0, max(0, (self.head_dim or 0) - rotated.shape[1])), value=1.0)
 
     def score(self, distance: int) -> float:
         """The score of a fixed query and the same key so many tokens before it, in nats.
@@ -83,7 +90,7 @@ class LayerTable:
         """
         if not self.frequencies:
             return 0.0
-        cos = self.cos(distance)
+        cos: list[float] = self.cos(torch.tensor([distance]))[0].tolist()
         turned = [self.attention_factor * one for one in cos[: 2 * len(self.frequencies)]]
         each = [*turned, *cos[len(turned) :]]
         total = sum(2 * math.sin((c + 1) ** 2) ** 2 * one for c, one in enumerate(each))
@@ -301,10 +308,13 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         for name, layer in target.layers.items()
         for other in ([draft.layers[name]] if name in draft.layers else draft.layers.values())
     ]
+    pairs = [(one, other) for one, other in both if one != other and _turn(one, other)]
     reach = min(target.admitted_length, draft.admitted_length)
-    for p in range(reach):
-        if any(error.cos > above for one, other in both for error in _errors(one, other, [p])):
-            return f"they part at position {p:,}, where cos differs by more than {above:g}"
+    for at in torch.arange(reach).split(BLOCK):
+        apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]
+        if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
+            first = int(at[anywhere][0])
+            return f"they part at position {first:,}, where cos differs by more than {above:g}"
     if draft.admitted_length < target.admitted_length:
         return f"the draft has no position {reach:,}, and its target has {target.admitted_length:,}"
     return f"cos differs by at most {above:g} up to position {reach - 1:,}"
@@ -338,17 +348,17 @@ def _origin(layer: LayerTable) -> str:
     return f"base {layer.base:.10g}, {layer.scaling}" if layer.base else f"{layer.scaling}"
 
 
+def _turn(first: LayerTable, second: LayerTable) -> bool:
+    """Whether both rotate, in heads of one size, so that their channels may be compared."""
+    return bool(first.frequencies and second.frequencies) and first.head_dim == second.head_dim
+
+
 def _errors(first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
-    if not first.frequencies or not second.frequencies or first.head_dim != second.head_dim:
+    if not _turn(first, second):
         return ()
-    return tuple(
-        Error(
-            p,
-            max(abs(one - other) for one, other in zip(first.cos(p), second.cos(p), strict=True)),
-            abs(first.score(p) - second.score(p)),
-        )
-        for p in at
-    )
+    positions = torch.tensor(at, dtype=torch.int64)
+    apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()
+    return tuple(Error(p, off, abs(first.score(p) - second.score(p))) for p, off in zip(at, apart, strict=True))
 
 
 def _words(value: Any) -> str:
