@@ -69,15 +69,16 @@ def compare(
 def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends."""
     from posenc.workbench.launch.local import Local
-    from posenc.workbench.report import terminal
+    from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Comparison
 
     with Ledger(folder, write=True) as ledger:
-        comparison = Comparison(study, study.read_text(), ledger)
+        comparison = Comparison(study, study.read_text(console.print), ledger)
         comparison.check(launch.devices if isinstance(launch, Local) else ())
+        names = words.names(comparison.plans)
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
         console.print(f"{runs}, {total - len(missing)} already done; writing to {folder}/", soft_wrap=True)
@@ -92,7 +93,7 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> 
                     ending = result.verdict or f"{result.seconds:.0f} s"
                 else:
                     ending = f"failed: {result.reason}"
-                bar.say(f"{result.plan.name}  {ending}")
+                bar.say(f"{names[result.plan.id]}  {ending}")
                 live.look(bar.say)
 
             return comparison.run(launch, report=report, finished=finished)

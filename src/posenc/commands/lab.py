@@ -10,7 +10,10 @@ def lab(
     port: Annotated[int, typer.Option(help="Port to serve on; 0 takes any free one.", min=0, max=65535)] = 8642,
     host: Annotated[str, typer.Option(help="Address to serve on; loopback by default.")] = "127.0.0.1",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
-    study: Annotated[Path, typer.Option(help="Folder of the study whose results are shown.")] = Path("study"),
+    study: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the study whose results are shown; study/, if it is one, by default."),
+    ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write the lab into this folder as pages without a server.")
     ] = None,
@@ -18,7 +21,11 @@ def lab(
     """Open the lab: a local page where every number is the library's."""
     from posenc.teaching.lab import results
 
-    results.use(study)
+    if study is not None:
+        from posenc.workbench.run.ledger import Ledger
+
+        Ledger(study).close()  # a folder that was typed has to be a study
+        results.use(study)
     if export is not None:
         from posenc.teaching.lab.export import write
 

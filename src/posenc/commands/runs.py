@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
+"""And ``with``, the values of axes, if runs of a task differ in them."""
 WHAT = ("numbers", "runs", "steps")
 
 
@@ -51,7 +52,7 @@ def runs(
     if csv is not None and json:
         raise InvalidArgument(f"csv={str(csv)!r} and json=True are two ways out; leave one of them out")
     from posenc.workbench.report.tables import as_json
-    from posenc.workbench.report.words import mixed
+    from posenc.workbench.report.words import axes_in_words, mixed
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.study.table import of_run
 
@@ -76,14 +77,15 @@ def runs(
         console.print(f"none of {len(finished)} runs has {' and '.join(where or ())}")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in COLUMNS:
-        right = name in ("seed", "steps", "seconds", "loss")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "encoding", overflow="fold")
+    values = axes_in_words(finished[row["run"]].plan for row in rows)
+    for name in (*COLUMNS, *["with"] * any(values.values())):
+        right, wraps = name in ("seed", "steps", "seconds", "loss"), name in ("encoding", "with")
+        table.add_column(name, justify="right" if right else "left", no_wrap=not wraps, overflow="fold")
     for row in rows:
         loss = "diverged" if row["verdict"] else f"{row['final_loss']:.3f}"
         numbers = (str(row["seed"]), str(row["steps"]), f"{row['seconds']:.1f}", loss)
         created = row["created"][5:16].replace("T", " ")
-        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created)
+        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created, values[row["run"]])
     console.print(table)
     for line in mixed([finished[row["run"]] for row in rows]):
         console.print(f"runs differ in {line}", soft_wrap=True)
@@ -96,8 +98,16 @@ def _filtered(rows: list[dict[str, Any]], where: Iterable[str]) -> list[dict[str
         if not equals:
             raise InvalidArgument(f"where={condition!r} must be a column and a value, such as task=needle")
         _check_column(name, rows)
-        rows = [row for row in rows if str(row[name]) == value]
+        rows = [row for row in rows if _is(row[name], value)]
     return rows
+
+
+def _is(found: object, typed: str) -> bool:
+    """Whether a column's value is the one that was typed; numbers are compared as numbers."""
+    try:
+        return float(found) == float(typed) if type(found) in (int, float) else str(found) == typed  # type: ignore[arg-type]
+    except ValueError:
+        return False
 
 
 def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:

@@ -80,11 +80,11 @@ class Opened:
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """Training loss, validation loss and gradient norm of every encoding, step by step."""
+        """Training loss, validation loss and gradient norm of every encoding at its best, step by step."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 
-        runs = self._of(task).runs
+        runs = [run for row in self._of(task).rows for run in row.runs]
         with Ledger(self.folder) as ledger:
             curves = {run.plan.id: ledger.curve(run.plan.id) for run in runs}
         view = over_steps(task, [run.plan for run in runs], curves)

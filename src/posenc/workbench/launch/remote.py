@@ -4,7 +4,7 @@ import pickle
 import queue
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +56,7 @@ class LoadedSource(Source):
 
     text: Text | None = None
 
-    def load(self) -> Text:
+    def load(self, say: Callable[[str], object] = str) -> Text:
         assert self.text is not None
         return self.text
 

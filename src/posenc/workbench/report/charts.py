@@ -7,7 +7,7 @@ import torch
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import best_inside, heading, label
+from posenc.workbench.report.words import best_inside, by_setting, heading, label
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.study.statistics import perplexity
@@ -39,8 +39,8 @@ def _line(result: TaskResult, row: Row) -> Line:
     show = perplexity if result.task.measure == "loss" else float
     at = [row.values.get(n) for n in result.lengths]
     mean, low, high = (
-        torch.tensor([math.nan if v is None else show(getattr(v, part)) for v in at])
-        for part in ("mean", "low", "high")
+        torch.tensor([math.nan if v is None else show(end(v)) for v in at])
+        for end in (lambda v: v.mean, lambda v: min(v.seeds or (v.low,)), lambda v: max(v.seeds or (v.high,)))
     )
     name = label(row) if row.ranked else f"{label(row)}, not converged"
     return Line(name, mean, row.encoding, low, high, hollow=not row.ranked)
@@ -97,7 +97,9 @@ def by_depth(result: TaskResult) -> View | None:
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
-    """The losses and the gradient's norm in the training of a task's plans, by encoding, the mean over its seeds.
+    """The losses and the gradient's norm in the training of a task's plans, the mean over seeds.
+
+    A line is an encoding, or an encoding at values of the axes where these plans differ in them.
 
     ``curves`` are by plan's id; plans without losses have not begun. None where no run has come to the first point.
     """
@@ -118,14 +120,14 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
 def _over_steps(
     name: str, unit: str, plans: Sequence[Plan], values: Callable[[Plan], Sequence[tuple[float, float]]]
 ) -> tuple[Lines, ...]:
-    """A line an encoding of ``values``, pairs of step and value, averaged over the seeds that have come as far."""
+    """Lines of ``values``, pairs of step and value, averaged over the seeds that have come as far."""
     by_plan = {plan.id: dict(values(plan)) for plan in plans}
     steps = sorted({step for pairs in by_plan.values() for step in pairs})
     lines = []
-    for encoding in dict.fromkeys(plan.encoding for plan in plans):
-        seeds = [by_plan[plan.id] for plan in plans if plan.encoding == encoding]
-        means = torch.tensor([[pairs.get(step, math.nan) for step in steps] for pairs in seeds]).nanmean(0)
-        lines.append(Line(style(encoding).label, means, encoding))
+    for (encoding, at), seeds in by_setting(plans).items():
+        rows = [[by_plan[plan.id].get(step, math.nan) for step in steps] for plan in seeds]
+        name_of = style(encoding).label + (f" ({at})" if at else "")
+        lines.append(Line(name_of, torch.tensor(rows).nanmean(0), encoding))
     return (Lines(name, tuple(lines), Axis("step", tuple(steps), "steps"), name, unit),) if steps else ()
 
 

@@ -101,10 +101,11 @@ def table(result: TaskResult) -> Table:
     caption, title = f"{words.unit(result)}; trained to {result.lengths[0]}", f"{result.name}: {result.question}"
     rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # wraps before a number is cut
     rows.add_column("verdict", no_wrap=True)
+    best = result.best(result.longest)
     for row in result.rows:
         numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
-        style = "bold" if row is result.rows[0] and row.ranked else "" if row.ranked else "dim"
+        style = "bold" if row is best else "" if row.ranked else "dim"
         verdict = Text(result.verdict(row), style="green" if holds(result, row) else "")
-        name = f"{words.label(row)} ({words.at(row)})" if row.at else words.label(row)
+        name = f"{words.label(row)} ({words.at(row.at)})" if row.at else words.label(row)
         rows.add_row(name, *numbers, verdict, style=style)
     return rows

@@ -3,12 +3,12 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from posenc.pictures.numbers import fixed, plain, short, signed
 from posenc.pictures.palette import style
-from posenc.workbench.run.plan import Run
-from posenc.workbench.study.results import Row, TaskResult, effective_length, holds, undecided
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.study.results import Row, TaskResult, axis_values, effective_length, holds, undecided
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
@@ -28,9 +28,23 @@ def heading(task: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def at(row: Row) -> str:
-    """The values of the axes, ``learning_rate 0.003, width 64``; empty without axes."""
-    return ", ".join(f"{name} {shown(value)}" for name, value in row.at.items())
+def at(values: Mapping[str, object]) -> str:
+    """The values of axes, ``learning_rate 0.003, width 64``; empty without axes."""
+    return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
+
+
+def names(plans: Iterable[Plan]) -> dict[str, str]:
+    """By id, the name of every plan, and the values of the axes in which plans of its task differ."""
+    plans = list(plans)
+    values = axes_in_words(plans)
+    return {plan.id: ", ".join(filter(None, (plan.name, values[plan.id]))) for plan in plans}
+
+
+def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
+    """By id, the values of the axes in which plans of its task differ; empty where they do not."""
+    plans = list(plans)
+    of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
+    return {id: at(values) for alike in of_tasks for id, values in axis_values(alike).items()}
 
 
 def shown(value: object) -> str:
@@ -38,11 +52,20 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
+    """Plans of a task that differ in their seed alone, by encoding and the values of axes in words."""
+    values = axes_in_words(plans)
+    groups: dict[tuple[str, str], list[Plan]] = {}
+    for plan in plans:
+        groups.setdefault((plan.encoding, values[plan.id]), []).append(plan)
+    return groups
+
+
 def best_values(result: TaskResult) -> str:
     """At which values of the axes each encoding is best; empty without axes."""
     if not result.grid:
         return ""
-    each = "; ".join(f"{label(row)} {at(row)}" for row in result.rows)
+    each = "; ".join(f"{label(row)} {at(row.at)}" for row in result.rows)
     return f"Best values at {result.lengths[0]}, of {', '.join(result.rows[0].at)}: {each}."
 
 
@@ -60,12 +83,17 @@ def perplexity(loss: float) -> str:
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """The 95% interval in the measure's own unit, or nothing where one number has none."""
+    """Both values of two seeds, or the 95% interval, in the measure's unit; nothing where one number has none."""
     if interval is None or math.isnan(interval.low):
         return ""
-    if result.task.measure == "loss":
-        return f"{perplexity(interval.low)}–{perplexity(interval.high)}"
-    return f"{interval.low:.3f}–{interval.high:.3f}"
+    number = perplexity if result.task.measure == "loss" else "{:.3f}".format
+    ends, sign = (interval.seeds, " and ") if interval.seeds else ((interval.low, interval.high), "–")
+    return sign.join(map(number, ends))
+
+
+def below(result: TaskResult) -> str:
+    """What ``spread`` gives."""
+    return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
 
 
 def ends(interval: Interval | None, digits: int = 3) -> str:
@@ -80,6 +108,8 @@ def difference(row: Row) -> tuple[str, str]:
     gap = row.to_best
     if gap is None:
         return NOTHING, ""
+    if gap.seeds:
+        return signed(gap.mean), " and ".join(map(signed, gap.seeds))
     return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
 
 
@@ -108,16 +138,24 @@ def answer(results: Sequence[TaskResult]) -> str:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
     verdicts = "; ".join(f"{_verdict(result)} on {result.name}" for result in results)
-    inside = "".join(f" Within it {label(row)} reads best." for result in results if (row := best_inside(result)))
+    inside = "".join(_inside(result) for result in results)
     seeds = len({run.plan.seed for result in results for run in result.runs})
     how_many = f"{seeds} seeds" if seeds > 1 else "One seed"
     return f"At {short(furthest)}× the trained length {verdicts}.{inside} {how_many}."
 
 
 def best_inside(result: TaskResult) -> Row | None:
-    """The ranked row that reads text best at the trained length."""
-    ranked = [row for row in result.rows if row.ranked and result.task.measure == "loss"]
-    return min(ranked, key=lambda row: row.values[result.lengths[0]].mean, default=None)
+    """The encoding that surely reads text best at the trained length; None where that is not decided."""
+    return result.best(result.lengths[0]) if result.task.measure == "loss" else None
+
+
+def _inside(result: TaskResult) -> str:
+    if result.task.measure != "loss" or sum(row.ranked for row in result.rows) < 2:
+        return ""
+    if best := best_inside(result):
+        return f" Within it {label(best)} reads best."
+    leaders = [label(row) for row in result.leaders(result.lengths[0])]
+    return f" Within it the best is not decided between {together(leaders)}."
 
 
 def _verdict(result: TaskResult) -> str:

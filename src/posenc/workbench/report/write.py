@@ -28,12 +28,15 @@ class Learning:
     """How far the runs of one encoding on one task have come.
 
     Args:
+        at: the values of the axes in words, where the runs of the task differ in them.
         loss: nats per target over the last tenth of the steps, the mean over seeds.
         validation: the last loss on held-out sequences, the mean over seeds; None before the first.
+        steps: that a run has taken, the mean over seeds, of those that are planned.
         rate: tokens read in a second.
     """
 
     encoding: str
+    at: str
     loss: float
     validation: float | None
     steps: int
@@ -47,10 +50,12 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     Beside it come ``study.toml``, and its tables as ``tables.json``.
     """
     runs = [run for result in outcome.results for run in result.runs]
+    seeds = len({run.plan.seed for run in runs})
+    axes = dict.fromkeys(name for task in study.tasks for name in study.axes(task))
     rows = [row for result in outcome.results for row in result.rows]
     pictures = {name: embedded(view, name.replace(":", "."), folder / "figures") for name, view in _views(outcome)}
     training = {
-        task: _learning(plans, outcome.curves)
+        task: _learning(_best(plans, outcome), outcome.curves)
         for task, plans in _by_task(outcome).items()
         if f"{task}-steps" in pictures
     }
@@ -63,8 +68,6 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         "study.toml": toml,
         "tables.json": tables.as_json(data),
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
     page = render(
         "compare.html",
         command=command,
@@ -72,7 +75,8 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         answer=words.answer(outcome.results),
         outcome=outcome,
         runs=runs,
-        seeds=len({run.plan.seed for run in runs}),
+        seeds=seeds,
+        differ=words.together(["encoding", *["seed"] * (seeds > 1), *axes]),
         pictures=pictures,
         training=training,
         refusals=list(dict.fromkeys(row.refusal for row in rows if row.refusal)),
@@ -82,11 +86,12 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         mixed=words.mixed(runs),
         words=words,
         token=token,
+        names=words.names(outcome.plans),
     )
-    path = folder / "report.html"
-    with write_atomically(path) as partial:  # it may be loaded at any moment
-        partial.write_text(page, encoding="utf-8")
-    return path
+    for name, text in {**texts, "report.html": page}.items():
+        with write_atomically(folder / name) as partial:  # it may be read at any moment
+            partial.write_text(text, encoding="utf-8")
+    return folder / "report.html"
 
 
 class Live:
@@ -147,15 +152,14 @@ def _best(plans: Sequence[Plan], outcome: Outcome) -> list[Plan]:
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> list[Learning]:
-    """By encoding, the last loss, the steps and the speed of these plans."""
+    """The last loss, the steps and the speed of these plans, of those together that differ in their seed alone."""
     rows = []
-    for encoding in dict.fromkeys(plan.encoding for plan in plans):
-        alike = [plan for plan in plans if plan.encoding == encoding]
+    for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]
         rate = sum(curve.tokens for curve in losses) / max(1e-9, sum(curve.seconds for curve in losses))
         last = fmean(fmean(curve.losses[-max(1, len(curve.losses) // 10) :]) for curve in losses)
-        steps = sum(len(curve.losses) for curve in losses)
+        steps = round(fmean(len(curve.losses) for curve in losses))
         held_out = [curve.validation[-1][1] for curve in losses if curve.validation]
         validation = fmean(held_out) if held_out else None
-        rows.append(Learning(encoding, last, validation, steps, sum(plan.steps for plan in alike), round(rate)))
+        rows.append(Learning(encoding, at, last, validation, steps, alike[0].steps, round(rate)))
     return rows

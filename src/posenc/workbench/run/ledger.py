@@ -92,7 +92,7 @@ class Ledger:
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
         origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
-        cells = [(plan.id, c.length, c.measure, c.value, c.count, json.dumps(c.detail), c.note) for c in run.cells]
+        cells = [(plan.id, c.length, c.measure, c.value, c.count, _listed(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             if again:
                 self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
@@ -189,7 +189,7 @@ class Ledger:
         columns = "length, measure, value, count, detail, note"
         rows = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
         cells = (
-            Cell(length, measure, math.nan if value is None else value, count, tuple(json.loads(detail)), note)
+            Cell(length, measure, math.nan if value is None else value, count, _numbers(detail), note)
             for length, measure, value, count, detail, note in rows
         )
         return Run(plan, tuple(cells), *row[2:])
@@ -263,3 +263,12 @@ class Ledger:
             raise StudyError(f"{str(self.path)!r}: {message}; {step}") from error
         except OSError as error:
             raise StudyError(f"{str(self.folder)!r}: {error.strerror}; choose another --output") from error
+
+
+def _listed(values: Iterable[float]) -> str:
+    """As JSON, which has no NaN and no infinity: both are null."""
+    return json.dumps([value if math.isfinite(value) else None for value in values])
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(math.nan if value is None else value for value in json.loads(text))

@@ -4,6 +4,7 @@ Studies and plans inherit these groups; TOML files, the command line and Python 
 """
 
 import math
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,12 @@ class Setting:
     def read(self, name: str, text: str) -> Any:
         """The value of an option of the command line: ``1,2,4``, or ``language=800,ordering=300`` by task.
 
-        A comma between values of a setting that has one makes an axis.
+        A comma between values makes an axis, also of a task: ``language=800,ordering=300,600``.
         """
         if self.by_task and "=" in text:
-            pairs = [part.partition("=") for part in text.split(",")]
-            return {task.strip(): self._word(name, value) for task, _, value in pairs}
+            parts = re.split(r",(?=[^,]*=)", text)  # at commas before the next task, not before its next value
+            pairs = [part.partition("=") for part in parts]
+            return {task.strip(): self.read(f"{name} of {task.strip()}", value) for task, _, value in pairs}
         if self.many and not (self.kind is int and "," not in text):  # one whole number is a count
             from posenc.encodings.text import split  # imports torch, which the command line's help does without
 

@@ -1,7 +1,7 @@
 """Results of a study: per task and encoding the measure at every length with its interval, and a verdict."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -112,11 +112,32 @@ class TaskResult:
         if self.longest not in row.values:
             return f"no value past {max(row.values)}"
         if holds(self, row):
-            return "best, holds" if row is self.rows[0] else "holds"
-        start, end = row.values[self.lengths[0]].mean, row.values[self.longest].mean
-        loss = f"perplexity ×{fixed(perplexity(end - start), 2)}"
-        change = loss if self.task.measure == "loss" else f"falls to {end:.2f}"
-        return f"{change}, undecided" if undecided(self, row) else change
+            return "best, holds" if self.best(self.longest) is row else "holds"
+        if self.task.measure == "loss":
+            change = row.changes[self.longest]
+            factors = [fixed(perplexity(value), 2) for value in change.seeds or (change.mean,)]
+            change_in_words = f"perplexity ×{' and ×'.join(factors)}"
+        else:
+            end = row.values[self.longest]
+            change_in_words = f"falls to {' and '.join(f'{value:.2f}' for value in end.seeds or (end.mean,))}"
+        return f"{change_in_words}, undecided" if undecided(self, row) else change_in_words
+
+    def leaders(self, length: int) -> tuple[Row, ...]:
+        """The ranked rows that may be best at a length, the best mean first.
+
+        A row is out when its paired difference to that mean is surely a loss; all differences together err with 5%.
+        """
+        sign = 1 if self.task.measure == "loss" else -1
+        ranked = [row for row in self.rows if row.ranked and length in row.values]
+        ranked.sort(key=lambda row: sign * row.values[length].mean)
+        gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked[1:]]
+        worse = [gap is not None and (gap.low > 0 if sign == 1 else gap.high < 0) for gap in gaps]
+        return (*ranked[:1], *(row for row, out in zip(ranked[1:], worse, strict=True) if not out))
+
+    def best(self, length: int) -> Row | None:
+        """The row that is surely best at a length; None where it is not decided, or nothing else is ranked."""
+        leaders = self.leaders(length)
+        return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
 
 
 def holds(result: TaskResult, row: Row) -> bool:
@@ -154,6 +175,13 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
     return longest_within([result.lengths[0], *lengths], [NO_CHANGE, *lost], limit, samples)
 
 
+def axis_values(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
+    """By id, the settings that may be axes and that have several values among these plans of a task."""
+    plans = list(plans)
+    names = [n for n in ("train_length", *AXES) if len({getattr(plan, n) for plan in plans}) > 1]
+    return {plan.id: {name: getattr(plan, name) for name in names} for plan in plans}
+
+
 def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:
     """Gather the runs of one task, which differ in encoding, seed, and the settings that are the study's axes."""
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
@@ -174,7 +202,8 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
         rows.setdefault(row.encoding, row)
     order = sorted(rows.values(), key=lambda row: rank(row, lengths[-1]))
-    compared = tuple(_with_difference(criteria, row, order[0], lengths[-1], len(order)) for row in order)
+    gaps = [_gap(criteria, row, order[0], lengths[-1], len(order)) for row in order]
+    compared = tuple(replace(row, to_best=gap) for row, gap in zip(order, gaps, strict=True))
     places = {row.encoding: place for place, row in enumerate(order)}
     grid.sort(key=lambda row: places[row.encoding])
     return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
@@ -288,18 +317,18 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
 
 
-def _with_difference(criteria: Criteria, row: Row, best: Row, longest: int, compared: int) -> Row:
-    """The row with its difference to the best on the same blocks and seeds.
+def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) -> Interval | None:
+    """The row's difference to the best on the same blocks and seeds; None of the best itself and without a pair.
 
     Any of the encodings may turn out to be the best, so each interval errs by an equal share of 5% (Bonferroni).
     """
-    mine = {r.plan.seed: c for r in row.runs if (c := r.cell(longest, criteria.measure))}
-    theirs = {r.plan.seed: c for r in best.runs if (c := r.cell(longest, criteria.measure))}
+    mine = {r.plan.seed: c for r in row.runs if (c := r.cell(length, criteria.measure))}
+    theirs = {r.plan.seed: c for r in best.runs if (c := r.cell(length, criteria.measure))}
     shared = sorted(mine.keys() & theirs.keys())
-    if not shared or row is best or longest in row.not_finite:
-        return row
+    if not shared or row is best or length in row.not_finite:
+        return None
     level = 1 - (1 - LEVEL) / compared
-    return replace(row, to_best=_differences([(mine[seed], theirs[seed]) for seed in shared], level))
+    return _differences([(mine[seed], theirs[seed]) for seed in shared], level)
 
 
 def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:

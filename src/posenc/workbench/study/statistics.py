@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -23,11 +23,14 @@ class Interval:
     high: float
     of: str
     """The repeated unit: ``"blocks"``, ``"answers"``, ``"seeds"``, or ``"seeds and blocks"``, say."""
+    seeds: tuple[float, ...] = ()
+    """Both values of two seeds: pages show them in place of an interval that reaches 13 times as far as they do."""
 
     @property
     def negative(self) -> "Interval":
         """Of the number with its sign changed."""
-        return Interval(-self.mean, -self.high, -self.low, self.of)
+        seeds = tuple(-value for value in self.seeds)
+        return Interval(-self.mean, -self.high, -self.low, self.of, seeds)
 
     def as_json(self) -> dict[str, Any]:
         """The mean and the interval's ends, null where they are no numbers."""
@@ -91,7 +94,7 @@ def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
 
 def over_seeds(means: Sequence[float], level: float = LEVEL) -> Interval:
     """A mean over runs that differ in their seed alone."""
-    return _over(means, "seeds", level)
+    return replace(_over(means, "seeds", level), seeds=tuple(means) if len(means) == 2 else ())
 
 
 def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interval:
@@ -113,7 +116,7 @@ def together(one: Interval, other: Interval) -> Interval:
         return one
     low = math.hypot(one.mean - one.low, other.mean - other.low)
     high = math.hypot(one.high - one.mean, other.high - other.mean)
-    return Interval(one.mean, one.mean - low, one.mean + high, f"{one.of} and {other.of}")
+    return Interval(one.mean, one.mean - low, one.mean + high, f"{one.of} and {other.of}", one.seeds)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:

@@ -1,6 +1,7 @@
 """A study: a grid of plans; TOML files, the command line and Python name its settings alike."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -115,9 +116,9 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         trained = self.portions(task)["train_length"]
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
-    def read_text(self) -> Text | None:
-        """The text, where a task reads it."""
-        return self.source.load() if any(task_class(name).reads_text for name in self.tasks) else None
+    def read_text(self, say: Callable[[str], object] = str) -> Text | None:
+        """The text, if a task reads it; ``say`` gets a line before its tokens are cut."""
+        return self.source.load(say) if any(task_class(name).reads_text for name in self.tasks) else None
 
     def plans(self, text: Text | None) -> list[Plan]:
         """The grid on ``read_text()``, longest trainings first so that no worker starts one when others are done.

@@ -36,11 +36,23 @@ def read_study(
     for key in settings:
         if key not in known:
             raise UnknownName(f"key in {config}", key, [*known, "preset"])
-    study = declared(Study)
-    for name, value in (options or {}).items():
-        if value is not None:
-            settings[name] = study[name].read(name, value) if isinstance(value, str) else value
-    return replace(base, **settings)
+    study, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
+    typed = {k: study[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
+    return replace(base, **_over(_over(vars(base), settings), typed))
+
+
+def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others over them: steps that are given take the place of tokens, for the same tasks, and tokens
+    that of steps."""
+    after = {**before, **given}
+    for name, rival in (("steps", "tokens"), ("tokens", "steps")):
+        if name in given and rival not in given and after[rival] is not None:
+            of_task = (
+                after[rival] if isinstance(after[rival], dict) else dict.fromkeys(after["tasks"], after[rival])
+            )
+            tasks = given[name] if isinstance(given[name], dict) else of_task
+            after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
+    return after
 
 
 def _settings(config: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -73,11 +73,20 @@ class Source:
     vocabulary: int = 4096
     documents: str = "windowed"
 
-    def load(self) -> Text:
-        """The text. Its tokens are cut once, while its files are as they were, for all processes that read it."""
+    def load(self, say: Callable[[str], object] = str) -> Text:
+        """The text. Its tokens are cut once, while its files are as they were, for all processes that read it.
+
+        ``say`` gets a line before they are cut, which takes minutes for a gigabyte.
+        """
         path = self.path or DEFAULT
         name = path.name if self.path else "posenc's documentation"
-        return _opened(cached(json.dumps([*map(str, astuple(self)), *self._stamps(path)]), self._cut), name)
+
+        def cut(folder: Path) -> str:
+            size = sum(file.stat().st_size for file in files(path) if file.exists())
+            say(f"cutting {name} ({size / 1e6:.1f} MB) into tokens; they are kept for later runs")
+            return self._cut(folder)
+
+        return _opened(cached(json.dumps([*map(str, astuple(self)), *self._stamps(path)]), cut), name)
 
     def _stamps(self, path: Path) -> list[object]:
         """Of all files that are read: numbers that change with them."""

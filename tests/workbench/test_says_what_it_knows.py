@@ -1,0 +1,254 @@
+"""What a study says of its runs: steps of one run, means over seeds alone, best by a paired interval."""
+
+import json
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from typer.testing import CliRunner
+
+from posenc.commands.app import app
+from posenc.commands.compare import _run
+from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.report import words
+from posenc.workbench.report.charts import over_lengths, over_steps
+from posenc.workbench.report.write import write
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Cell, Run
+from posenc.workbench.run.settings import declared
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.results import TaskResult, summarise
+from posenc.workbench.study.study import Study
+from posenc.workbench.study.toml import read_study
+from posenc.workbench.tasks import RecordedCriteria
+from support.studies import TINY, inline, plan_of
+
+LANGUAGE = RecordedCriteria("language", "predict the next byte", "loss", 3.0, 2.9)
+GRID = replace(TINY, tasks=("ordering",), encodings=("nope",), learning_rate=(1e-5, 1e-2), train_length=(8, 16))
+
+
+def read(encoding: str, blocks: Sequence[float], seed: int = 0, far: Sequence[float] | None = None) -> Run:
+    """A run on language with these losses of blocks at both lengths."""
+    plan = plan_of(encoding, task="language", seed=seed, lengths=(64, 512))
+    of_lengths = ((64, tuple(blocks)), (512, tuple(far or blocks)))
+    return Run(plan, tuple(Cell(n, "loss", fmean(b), len(b), b) for n, b in of_lengths), 1.0, 10, 0.1)
+
+
+def text_of(result: TaskResult) -> str:
+    return words.answer([result])
+
+
+SPREAD = (1.2, 1.8, 1.0, 2.1, 1.4, 1.7, 1.3, 1.9)
+"""Losses of blocks of text: some are harder."""
+
+
+def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> None:
+    study = replace(TINY, tasks=("ordering",), encodings=("nope",), seeds=(0, 1), steps=60, answers=2)
+    with Ledger(tmp_path, write=True) as ledger:
+        page = write(Comparison(study, None, ledger).run(inline), tmp_path, "posenc compare", study).read_text()
+    (row,) = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
+    assert (row["steps"], row["planned"]) == (60, 60)
+    assert "60 of 60" in page
+    assert "those of a task differ in encoding and seed alone" in page
+    assert "2 small transformers" in page
+
+
+def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) -> None:
+    study = replace(GRID, steps=60, answers=2)
+    spoken = Console(record=True, width=200)
+    outcome = _run(spoken, study, inline, tmp_path)
+    page = write(outcome, tmp_path, "posenc compare", study).read_text()
+    rows = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
+    losses = {plan.id: outcome.curves[plan.id].losses for plan in outcome.plans}
+    assert len(losses) == 4
+    last = {fmean(values[-6:]) for values in losses.values()}
+    assert [row["loss"] in last for row in rows] == [True, True]  # of each trained length the best rate
+    assert sorted(row["at"].split(",")[0] for row in rows) == ["train_length 16", "train_length 8"]
+    assert "differ in encoding, train_length and learning_rate alone" in page
+    said = [line.strip().split("  ")[0] for line in spoken.export_text().splitlines() if "nope/seed 0" in line]
+    assert len(said) == len(set(said)) == 4
+    assert "ordering/nope/seed 0, train_length 8, learning_rate 1e-05" in said
+    shown = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "200"}).output
+    assert "train_length 16, learning_rate 0.01" in shown
+    view = over_steps("ordering", outcome.plans, outcome.curves)
+    assert view is not None
+    assert len({line.name for line in view.panels[0].lines}) == 4  # type: ignore[union-attr]
+    one = read_study(options={"tasks": "ordering"})
+    assert set(words.axes_in_words(one.plans(None)).values()) == {""}
+
+
+def test_failures_of_a_grid_are_told_apart_on_the_page(tmp_path: Path) -> None:
+    from posenc.workbench.run.job import Failure
+
+    with Ledger(tmp_path, write=True) as ledger:
+        comparison = Comparison(replace(GRID, answers=2), None, ledger)
+        failures = [Failure(plan, "broken") for plan in comparison.plans]
+        page = write(comparison.outcome(failures), tmp_path, "posenc compare", GRID).read_text()
+    assert page.count("<dt>ordering/nope/seed 0, train_length") == 4
+    assert len(set(re.findall("<dt>(ordering/nope/seed 0.*?)</dt>", page))) == 4
+
+
+def test_best_needs_a_paired_interval() -> None:
+    noise = (0.02, -0.02, 0.03, -0.03, 0.01, -0.01, 0.02, -0.02)
+    near = [loss + 0.001 + off for loss, off in zip(SPREAD, noise, strict=True)]
+    far = [loss + 0.05 for loss in SPREAD]
+    undecided = summarise(LANGUAGE, [read("alibi", SPREAD), read("rotary", near), read("nope", far)])
+    assert "Within it the best is not decided between ALiBi and RoPE." in text_of(undecided)
+    assert [undecided.verdict(row) for row in undecided.rows] == ["holds", "holds", "holds"]
+    assert "best" not in over_lengths(undecided).title
+    decided = summarise(LANGUAGE, [read("alibi", SPREAD), read("nope", far)])
+    assert "Within it ALiBi reads best." in text_of(decided)
+    assert [decided.verdict(row) for row in decided.rows] == ["best, holds", "holds"]
+    assert "ALiBi is best at 64 tokens" in over_lengths(decided).title
+    alone = summarise(LANGUAGE, [read("alibi", SPREAD)])
+    assert "Within it" not in text_of(alone)  # best of one says nothing
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whoever_is_called_best_is_surely_ahead_of_every_other(data: st.DataObject) -> None:
+    loss = st.floats(0.5, 2.5, allow_nan=False)
+    names = data.draw(st.permutations(["alibi", "rotary", "nope", "fire"]))[: data.draw(st.integers(2, 4))]
+    shifts = {name: data.draw(st.sampled_from((0.0, 0.01, 0.3))) for name in names}
+    blocks = data.draw(st.lists(loss, min_size=2, max_size=6))
+    seeds = range(data.draw(st.integers(1, 3)))
+    noise = st.floats(-0.05, 0.05, allow_nan=False)
+    runs = [
+        read(name, [block + shifts[name] + data.draw(noise) for block in blocks], seed)
+        for name in names
+        for seed in seeds
+    ]
+    result = summarise(LANGUAGE, runs)
+    best = result.best(64)
+    means = {row.encoding: row.values[64].mean for row in result.rows}
+    if best is None:
+        assert len(result.leaders(64)) > 1
+        assert "reads best" not in text_of(result)
+        return
+    assert means[best.encoding] == min(means.values())
+    for row in result.rows:
+        if row is not best:
+            ahead = [
+                [a - b for a, b in zip(x.cells[0].detail, y.cells[0].detail, strict=True)]
+                for x, y in zip(row.runs, best.runs, strict=True)
+            ]
+            assert fmean(map(fmean, ahead)) > 0
+            assert len(seeds) > 1 or len(blocks) > 1
+
+
+def test_two_seeds_are_shown_as_two_values() -> None:
+    runs = [
+        read("alibi", SPREAD),
+        read("alibi", [x + 0.1 for x in SPREAD], 1),
+        read("nope", [x + 1 for x in SPREAD]),
+    ]
+    runs.append(read("nope", [x + 1.05 for x in SPREAD], 1, far=[x + 2.05 for x in SPREAD]))
+    result = summarise(LANGUAGE, runs)
+    row, other = result.rows
+    values = [math.exp(fmean(run.cells[0].detail)) for run in row.runs]
+    assert words.spread(result, row.values[64]) == f"{values[0]:.2f} and {values[1]:.2f}"
+    assert words.difference(other)[1] == "+1.000 and +1.950"
+    assert result.verdict(other) == "perplexity ×1.00 and ×2.72"
+    assert words.below(result) == "both seeds"
+    (panel,) = over_lengths(result).panels
+    line = next(line for line in panel.lines if line.encoding == "alibi")  # type: ignore[union-attr]
+    assert [float(line.low[0]), float(line.high[0])] == pytest.approx(values)
+    three = summarise(LANGUAGE, [*runs[:2], read("alibi", SPREAD, 2)])
+    assert "–" in words.spread(three, three.rows[0].values[64])
+
+
+def test_an_option_takes_the_place_of_a_presets_rival_setting() -> None:
+    assert read_study("small-gpt", options={"steps": "100"}).tokens is None
+    standard = read_study("standard", options={"tokens": "100000"})
+    assert (standard.steps, standard.tokens) == (None, 100_000)
+    part = read_study("standard", options={"tokens": "language=100000"})
+    assert part.steps == {"ordering": 900, "needle": 300}
+    whole = read_study("small-gpt", options={"steps": "language=10"})
+    assert (whole.steps, whole.tokens) == ({"language": 10}, None)
+    with pytest.raises(InvalidArgument, match="steps and tokens of language are both given"):
+        read_study("quick", options={"tokens": "100000", "steps": "5"})
+
+
+def test_a_task_has_an_axis_on_the_command_line() -> None:
+    rate = declared(Study)["learning_rate"]
+    assert rate.read("learning_rate", "ordering=1e-3,3e-3") == {"ordering": (1e-3, 3e-3)}
+    both = rate.read("learning_rate", "ordering=1e-3,3e-3,language=1e-2")
+    assert both == {"ordering": (1e-3, 3e-3), "language": 1e-2}
+    study = read_study(options={"tasks": "ordering", "learning_rate": "ordering=1e-3,3e-3"})
+    assert len(study.points("ordering")) == 2
+    with pytest.raises(InvalidArgument, match="learning_rate of ordering='x' must be a number"):
+        rate.read("learning_rate", "ordering=x")
+
+
+def test_numbers_are_found_however_they_are_typed(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        Comparison(replace(GRID, train_length=8, answers=2), None, ledger).run(inline)
+    for condition, count in (
+        ("learning_rate=1e-5", 1),
+        ("learning_rate=0.00001", 1),
+        ("learning_rate=.01", 1),
+        ("learning_rate=2", 0),
+        ("learning_rate=x", 0),
+        ("steps=3.0", 2),
+        ("task=ordering", 2),
+        ("tied=False", 2),
+    ):
+        words_typed = ["runs", str(tmp_path), "--json", "--what", "runs", "--where", condition]
+        output = CliRunner().invoke(app, words_typed).output
+        assert len(json.loads(output)) == count, condition
+
+
+def test_the_lab_refuses_a_folder_that_is_no_study(tmp_path: Path) -> None:
+    error = (
+        CliRunner()
+        .invoke(app, ["lab", "--export", str(tmp_path / "out"), "--study", str(tmp_path / "typo")])
+        .exception
+    )
+    assert isinstance(error, StudyError)
+    assert "no ledger in" in str(error)
+
+
+def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
+    cell = Cell(64, "accuracy_by_depth", 0.5, 8, (1.0, math.nan, 0.0))
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(Run(plan_of("rotary"), (cell,), 1.0, 10, 0.1))
+        (detail,) = ledger._db.execute("SELECT detail FROM cells").fetchone()
+        (run,) = ledger.runs()
+    assert json.loads(detail, parse_constant=pytest.fail) == [1.0, None, 0.0]
+    assert math.isnan(run.cells[0].detail[1])
+    assert run.cells[0].detail[::2] == (1.0, 0.0)
+
+
+def test_tables_and_settings_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read while the page is written again is the old file or the new one."""
+    study = replace(TINY, tasks=("ordering",), encodings=("nope",))
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = Comparison(study, None, ledger).run(inline)
+        write(outcome, tmp_path, "posenc compare", study)
+        held = {name: (tmp_path / name).open() for name in ("tables.json", "study.toml", "report.html")}
+        before = {name: (tmp_path / name).read_text() for name in held}
+        write(outcome, tmp_path, "posenc compare again", study)
+    for name, file in held.items():
+        with file:
+            assert file.read() == before[name]
+            assert os.fstat(file.fileno()).st_ino != (tmp_path / name).stat().st_ino
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_cutting_a_text_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
+    book = tmp_path / "book.txt"
+    book.write_text("A line of a book.\n" * 60_000)
+    study, said = replace(TINY, tasks=("language",), text=book), []
+    study.read_text(said.append)
+    assert said == ["cutting book.txt (1.1 MB) into tokens; they are kept for later runs"]
+    study.read_text(said.append)
+    assert len(said) == 1
