@@ -33,6 +33,7 @@ HERE = Path(__file__).parent
 PICTURES = {
     "added-sandwich": ("added", {"encoding": "sandwich"}),
     "added-fire": ("added", {"encoding": "fire(nearest=64)"}),
+    "score-random": ("score", {"content": "random"}),
     **{
         f"attention-{name}": ("attention", {"encoding": name, "causal": "true"})
         for name in CATALOGUE

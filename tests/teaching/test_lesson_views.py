@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-import posenc
 from posenc.errors import UnknownName
 from posenc.pictures.view import Heatmap, Lines, Plane
 from posenc.teaching.lab.rooms import find
@@ -76,14 +75,6 @@ def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:
     view = find("extension").answer({"factor": "256", "trained": "4096"})
     assert float(view.readouts["NTK: furthest"]) > 1
     assert find("scaling").answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"] == "256 times"
-
-
-def test_the_four_properties_are_asked_of_the_whole_catalogue() -> None:
-    panel = four.properties("alibi").panels[0]
-    assert isinstance(panel, Heatmap)
-    assert panel.values.shape == (len(posenc.CATALOGUE), 4)
-    assert panel.marked_rows == (list(posenc.CATALOGUE).index("alibi"),)
-    assert panel.columns.labels == four.NAMES
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,7 @@ def test_a_pack_holds_what_the_server_answers() -> None:
         assert probes[0][0].startswith("head 1: slope 0.")
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param(s, marks=pytest.mark.slow if s.question == "properties" else (), id=s.question)
-        for s in EXPORTED
-    ],
-)
+@pytest.mark.parametrize("stage", EXPORTED, ids=lambda s: s.question)
 def test_every_stage_holds_the_state_that_it_opens_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sliders do not move here; the state is held whatever they do."""
     monkeypatch.setattr(export, "_reached", lambda stage, control: (control.default,))

@@ -116,7 +116,7 @@ def test_snippets_import_the_public_library_alone(name: str) -> None:
 
 
 def test_the_check_of_snippets_can_fail() -> None:
-    assert not imported("from posenc.teaching.views.scores import spread") <= PUBLIC
+    assert not imported("from posenc.teaching.views.scores import distance") <= PUBLIC
 
 
 def test_the_page_shows_the_state_of_its_address() -> None:

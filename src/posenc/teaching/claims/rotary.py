@@ -10,7 +10,7 @@ import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half, rotate
 from posenc.scaling import Default
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
-from posenc.teaching.views.scores import contents, scores, spread
+from posenc.teaching.views.scores import contents, scores
 
 SU = "Su et al. 2021, RoFormer, section 3.2"
 QUARTER = torch.tensor(math.pi / 4, dtype=torch.float64)
@@ -123,7 +123,11 @@ def decay_with_distance() -> Evidence:
     aligned = scores(*contents("aligned", 64, 0, 0, 1e4), 1024)
     known = {0: 64.0, 1: 61.8, 2: 56.6, 4: 47.9, 128: 18.2, 256: 22.6, 512: 11.9, 1024: 16.8}
     q, k = contents("peaked", 64, 300, 0, 1e4)
-    sd = spread(64, 1024).panels[0].lines[1].values  # type: ignore[union-attr]
+    drawn_q, drawn_k = draw(2, 200, 1, 1, 64)
+    back = torch.arange(0, 1025, 8)
+    placed = posenc.Rotary(64, pairing="half").at(torch.tensor([1024]), 1024 - back, dtype=torch.float64)
+    rotated_q, rotated_k = placed.rotate(drawn_q, drawn_k.expand(-1, -1, len(back), -1))
+    sd = (rotated_k @ rotated_q.mT)[:, 0, :, 0].std(0)
     return (
         *(near(f"q = k = 1, 32 pairs, distance {d}", float(aligned[d]), value, 0.05) for d, value in known.items()),
         same("a key made to peak at 300 peaks at", int(scores(q, k, 1000).argmax()), 300),

@@ -7,9 +7,6 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.encodings.catalogue import canonical_text
-from posenc.pictures.palette import style
-from posenc.pictures.view import Heatmap, View, labelled
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
@@ -17,21 +14,6 @@ LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
 DISTINCT, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
 """Where each property begins; what the numbers are is said at ``Four``."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
-
-PYTHON = """\
-import torch, posenc
-
-torch.manual_seed(0)
-shape = dict(width=256, heads=4, head_dim=64, num_positions={length})
-encoding = posenc.encoding("{encoding}", **shape).double()
-words = torch.randn(4, 1, 256, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-at = posenc.positions.on_axes(posenc.positions.arange({length}), encoding.axes)
-placed = encoding.at(at, dtype=torch.float64)
-x = placed.embed(words.expand(-1, {length}, -1))
-here, _ = placed[0].with_content(x)
-q = x.unflatten(-1, (4, 64)).transpose(1, 2)
-row = posenc.scores(*here.rotate(q, q), here, causal=True)[:, :, -1]
-print(torch.nn.functional.pdist(row.flatten(0, 1).T).min())    # the least difference of two positions"""
 
 
 @dataclass(frozen=True)
@@ -139,27 +121,3 @@ def _spearman(values: Tensor) -> float:
     centred = both - both.mean(1, keepdim=True)
     norms = centred.norm(dim=1)
     return float(centred[0] @ centred[1] / norms.prod()) if norms[0] else 0.0
-
-
-def properties(encoding: str = "rotary") -> View:
-    """Every encoding of the catalogue against the four properties, with the numbers of one of them beside it."""
-    names = list(posenc.CATALOGUE)
-    encoding = canonical_text(encoding)
-    chosen = four(encoding)
-    values = torch.tensor([four(name).has for name in names], dtype=torch.float64)
-    all_four = " and ".join(style(name).label for name in names if all(four(name).has))
-    rows = labelled("encoding", (style(name).label for name in names))
-    columns = labelled("property", NAMES)
-    marked = (names.index(encoding),) if encoding in names else ()
-    ticks = tuple(tuple("✓" if each else "–" for each in four(name).has) for name in names)
-    return View(
-        f"All four properties before training: {all_four or 'none'}",
-        (Heatmap("yes", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked, words=ticks),),
-        {
-            "least difference of two positions": chosen.closest,
-            "growth out to 10⁹": chosen.growth,
-            "rank correlation of score and distance": chosen.trend,
-            "attention on unseen distances": chosen.unseen,
-        },
-        PYTHON.format(encoding=encoding, length=min(LENGTH, _build(encoding).position_limit)),
-    )

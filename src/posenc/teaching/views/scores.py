@@ -1,6 +1,5 @@
 """How a rotary score changes with distance, for contents that show what it does and does not promise."""
 
-import math
 from typing import Annotated, Literal, get_args
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.pictures.view import Axis, Line, Lines, View, counted
+from posenc.pictures.view import Line, Lines, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
 
 Content = Literal["aligned", "random", "peaked"]
@@ -29,16 +28,6 @@ rope, keys = posenc.Rotary(D, pairing="half", base={base}), posenc.positions.ara
 {drawn}
 q, k = rope.at(keys[-1:], keys, dtype=torch.float64).rotate(q, k.expand(1, 1, {furthest} + 1, D))
 print((k @ q.mT).flatten().flip(0))"""
-SPREAD_PYTHON = """\
-import torch, posenc
-
-seed = torch.Generator().manual_seed({seed})
-q, k = torch.randn(2, {draws}, 1, 1, {head_dim}, generator=seed, dtype=torch.float64)
-back = torch.arange(0, {furthest} + 1, {step})
-rope = posenc.Rotary({head_dim}, pairing="half")
-placed = rope.at(torch.tensor([{furthest}]), {furthest} - back, dtype=torch.float64)
-q, k = placed.rotate(q, k.expand(-1, -1, len(back), -1))
-print((k @ q.mT)[:, 0, :, 0].std(0))"""
 
 
 def scores(
@@ -103,32 +92,5 @@ def distance(
         {f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
         PYTHON.format(
             drawn=DRAWN[content].format(peak=peak), head_dim=head_dim, seed=seed, base=base, furthest=furthest
-        ),
-    )
-
-
-@bounded
-def spread(
-    head_dim: Annotated[int, Bounds(2, 512)] = 128,
-    furthest: Furthest = 1024,
-    draws: Annotated[int, Bounds(2, 1000)] = 200,
-    seed: Seed = 0,
-) -> View:
-    """Mean and standard deviation of the score over many random q and k: the same at every distance."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k = torch.randn(2, draws, 1, 1, head_dim, generator=generator, dtype=torch.float64)
-    keys = posenc.positions.arange(furthest + 1)
-    at = torch.arange(0, furthest + 1, max(1, furthest // 128))
-    placed = posenc.Rotary(head_dim, pairing="half").at(keys[-1:], furthest - at, dtype=torch.float64)
-    rotated_q, rotated_k = placed.rotate(q, k.expand(-1, -1, len(at), -1))
-    drawn = (rotated_k @ rotated_q.mT)[:, 0, :, 0]
-    mean, sd = drawn.mean(0), drawn.std(0)
-    axis = Axis("distance", tuple(float(d) for d in at), "positions")
-    return View(
-        "Over random contents the score is as large far away as near",
-        (Lines("spread", (Line("mean", mean), Line("standard deviation", sd)), axis, "score, before 1/√D"),),
-        {"√D": math.sqrt(head_dim), "mean sd": float(sd.mean())},
-        SPREAD_PYTHON.format(
-            seed=seed, draws=draws, head_dim=head_dim, furthest=furthest, step=max(1, furthest // 128)
         ),
     )
