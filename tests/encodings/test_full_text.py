@@ -13,7 +13,7 @@ COMPOSED = (
     "layers(rotary*3 + nope)",
     "stack(rope, fox)",
     "alibi(slopes=(0.25, 0.125, 0, 0))",
-    "layers(learned-clamped(std=0.5) + query-scale)",
+    "layers(learned(past_end=clamp, std=0.5) + query-scale)",
     "rotary(scaling=yarn(4, 4096))",
 )
 

@@ -15,7 +15,7 @@ from posenc.errors import InvalidArgument, PosencError, UnknownName
 
 SHAPE = Shape(32, 4, 8, 64, 4)
 
-NAMES = st.sampled_from(["rotary", "alibi", "learned-clamped", "query-scale", "their.module:Mine"])
+NAMES = st.sampled_from(["rotary", "alibi", "rotary-learned", "query-scale", "their.module:Mine"])
 SIMPLE = (
     st.booleans()
     | st.none()
@@ -56,7 +56,7 @@ def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
         "stack(nope, query-scale(floor=4))",
         "rotary(scaling=yarn(4, 512))",
         "rotary(scaling=default())",
-        "layers(learned-clamped*2 + nope)",
+        "layers(rotary-learned*2 + nope)",
         "layers(stack(alibi, t5)*2 + rotary*2)",
         "m:C(a='it\\'s b-c', b=True, c=None, d='None', e=(1,))",
     ],

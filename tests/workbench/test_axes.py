@@ -22,7 +22,7 @@ from support.studies import TINY, inline, plan_of
 
 LANGUAGE = RecordedCriteria("language", "", "loss", 3.0, 2.5)
 TUNED = """
-encodings = ["nope", "sinusoidal", "learned-clamped", "rotary", "alibi"]
+encodings = ["nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"]
 tasks = ["needle"]
 lengths = [1, 2]
 steps = 2

@@ -205,7 +205,9 @@ def test_the_terminal_table_fits_80_columns_and_marks_the_best_by_a_word(
     from rich.console import Console
 
     long = "layers(rotary(base=500000)*3 + my_module:Mine(width=3))"
-    result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("learned-clamped", 0.3, 0.6), run(long, 1.0, 0.6)])
+    result = summarise(
+        NEEDLE, [run("nope", 1.0, 1.0), run("learned(past_end=clamp)", 0.3, 0.6), run(long, 1.0, 0.6)]
+    )
     Console(width=80).print(table(result))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80

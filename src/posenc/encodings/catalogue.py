@@ -94,7 +94,6 @@ CATALOGUE: dict[str, Entry] = {
     "nope": Entry(NoPE),
     "sinusoidal": Entry(Sinusoidal),
     "learned": Entry(Learned),
-    "learned-clamped": Entry(Learned, {"past_end": "clamp"}),
     "rotary": Entry(Rotary, {"pairing": "half"}),
     "rotary-learned": Entry(LearnedRotary, {"pairing": "half"}),
     "xpos": Entry(XPos, {"pairing": "half"}),

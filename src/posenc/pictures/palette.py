@@ -5,7 +5,7 @@ print. The lab's stylesheet takes its colours from here.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from zlib import crc32
 
@@ -30,7 +30,6 @@ ENCODINGS: dict[str, Style] = {
     "nope": Style("NoPE", "#7f7f7f", (1, 1.6), "o"),
     "sinusoidal": Style("sinusoidal", "#0072B2", (5, 2), "s"),
     "learned": Style("learned", "#E69F00", (7, 2, 1.5, 2), "^"),
-    "learned-clamped": Style("learned (clamped)", "#E69F00", (7, 2, 1.5, 2), "^"),
     "rotary": Style("RoPE", "#D55E00", (), "D"),
     "alibi": Style("ALiBi", "#009E73", (9, 2.5), "v"),
     "t5": Style("T5", "#CC79A7", (4, 1.2), "X"),
@@ -104,6 +103,10 @@ DASHES: tuple[tuple[float, ...], ...] = (
 """Ink and gap of the same lines, in line widths, so that print and grey still tell them apart."""
 
 
+LABELS = {"learned(past_end=clamp)": "learned (clamped)"}
+"""Texts that have a name of their own, and otherwise the look of their family."""
+
+
 def family(encoding: str) -> str:
     """The encoding above whose colour a text takes: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
     name = encoding.partition("(")[0]
@@ -118,7 +121,9 @@ def style(encoding: str, among: Collection[str] = ()) -> Style:
     """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
-    others = sorted(set(among) - set(ENCODINGS))
+    if encoding in LABELS:
+        return replace(ENCODINGS[family(encoding)], label=LABELS[encoding])
+    others = sorted(set(among) - {*ENCODINGS, *LABELS})
     index = others.index(encoding) if encoding in others else crc32(encoding.encode())
     colour = ENCODINGS[family(encoding)].colour if family(encoding) else OTHERS[index % len(OTHERS)]
     dash, marker = OTHER_DASHES[index % len(OTHER_DASHES)], OTHER_MARKERS[index % len(OTHER_MARKERS)]

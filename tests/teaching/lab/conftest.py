@@ -63,7 +63,9 @@ class Visitor:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A study of three tasks that a second trains, shown by the lab while the tests run."""
     folder = tmp_path_factory.mktemp("study")
-    tiny = replace(TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary", "learned-clamped"))
+    tiny = replace(
+        TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary", "learned(past_end=clamp)")
+    )
     with Ledger(folder, write=True) as ledger:
         Comparison(tiny, python_text(), ledger).run(inline)
     results.use(folder)

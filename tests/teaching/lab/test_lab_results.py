@@ -54,7 +54,9 @@ def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
     view = results.table("language")
     with Ledger(study) as ledger:
         (plan,) = (
-            r.plan for r in ledger.runs() if (r.plan.task, r.plan.encoding) == ("language", "learned-clamped")
+            r.plan
+            for r in ledger.runs()
+            if (r.plan.task, r.plan.encoding) == ("language", "learned(past_end=clamp)")
         )
     rows = load_file(study / "checkpoints" / f"{plan.id}.safetensors")["encoding.weight"]
     assert view.panels[1].name == f"after {plan.steps} steps of language"
@@ -110,8 +112,16 @@ def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it(fol
     with Ledger(folder) as ledger:
         runs = ledger.runs()
     assert {run.plan.task for run in runs} == tasks
-    assert {run.plan.encoding for run in runs} >= {"nope", "sinusoidal", "learned-clamped", "rotary", "alibi"}
-    models = [run.plan for run in runs if run.plan.task == "language" or run.plan.encoding == "learned-clamped"]
+    assert {run.plan.encoding for run in runs} >= {
+        "nope",
+        "sinusoidal",
+        "learned(past_end=clamp)",
+        "rotary",
+        "alibi",
+    }
+    models = [
+        run.plan for run in runs if run.plan.task == "language" or run.plan.encoding == "learned(past_end=clamp)"
+    ]
     weights = {f"{plan.id}.safetensors": plan for plan in models}
     assert files == {"ledger.sqlite", "weights.json", *(f"checkpoints/{name}" for name in weights)}
     record = json.loads((folder / "weights.json").read_text())
@@ -130,7 +140,7 @@ def test_the_python_of_a_result_lists_what_the_ledger_holds(
     view = find(asked).answer({})
     exec(view.python, {})
     printed = capsys.readouterr().out
-    assert [name in printed for name in ("nope", "rotary", "learned-clamped")] == [True] * 3
+    assert [name in printed for name in ("nope", "rotary", "learned(past_end=clamp)")] == [True] * 3
 
 
 def test_the_python_of_a_trained_table_prints_its_picture(study: Path) -> None:

@@ -28,7 +28,7 @@ def test_kept_weights_repeat_what_their_ledger_measured(study: Path, length: int
     models = language_models(study)
     with Ledger(study) as ledger:
         runs = {run.plan.encoding: run for run in ledger.runs() if run.plan.task == "language"}
-    assert models.keys() == runs.keys() == {"nope", "sinusoidal", "learned-clamped", "alibi", "rotary"}
+    assert models.keys() == runs.keys() == {"nope", "sinusoidal", "learned(past_end=clamp)", "alibi", "rotary"}
     for name, run in runs.items():
         assert run.plan.train_length == length
         again = evaluate(models[name], task_of(run.plan, load()), (length,), run.plan.test_count)
@@ -46,7 +46,7 @@ def test_every_window_ends_at_the_same_byte_and_with_what_the_reader_wrote() -> 
         trained.window("poem", "", 128)
 
 
-@pytest.mark.parametrize("name", ["nope", "sinusoidal", "learned-clamped", "alibi", "rotary"])
+@pytest.mark.parametrize("name", ["nope", "sinusoidal", "learned(past_end=clamp)", "alibi", "rotary"])
 def test_attention_that_is_shown_is_what_the_models_attend_by(name: str) -> None:
     """The values, weighted by it, are what the layer itself hands to its last map."""
     inputs, _ = trained.window("code", "", 128)

@@ -28,7 +28,7 @@ BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    tiny = replace(TINY, tasks=("needle", "language"), encodings=("nope", "learned-clamped"))
+    tiny = replace(TINY, tasks=("needle", "language"), encodings=("nope", "learned(past_end=clamp)"))
     with Ledger(folder / "study", write=True) as ledger:
         outcome = Comparison(tiny, python_text(), ledger).run(inline)
         report = write(outcome, folder / "study", "posenc compare --config tiny.toml", tiny)

@@ -65,7 +65,7 @@ def rope_extrapolates_better() -> Evidence:
     rope = lost("rotary")
     return (
         above("RoPE lost − sinusoidal lost, lower end", apart(rope, lost("sinusoidal")).low, MATTERS),
-        above("RoPE lost − learned lost, lower end", apart(rope, lost("learned-clamped")).low, MATTERS),
+        above("RoPE lost − learned lost, lower end", apart(rope, lost("learned(past_end=clamp)")).low, MATTERS),
         below("ALiBi lost, upper end", over_seeds(lost("alibi")).high, 0.05),
     )
 
@@ -81,7 +81,7 @@ def rope_extrapolates_better() -> Evidence:
     slow=True,
 )
 def learned_inside_its_range() -> Evidence:
-    inside = apart(losses("learned-clamped")[AT], losses("sinusoidal")[AT])
+    inside = apart(losses("learned(past_end=clamp)")[AT], losses("sinusoidal")[AT])
     return (above("learned − sinusoidal, lower end", inside.low, MATTERS),)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from posenc.pictures.palette import family, token
+from posenc.pictures.palette import token
 from posenc.pictures.view import View
 from posenc.workbench.files import write_atomically
 from posenc.workbench.report import charts, tables, words
@@ -80,7 +80,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         pictures=pictures,
         training=training,
         refusals=list(dict.fromkeys(row.refusal for row in rows if row.refusal)),
-        clamped=any(family(row.encoding) == "learned-clamped" for row in rows),
+        clamped=any("past_end=clamp" in row.encoding for row in rows),
         lost=LOST,
         study=toml,
         mixed=words.mixed(runs),

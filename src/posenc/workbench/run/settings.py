@@ -169,7 +169,7 @@ class Grid:
     """What is compared, and how it is tested."""
 
     encodings: tuple[str, ...] = setting(
-        ("nope", "sinusoidal", "learned-clamped", "rotary", "alibi"),
+        ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),
         "such as t5, rotary(base=500000), layers(rotary*3 + nope), stack(rotary, fox), my_file:Mine",
     )
     tasks: tuple[str, ...] = setting(

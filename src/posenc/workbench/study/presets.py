@@ -15,7 +15,7 @@ class Preset:
 
 
 ZOO = (
-    *("nope", "sinusoidal", "learned-clamped", "rotary", "rotary-learned", "xpos", "pope", "fope"),
+    *("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "rotary-learned", "xpos", "pope", "fope"),
     *("alibi", "t5", "kerple", "sandwich", "fire", "shaw", "inkling", "transformer-xl"),
     *("deberta", "cope", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
     "layers(rotary + nope)",
@@ -95,7 +95,7 @@ PRESETS = {
     ),
     "small-gpt": Preset(
         Study(
-            encodings=("nope", "learned-clamped", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
+            encodings=("nope", "learned(past_end=clamp)", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
             tasks=("language",),
             seeds=3,  # type: ignore[arg-type]
             width=768,
