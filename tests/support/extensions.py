@@ -17,5 +17,5 @@ def made(**means: list[float]) -> Extension:
     curves = tuple(
         MethodLosses(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
     )
-    window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
+    window = torch.tensor(means["window"], dtype=torch.float64).expand(4, 2) + noise
     return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)

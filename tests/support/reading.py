@@ -8,6 +8,7 @@ import torch
 
 from posenc.integrations.huggingface import load
 from posenc.workbench.extend.curves import Extension
+from posenc.workbench.extend.decision import judge
 from posenc.workbench.extend.extend import Request, extend
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import open_model
@@ -66,4 +67,5 @@ def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> No
 
     reader = Telling(model, documents=documents)
     with Ledger(folder, write=True) as ledger:
-        told.send(as_json(reader.extend(ledger)))
+        found = reader.extend(ledger)
+        told.send(as_json(found, judge(found)))

@@ -15,18 +15,20 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 import posenc
+from posenc.commands.extend import _write
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.extend import scoring
 from posenc.workbench.extend.extend import Request, extend, work
 from posenc.workbench.extend.methods import NAMES, Method, methods
-from posenc.workbench.extend.models import StudyModel, Tick, config_patch, open_model
+from posenc.workbench.extend.models import StudyModel, Tick, open_model
 from posenc.workbench.report import terminal
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
+from support.extensions import made
 from support.pretrained import save_llama
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
@@ -71,7 +73,10 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: 
             losses.view(16, 4).mean(1).tolist(), abs=1e-5
         )
         if scaling == Default():
-            assert float(found.window[1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
+            assert float(found.window[1, -1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
+            with torch.no_grad():
+                cut = F.cross_entropy(model.model(tokens[None, -21:-5])[0], tokens[-20:-4], reduction="none")
+            assert float(found.window[1, -2]) == pytest.approx(float(cut[-4:].mean()), abs=1e-5)
 
 
 def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
@@ -105,7 +110,7 @@ def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers
         extend(stopped, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     resumed = small()
     found = extend(resumed, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
-    jobs = 3 * (len(NAMES) + 1)
+    jobs = 3 * (len(NAMES) + 4)  # four windows of the trained length
     assert resumed.calls == jobs - 5
     again = small()
     same = extend(again, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
@@ -113,7 +118,7 @@ def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
     more = small()
     extend(more, BYTES, TEXT, request(documents=4), ledgers(tmp_path), in_process)
-    assert more.calls == len(NAMES) + 1
+    assert more.calls == len(NAMES) + 4
 
 
 def test_a_fine_tune_learns_under_each_method_and_is_kept(
@@ -206,7 +211,7 @@ def test_methods_of_equal_frequencies_are_read_once(tmp_path: Path, ledgers: Cal
     asked = replace(request(documents=2, names=("none", "ntk")), methods=(*request().methods[:2], again))
     model, read = small(), list[float]()
     found = extend(model, BYTES, TEXT, asked, ledgers(tmp_path), in_process, read.append)
-    assert model.calls == 2 * 3
+    assert model.calls == 2 * (2 + 4)
     assert sum(read) == work(model, asked, 2)
     assert torch.equal(found.curves[0].losses, found.curves[2].losses)
     later = small()
@@ -243,6 +248,7 @@ def test_methods_by_name() -> None:
     assert made_["yarn"].scaling == YaRN(4, 4096, beta_fast=16)
     assert made_["dynamic"].scaling == DynamicNTK(4, 4096)
     assert methods(None, Linear(2), 4096, 4.0)[-1].scaling == Linear(2)
+    assert [m.name for m in methods(("yarn",), Linear(2), 4096, 4.0)] == ["own", "yarn"]
     assert [m.name for m in methods(("yarn",), Default(), 4096, 4.0)] == ["none", "yarn"]
     assert methods(("none", "drope"), Default(), 4096, 4.0)[1].scaling is None
     with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
@@ -307,8 +313,7 @@ def test_the_config_patch_gives_the_measured_loss(
     assert read_so_far[0] == pytest.approx(work(model, request_, 2))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
-        patch = config_patch(model, curve.method, 256)
-        assert patch is not None
+        patch = model.patch(curve.method.scaling, 256)
         config = {**json.loads((llama / "config.json").read_text()), **patch}
         alone = transformers.LlamaForCausalLM.from_pretrained(llama, config=transformers.LlamaConfig(**config))
         with torch.no_grad():
@@ -336,13 +341,15 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
     asked = [str(llama), "--to", "4x", "--text", str(llama / "text.txt"), "--output", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn(2)"])
     assert result.exit_code == 0, result.output
-    assert "to reach 256" in result.stdout
+    read = json.loads((tmp_path / "out" / "extension.json").read_text())
+    assert {c["name"] for c in read["candidates"]} == {"none", "cut", "linear", "yarn(2)"}
+    assert read["model"] == llama.name
+    assert read["identity"]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "data:image/svg+xml" in page
     assert "YaRN × 2</th>" in page
     assert "http" not in page.replace("http://www.w3.org", "").split("<img")[0]
-    patch = json.loads((tmp_path / "out" / "config-patch.json").read_text())
-    assert patch["max_position_embeddings"] == 256
+    assert (tmp_path / "out" / "config-patch.json").exists() == (read["change"] == "config")
     for wrong, message in (
         (["--to", "far"], "to='far' must be a number"),
         (["--to", "infx"], "to='infx'"),
@@ -353,6 +360,22 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
         result = CliRunner().invoke(app, [*asked, *wrong])
         assert isinstance(result.exception, PosencError)
         assert message in str(result.exception)
+
+
+@pytest.mark.parametrize(("name", "cut"), [("yarn", 4.0), ("cut", 1.0)])
+def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: str, cut: float) -> None:
+    """Screen, page, JSON and patch of losses as they might have been measured."""
+    model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
+    found, out = made(none=[2, 2, 6, 6, 6, 6], yarn=[2, 2, 2, 2, 2, 2], window=[cut]), io.StringIO()
+    _write(Console(file=out, width=200), model, found, tmp_path, 3.0)
+    title = {"yarn": "Use YaRN to read 48 tokens", "cut": "Do not stretch: cut to the last 16 tokens"}[name]
+    assert title in out.getvalue()
+    assert f"<h1>{title}</h1>" in (tmp_path / "report.html").read_text()
+    assert json.loads((tmp_path / "extension.json").read_text())["use"] == name
+    patch = tmp_path / "config-patch.json"
+    assert patch.exists() == (name == "yarn") == ("config.json" in (tmp_path / "report.html").read_text())
+    if name == "yarn":
+        assert json.loads(patch.read_text()) == model.patch(found.curves[1].method.scaling, 48)
 
 
 def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

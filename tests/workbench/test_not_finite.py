@@ -15,12 +15,12 @@ from posenc.scaling import Default
 from posenc.teaching.lab import results
 from posenc.workbench import notebook
 from posenc.workbench.extend.curves import Extension, MethodLosses
+from posenc.workbench.extend.decision import judge
 from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.verdict import judge
 from posenc.workbench.report import words
 from posenc.workbench.report import write as live
 from posenc.workbench.report.charts import over_lengths, over_positions
-from posenc.workbench.report.extension import answer as recommended
+from posenc.workbench.report.extension import headline
 from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.ledger import Ledger
@@ -172,8 +172,12 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     broken[:, where] = NAN
     text = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
     curves = (MethodLosses(none, broken), MethodLosses(linear, losses + 1), MethodLosses(yarn, broken))
-    found = Extension("a model", "token", 16, 48, 8, curves, losses[:, 0], text)
-    assert judge(found).chosen.curve.method is linear
-    assert "Use linear" in recommended(found, judge(found))
-    nothing = replace(found, curves=(MethodLosses(none, broken), MethodLosses(yarn, broken)))
-    assert recommended(nothing, judge(nothing)).startswith("No method reads 48 tokens with a finite loss")
+    found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, text)
+    assert judge(found).chosen.name == "linear"
+    assert headline(found, judge(found)).startswith("Use linear")
+    cut = replace(found, window=losses[:, :2])
+    assert headline(cut, judge(cut)).startswith("Do not stretch")
+    nothing = replace(
+        found, curves=(MethodLosses(none, broken), MethodLosses(yarn, broken)), window=broken[:, :2] * NAN
+    )
+    assert headline(nothing, judge(nothing)).startswith("No method reads 48 tokens with a finite loss")

@@ -15,6 +15,7 @@ from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.extend.curves import Extension
+    from posenc.workbench.extend.decision import Decision
     from posenc.workbench.extend.extend import Request
     from posenc.workbench.extend.models import LanguageModel, OpenedModel
     from posenc.workbench.run.job import Launcher
@@ -72,7 +73,7 @@ def extend(
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
 ) -> None:
-    """Score long documents under every way of scaling the frequencies, and say which one to use."""
+    """Score long documents as they are, cut, and under every scaling, and say what to do."""
     from posenc.workbench.extend.extend import Request
     from posenc.workbench.extend.models import open_model, open_pretrained
     from posenc.workbench.launch.choose import choose
@@ -201,40 +202,37 @@ def _write(
     seconds: float,
 ) -> None:
     """Print the answers; write page, config and tuned weights into the folder."""
-    from posenc.workbench.extend.models import StudyModel, config_patch
-    from posenc.workbench.extend.verdict import judge
+    from posenc.workbench.extend.decision import config_patch, judge
+    from posenc.workbench.extend.models import StudyModel
     from posenc.workbench.report.extension import write
     from posenc.workbench.run.checkpoint import load_weights
 
-    used, line = judge(extension).chosen.curve.method, shlex.join(["posenc", *sys.argv[1:]])
-    patch = config_patch(model, used, extension.length)
-    write(extension, folder, line, seconds, patch)
-    _print(console, extension)
-    if patch and used.scaling and not isinstance(model, StudyModel):
+    decision, line = judge(extension), shlex.join(["posenc", *sys.argv[1:]])
+    patch = config_patch(model, decision, extension.length)
+    write(extension, decision, folder, line, seconds, patch)
+    _print(console, extension, decision)
+    if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder}/config-patch.json; commands for servers: posenc inspect --for")
-    if extension.finetune and not isinstance(model, StudyModel):
-        best = judge(extension, tuned=True).chosen.curve
-        scaling = None if best.method.remap else best.method.scaling  # no config says that positions are remapped
-        if best.plan is not None and scaling is not None:  # nor that no layer rotates
-            weights = load_weights(folder, best.plan)
-            saved, reason = model.save(folder / "tuned", weights, scaling, extension.length)
-            console.print(f"tuned   {saved}{'' if saved.suffix else '/'}, under {best.method.label}")
+    if not isinstance(model, StudyModel):
+        tuned = [c.curve for c in decision.candidates if c.change in ("weights", "weights and config")]
+        if tuned and tuned[0] and tuned[0].plan and tuned[0].method.scaling:
+            weights = load_weights(folder, tuned[0].plan)
+            saved, reason = model.save(folder / "tuned", weights, tuned[0].method.scaling, extension.length)
+            console.print(f"tuned   {saved}{'' if saved.suffix else '/'}, under {tuned[0].method.label}")
             if reason:
                 console.print(f"        no GGUF file: {reason}")
     console.print(f"page    {folder}/report.html")
 
 
-def _print(console: Console, result: "Extension") -> None:
-    """A table and an answer for the curves as they are, and tuned where they were."""
-    from posenc.workbench.extend.verdict import judge
+def _print(console: Console, result: "Extension", decision: "Decision") -> None:
+    """The decision, its evidence, and a table of the curves as they are, and tuned where they were."""
     from posenc.workbench.report import extension, longppl
 
+    console.print(f"\n{extension.headline(result, decision)}\n", style="bold")
+    console.print(f"{extension.answer(result, decision)}\n\n{extension.lengths(result, decision)}\n")
     for tuned in sorted({curve.tuned for curve in result.curves}):
-        judged = judge(result, tuned=tuned)
-        console.print(f"\n{extension.lengths(result, tuned=tuned)}\n", style="bold")
-        console.print(extension.table(result, judged))
-        console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
+        console.print(extension.table(result, decision, tuned=tuned))
     if result.key is not None:
         console.print(longppl.table(result))
         console.print(f"\n{longppl.answer(result)}\n", style="bold")

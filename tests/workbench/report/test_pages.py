@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from posenc.workbench.extend.decision import judge
 from posenc.workbench.report.extension import write as write_extension
 from posenc.workbench.report.words import mixed
 from posenc.workbench.report.write import write
@@ -19,8 +20,8 @@ from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.toml import as_toml, read_study
 from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
+from support.extensions import made
 from support.studies import TINY, inline, python_text
-from workbench.test_extend_verdict import made
 
 BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
 
@@ -35,7 +36,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     return {
         "compare": report,
-        "extend": write_extension(found, folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}),
+        "extend": write_extension(
+            found, judge(found), folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}
+        ),
     }
 
 

@@ -40,7 +40,9 @@ class Extension:
     Args:
         width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
         curves: zero-shot first, then fine-tuned, in the order of the methods.
-        window: per document, the loss on the targets of the last bucket with the trained length of context alone.
+        window: the losses on the last ``far`` buckets' targets, each read with the last trained length of the text
+            alone.
+        identity: hash of the model's weights, or the id of the study's run.
         finetune: steps before the tuned curves.
         hardware: that the numbers were made on, as their runs say.
         positions: of the windows that the fine-tunes read, as ``Request`` has them.
@@ -54,10 +56,11 @@ class Extension:
     length: int
     width: int
     curves: tuple[MethodLosses, ...]
-    window: Float[Tensor, " documents"]
+    window: Float[Tensor, "documents far"]
     text: Text
     finetune: int = 0
     hardware: tuple[str, ...] = ()
+    identity: str = ""
     positions: str = "counted"
     key: Bool[Tensor, "documents T"] | None = None
     evaluator: dict[str, Any] = field(default_factory=dict)
@@ -71,8 +74,9 @@ class Extension:
 
     @property
     def plain(self) -> MethodLosses:
-        """Of the unscaled model, as it is."""
-        return next(curve for curve in self.curves if curve.method.name == "none" and not curve.tuned)
+        """Of the model as it is: under the scaling that it was configured with, if any."""
+        by_name = {curve.method.name: curve for curve in self.curves if not curve.tuned}
+        return by_name.get("own") or by_name["none"]
 
     @property
     def inside(self) -> int:

@@ -5,7 +5,7 @@ that was read.
 """
 
 from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.verdict import MARGIN, paired
+from posenc.workbench.extend.decision import MARGIN, paired
 from posenc.workbench.study.effective_length import EffectiveLength, longest_within
 
 

@@ -1,9 +1,9 @@
 """extend: scores long documents under every method of extension, and gathers the loss at every position.
 
-Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over
-a document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. Where
-the trained window ends the fixed targets of the last bucket are scored once more by the unscaled model with the
-last trained length of context alone: what extension has to beat.
+Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
+document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. The targets
+that methods are judged by are scored once more by the unchanged model with the last trained length of context
+alone: what extension has to beat.
 """
 
 from collections.abc import Callable
@@ -88,25 +88,24 @@ def extend(
     grid = _Grid(model, text, request, ledger, length, width, documents, evaluator is not None)
     shot = [m for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()
-    alone = Method("window", "trained length alone", model.scaling)
     practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
     tunings = [grid.tuning(m, practice) for m in tuned]
-    judge = None if evaluator is None else longppl.Evaluator(evaluator)
-    named = [] if judge is None else longppl.jobs(judge, model, data, documents, grid.plan(alone, ()), grid.folder)
+    named_by = None if evaluator is None else longppl.Evaluator(evaluator)
+    named = [] if named_by is None else longppl.jobs(named_by, model, data, documents, grid.unread, grid.folder)
     each = range(len(documents))
     jobs = [grid.job(m, i) for m in shot for i in each]
-    runs = score_texts([*jobs, *tunings, *(grid.alone(alone, i) for i in each), *named], ledger, launcher, read)
+    runs = score_texts([*jobs, *tunings, *(grid.cut(i) for i in each), *named], ledger, launcher, read)
     curves = [grid.curve(m, _rows([runs[grid.plan(m, (i,))] for i in each])) for m in shot]
     curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
-    window = _rows([runs[grid.alone(alone, i).plan] for i in each])[:, 0]
+    window = _rows([runs[grid.cut(i).plan] for i in each])
     used = model.original_length, length, width
     hardware = tuple(sorted({run.hardware for run in runs.values()}))
     result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
-    result = replace(result, positions=request.positions)
-    if judge is None:
+    result = replace(result, positions=request.positions, identity=model.identity)
+    if named_by is None:
         return result
     key = _rows([runs[job.plan] for job in named]).bool()
-    return replace(result, key=key, evaluator=judge.as_json())
+    return replace(result, key=key, evaluator=named_by.as_json())
 
 
 def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
@@ -115,13 +114,13 @@ def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
 
 
 def work(model: LanguageModel, request: Request, documents: int, evaluator: "LanguageModel | None" = None) -> int:
-    """Tokens that ``extend`` reads at most, for a progress bar."""
+    """Tokens that ``extend`` reads at most, for a progress bar; cutting counts as a method."""
     zero_shot = sum(m.scaling is not None for m in request.methods)
     tuned = len(request.methods) if request.finetune else 0
     span = _span(model, request.length, request.positions)
     tuning = tuned * request.finetune * batch(span) * span
     naming = 0 if evaluator is None else longppl.Evaluator(evaluator).work(request.length + 1)
-    return documents * (request.length * (zero_shot + tuned) + model.original_length + naming) + tuning
+    return documents * (request.length * (zero_shot + tuned + 1) + naming) + tuning
 
 
 def _span(model: LanguageModel, length: int, positions: str) -> int:
@@ -160,6 +159,24 @@ def scored(
         means: list[float] = losses.double().unflatten(0, (-1, width)).mean(1).tolist()
         rows.append(means)
     return rows
+
+
+def cut_scored(
+    model: LanguageModel,
+    tick: Callable[[float], None],
+    *,
+    method: Method,
+    tokens: Int[Tensor, " T+1"],
+    width: int,
+    buckets: int,
+) -> list[list[float]]:
+    """The mean losses of a document's last parts, each read with the trained length before its end alone."""
+    context, row = model.original_length, []
+    encoding = method.positions(model, context)
+    for last in range(len(tokens) - (buckets - 1) * width, len(tokens) + 1, width):
+        losses = model.losses(tokens[last - context - 1 : last], encoding, lambda share: tick(share / buckets))
+        row.append(float(losses[-width:].double().mean()))
+    return [row]
 
 
 @dataclass(frozen=True)
@@ -215,16 +232,24 @@ class _Grid:
             )
         return self._job(plan, method, self.documents, practice)
 
-    def alone(self, method: Method, document: int) -> ScoringJob:
-        """The last bucket's targets with the trained length of context, as the model is configured."""
-        model = self.model
-        plan = replace(
-            self.plan(method, (document,)),
-            method=f"window of {self.length}",
-            length=model.original_length,
-            buckets=1,
-        )
-        return self._job(plan, method, [self.documents[document][-model.original_length - 1 :]])
+    @property
+    def alone(self) -> Method:
+        """The unchanged model, which reads its trained length alone."""
+        return Method("cut", "cut", self.model.scaling)
+
+    @property
+    def unread(self) -> Scoring:
+        """The plan of no document yet."""
+        return self.plan(self.alone, ())
+
+    def cut(self, document: int) -> ScoringJob:
+        """The targets that methods are judged by, with the trained length of context alone."""
+        inside, buckets = self.model.original_length // self.width, self.length // self.width
+        far = min(inside, buckets - inside)
+        plan = replace(self.plan(self.alone, (document,)), buckets=far)
+        tokens = self.documents[document]
+        rows = partial(cut_scored, method=self.alone, tokens=tokens, width=self.width, buckets=far)
+        return ScoringJob(plan, Source(), self.folder, self.model, self.alone, rows)
 
     def _job(
         self, plan: Scoring, method: Method, documents: list[Tensor], practice: Tensor | None = None

@@ -25,10 +25,10 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.workbench.extend.curves import Extension, MethodLosses
+from posenc.workbench.extend.decision import paired
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
 from posenc.workbench.extend.scoring import Scoring, ScoringJob
-from posenc.workbench.extend.verdict import paired
 from posenc.workbench.study.statistics import Interval, perplexity
 from posenc.workbench.tasks.text import Source
 

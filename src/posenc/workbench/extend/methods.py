@@ -95,8 +95,9 @@ def methods(
             known[name] = replace(at, name=name, label=f"{at.label} × {float(number[1]):g}")
     if not names or len(set(names)) != len(names):
         raise InvalidArgument(f"methods={','.join(names)!r} must name at least one, and none twice")
-    if "none" not in names:
-        names = ("none", *names)
+    unchanged = "none" if own == Default() else "own"
+    if unchanged not in names:
+        names = (unchanged, *names)
     return tuple(known[name] for name in names)
 
 

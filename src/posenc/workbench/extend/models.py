@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -16,11 +16,11 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
-from posenc.workbench.extend.methods import Method
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build
 from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.study.toml import source_of
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 
@@ -128,10 +128,10 @@ def study_model(study: Path, text: Text, device: str, called: str) -> StudyModel
         if model.encoding.scaling is None:
             continue
         if plan.text_sha256 != text.sha256:
-            raise StudyError(f"the run in {called!r} was trained on another text; pass the same --text")
+            raise StudyError(f"the run in {called!r} was trained on another text; pass that one as --text")
         model.load_state_dict(load_weights(study, plan))
         rate = plan.learning_rate / TUNING
-        return StudyModel(model.eval(), plan.id, plan.train_length, f"the small model of {called}", rate)
+        return StudyModel(model.eval(), plan.id, plan.train_length, f"{plan.name} of {called}", rate)
     if len(read) < len(known):
         raise StudyError(
             f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "
@@ -149,12 +149,13 @@ class OpenedModel(NamedTuple):
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> OpenedModel:
-    """The model at ``path``; documents are cut from a study's own held-out text, or from the file.
+    """The model at ``path``; documents are cut from a study's own held-out text, or from the file ``text``.
 
     ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
     """
-    read = load(text)
-    if (path / "ledger.sqlite").exists():
+    is_study = (path / "ledger.sqlite").exists()
+    read = load(source_of(path).path if is_study and text is None else text)
+    if is_study:
         return OpenedModel(
             study_model(path, read, device, str(path)),
             bytes(read.validation.to(torch.uint8).numpy()),
@@ -175,10 +176,3 @@ def open_pretrained(path: Path, device: str, dtype: str) -> "Pretrained":
     from posenc.integrations.huggingface.load import Pretrained
 
     return Pretrained(path, device=device, dtype=getattr(torch, dtype))
-
-
-def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
-    """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
-    if isinstance(model, StudyModel) or method.scaling is None or method.remap:
-        return None
-    return model.patch(method.scaling, length)

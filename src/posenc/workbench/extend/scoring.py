@@ -41,7 +41,7 @@ class Scoring(Identified):
 
     Args:
         model: identity of the weights.
-        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone.
+        method: the method's name; ``"cut"`` is the unchanged model on the last trained length alone.
         scaling: the scaling's values as JSON, so that another factor is another plan.
         text_sha256: of the text that documents are cut from.
         documents: their numbers.

@@ -1,6 +1,7 @@
 """An extension as sentences, a view, a table for the terminal and a page."""
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,106 +10,116 @@ import torch
 from rich.table import Table
 
 from posenc.pictures import view
-from posenc.pictures.numbers import count, signed
+from posenc.pictures.numbers import count, fixed, signed
 from posenc.pictures.view import Axis, Lines, View
 from posenc.workbench.extend.curves import Extension, MethodLosses
+from posenc.workbench.extend.decision import MARGIN, Candidate, Decision
 from posenc.workbench.extend.effective import by_loss
-from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge
 from posenc.workbench.report import longppl
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
 from posenc.workbench.study.effective_length import FEW
-from posenc.workbench.study.statistics import student
+from posenc.workbench.study.statistics import Interval, number, over_blocks, student
 
 
-def answer(extension: Extension, verdict: Verdict) -> str:
-    """The verdict in one sentence or two, with its evidence."""
-    scores, chosen = verdict.scores, verdict.chosen
-    if not chosen.curve.losses.isfinite().all():
-        return f"No method reads {count(extension.length)} {extension.unit}s with a finite loss."
-    start, end, far = (
-        count(n) for n in (extension.original_length, extension.length, extension.far * extension.width)
-    )
-    unit = extension.unit
-    documents = len(extension.window)
-    measured = f"{documents} document{'s' if documents > 1 else ''}, nats per {unit}"
-    plain = next((score for score in scores if score.curve.method.name == "none"), chosen)
-    if chosen is plain:
-        none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
-        best, gap = scores[0].curve.method.label, plain.to_best
-        better = "no method is better"
-        if gap is not None and gap.mean > SAME:
-            better = f"{best} loses {gap.mean:.2f} less, surely less than {MARGIN:g}"
-        return (
-            f"{none} is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
-            f"first {start} lose {plain.inside.mean:.2f} ({measured}), and {better}."
-        )
-    use = f"After {extension.tuning} use" if chosen.curve.tuned else "Use"
-    if chosen is not scores[0] and chosen.to_best is not None:
-        use = (
-            f"{scores[0].curve.method.label} reads the end best, by {chosen.to_best.mean:.2f}, surely less than "
-            f"{MARGIN:g}, and costs short text {signed(scores[0].cost.mean)}. {use}"
-        )
-    undecided = "".join(
-        f" Whether {score.curve.method.label} is as good, which costs short text less, these documents cannot tell "
-        f"({signed(score.to_best.mean)}): score more --documents."
-        for score in verdict.undecided[:1]
-        if score.to_best
-    )
-    advice = (
-        f"{use} {chosen.curve.method.label} to reach {end}: the last {far} positions lose {chosen.far.mean:.2f}, "
-        f"{plain.far.mean:.2f} without scaling; the first {start} pay {signed(chosen.cost.mean)} for it "
-        f"({measured}).{undecided}"
-    )
-    gap = chosen.to_window
-    if above(gap):
-        return advice + (
-            f" Yet the last {start} {unit}s alone predict the end better, by {gap.mean:.2f}: cutting the context "
-            "beats stretching it here."
-        )
-    if above(gap.negative):
-        return advice + f" The longer context earns {-gap.mean:.2f} over the last {start} {unit}s alone."
-    return advice + f" The end is predicted as well as from the last {start} {unit}s alone, not better."
-
-
-def headline(extension: Extension, verdict: Verdict) -> str:
-    """The verdict as a heading."""
-    chosen, end = verdict.chosen.curve, f"{count(extension.length)} {extension.unit}s"
-    if not chosen.losses.isfinite().all():
+def headline(extension: Extension, decision: Decision) -> str:
+    """The decision as a heading."""
+    chosen, end = decision.chosen, f"{count(extension.length)} {extension.unit}s"
+    if not chosen.finite:
         return f"No method reads {end} with a finite loss"
-    if chosen.method.name == "none":
-        return f"No scaling is needed to reach {end}"
-    return f"Use {chosen.method.label} to reach {end}"
+    if not decision.decided:
+        return f"Undecided with {_documents(extension)}: {chosen.label}, or {decision.open[0].label}"
+    if chosen.curve is None:
+        return f"Do not stretch: {chosen.label}"
+    if chosen.change == "nothing":
+        return f"Change nothing to read {end}: {chosen.label} is as good as any change"
+    return f"{'Fine-tune and use' if chosen.curve.tuned else 'Use'} {chosen.curve.method.label} to read {end}"
 
 
-def lengths(extension: Extension, *, tuned: bool = False) -> str:
-    """The effective lengths of the method to use and of the unscaled model."""
-    chosen, plain = judge(extension, tuned=tuned).chosen.curve, extension.plain
-    named = [chosen] if chosen is plain else [chosen, plain]
+def answer(extension: Extension, decision: Decision) -> str:
+    """The evidence: losses on the same targets, the differences that decide, and what stays undecided."""
+    chosen, nothing, cut = decision.chosen, decision.nothing, decision.cut
+    if not chosen.finite:
+        return f"{headline(extension, decision)}."
+    unit, far = extension.unit, count(extension.far * extension.width)
+    start = count(extension.original_length)
+    named = dict.fromkeys((chosen, decision.candidates[0], *decision.open[:1], cut, nothing))
+    losses = ", ".join(f"{fixed(c.loss, 2)} {'with' if c.curve else 'when'} {c.label}" for c in named)
+    text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
+    beaten = ((nothing, "changing nothing"), (cut, "cutting")) if decision.decided and chosen is not nothing else ()
+    text += [
+        f"It is surely better than {words} ({_gap(decision.gap(chosen, other))})."
+        for other, words in beaten
+        if other is not chosen
+    ]
+    if chosen.change not in ("nothing", "cut"):
+        text.append(f"Loss on the first {start} {unit}s changes by {_gap(decision.cost(chosen))}.")
+    elif decision.decided:
+        text.append("No other change is surely better.")
+    text += [
+        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(decision.gap(other, chosen))}): "
+        "score more --documents."
+        for other in decision.open[:1]
+    ]
+    return " ".join(text)
+
+
+def _documents(extension: Extension) -> str:
+    documents = len(extension.window)
+    return f"{documents} document{'s' if documents > 1 else ''}"
+
+
+def _gap(gap: Interval) -> str:
+    """A difference with its interval."""
+    return ", ".join(filter(None, _difference(gap)))
+
+
+def _difference(gap: Interval) -> tuple[str, str]:
+    """A cell: a difference, and its interval."""
+    return "–" if math.isnan(gap.mean) else signed(gap.mean), ends(gap)
+
+
+def lengths(extension: Extension, decision: Decision) -> str:
+    """The effective lengths of the unchanged model and of the method to use."""
+    named = dict.fromkeys((decision.chosen.curve or extension.plain, extension.plain))
     each = "; ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
     text = (
         f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
         f"{count(extension.original_length)}: {each}."
     )
     if len(extension.window) < FEW:
-        text += f" {FEW} --documents decide it."
+        text += f" Score {FEW} --documents or more to decide it."
     return text
 
 
-def as_json(extension: Extension) -> dict[str, Any]:
-    """What programs read: the effective length of every method, by its name."""
+def as_json(extension: Extension, decision: Decision) -> dict[str, Any]:
+    """What programs read: the decision, its candidates, and the effective length of every method, by its name."""
     by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
     return {
         "model": extension.model,
+        "identity": extension.identity,
         "unit": extension.unit,
         "original_length": extension.original_length,
         "length": extension.length,
         "documents": len(extension.window),
         "text_sha256": extension.text.sha256,
-        "use": judge(extension).chosen.curve.method.name,
+        "use": decision.chosen.name,
+        "change": decision.chosen.change,
+        "decided": decision.decided,
+        "candidates": [
+            {
+                "name": c.name,
+                "change": c.change,
+                "standing": decision.standing(c),
+                "loss": number(c.loss),
+                "to_nothing": decision.gap(c, decision.nothing).as_json(),
+                "to_cut": decision.gap(c, decision.cut).as_json(),
+            }
+            for c in decision.candidates
+        ],
         "margin": MARGIN,
         "effective_length": by_method[False],
         "effective_length_tuned": by_method[True],
@@ -117,23 +128,21 @@ def as_json(extension: Extension) -> dict[str, Any]:
     }
 
 
-def over_positions(extension: Extension, *, tuned: bool = False) -> View:
+def over_positions(extension: Extension, decision: Decision, *, tuned: bool = False) -> View:
     """The loss at every position under every method, with 95% intervals over documents."""
-    verdict = judge(extension, tuned=tuned)
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
-    lines = tuple(_curve(c, c is verdict.chosen.curve) for c in curves)
+    lines = tuple(_curve(c, c is decision.chosen.curve, extension.plain) for c in curves)
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
-    after = f", after {extension.tuning}" if tuned else ""
-    title = f"{verdict.chosen.curve.method.label} reaches {count(extension.length)} best{after}"
+    title = f"After {extension.tuning}" if tuned else headline(extension, decision)
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark),))
 
 
-def _curve(curve: MethodLosses, chosen: bool) -> view.Line:
-    """The mean over documents; a band for the method to use and for no scaling, where documents allow one."""
+def _curve(curve: MethodLosses, chosen: bool, unchanged: MethodLosses) -> view.Line:
+    """The mean over documents; a band for the method to use and the unchanged one, where documents allow one."""
     mean, label = curve.losses.mean(0), curve.method.label
-    hand = "rotary" if chosen else "nope" if curve.method.name == "none" else ""
+    hand = "nope" if label == unchanged.label else "rotary" if chosen else ""
     if len(curve.losses) < 2 or not hand:
         return view.Line(label, mean, hand)
     bounds = [student(column.tolist()) for column in curve.losses.T]
@@ -144,45 +153,55 @@ def _curve(curve: MethodLosses, chosen: bool) -> view.Line:
 HEADS = (
     "effective length",
     "loss, first {length}",
-    "loss past it",
     "loss, last {far}",
-    "last {far} minus best's",
-    "first {length} minus no scaling",
+    "last {far} minus unchanged",
+    "last {far} minus cut",
+    "first {length} minus unchanged",
 )
 
-SHOWN = (0, 1, 3, 4, 5)
+SHOWN = (0, 2, 3, 4, 5)
 """Of them, what a terminal has room for."""
 
 
-def cells(extension: Extension, score: MethodScore) -> tuple[tuple[str, str], ...]:
-    """A method's row: effective length, losses, the difference to the best and what short text pays, each with its
-    interval.
-    """
-    reach = by_loss(extension, score.curve)
-    means = [f"{value.mean:.3f}" for value in (score.inside, score.beyond, score.far)]
-    differences = ["–" if value is None else signed(value.mean) for value in (score.to_best, score.cost)]
-    intervals = (score.inside, score.beyond, score.far, score.to_best, score.cost)
-    return (reach.parts, *zip((*means, *differences), map(ends, intervals), strict=True))
+def heads(extension: Extension) -> list[str]:
+    """Of a table's columns of numbers."""
+    far = count(extension.far * extension.width)
+    return [head.format(length=count(extension.original_length), far=far) for head in HEADS]
 
 
-def table(extension: Extension, verdict: Verdict) -> Table:
-    """The methods for the terminal, best first; the one to use is named in words."""
-    heads = [HEADS[i].format(length=extension.original_length, far=extension.far * extension.width) for i in SHOWN]
+def cells(extension: Extension, decision: Decision, candidate: Candidate) -> tuple[tuple[str, str], ...]:
+    """A candidate's row: effective length, losses, and differences, each with its interval."""
+    reach = by_loss(extension, candidate.curve).parts if candidate.curve else ("–", "")
+    means = (over_blocks(candidate.inside), over_blocks(candidate.far))
+    gaps = (decision.gap(candidate, decision.nothing), decision.gap(candidate, decision.cut))
+    return (
+        reach,
+        *((fixed(value.mean), ends(value)) for value in means),
+        *map(_difference, (*gaps, decision.cost(candidate))),
+    )
+
+
+def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
+    """Of the table of the model as it is, or of the tuned one."""
+    return [c for c in decision.candidates if c.change.startswith("weights") == tuned]
+
+
+def table(extension: Extension, decision: Decision, *, tuned: bool = False) -> Table:
+    """The candidates for the terminal, best first; the one to use is named in words."""
+    every = heads(extension)
     caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
-    rows = grid("method", heads, caption, f"After {extension.tuning}" if verdict.chosen.curve.tuned else "")
-    rows.add_column("", no_wrap=True)
-    for score in verdict.scores:
-        best = score is verdict.chosen
-        numbers = [text for text, _ in cells(extension, score)]
-        words = f"use this, {score.standing}" if best else score.standing
-        rows.add_row(
-            score.curve.method.label, *(numbers[head] for head in SHOWN), words, style="bold" if best else ""
-        )
-    return rows
+    made = grid("method", [every[i] for i in SHOWN], caption, f"After {extension.tuning}" if tuned else "")
+    made.add_column("", no_wrap=True)
+    for candidate in rows(decision, tuned=tuned):
+        numbers = [text for text, _ in cells(extension, decision, candidate)]
+        style = "bold" if candidate is decision.chosen else ""
+        made.add_row(candidate.label, *(numbers[i] for i in SHOWN), decision.standing(candidate), style=style)
+    return made
 
 
 def write(
     extension: Extension,
+    decision: Decision,
     folder: Path,
     command: str,
     spent: float,
@@ -192,41 +211,36 @@ def write(
 
     ``patch`` is what the config gets, where there is one.
     """
-    start, far = count(extension.original_length), count(extension.far * extension.width)
-    figures = folder / "figures"
-    measured = _measured(extension, figures, tuned=False)
+    parts = [
+        {
+            "rows": rows(decision, tuned=tuned),
+            "picture": embedded(over_positions(extension, decision, tuned=tuned), name, folder / "figures"),
+        }
+        for tuned, name in ((False, "extension"), (True, "extension-tuned"))
+        if not tuned or extension.finetune
+    ]
     page = render(
         "extend.html",
         command=command,
         extension=extension,
+        decision=decision,
+        answer=headline(extension, decision),
+        words=answer(extension, decision),
+        lengths=lengths(extension, decision),
         documents=len(extension.window),
         unit=extension.unit,
         margin=MARGIN,
-        start=start,
-        columns=[head.format(length=start, far=far) for head in HEADS],
-        cells=partial(cells, extension),
-        **measured,
-        tuned=_measured(extension, figures, tuned=True) if any(c.tuned for c in extension.curves) else None,
+        start=count(extension.original_length),
+        columns=heads(extension),
+        cells=partial(cells, extension, decision),
+        parts=parts,
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
         hardware=", ".join(extension.hardware),
     )
-    numbers = json.dumps(as_json(extension), indent=2, ensure_ascii=False)
+    numbers = json.dumps(as_json(extension, decision), indent=2, ensure_ascii=False)
     (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
-
-
-def _measured(extension: Extension, figures: Path, *, tuned: bool) -> dict[str, Any]:
-    """The answer, verdict and picture of the curves as they are, or of the tuned ones."""
-    verdict = judge(extension, tuned=tuned)
-    picture = embedded(over_positions(extension, tuned=tuned), "extension-tuned" if tuned else "extension", figures)
-    return {
-        "lengths": lengths(extension, tuned=tuned),
-        "answer": headline(extension, verdict),
-        "words": answer(extension, verdict),
-        "verdict": verdict,
-        "picture": picture,
-    }

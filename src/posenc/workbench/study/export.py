@@ -15,7 +15,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import build, task_of
 from posenc.workbench.run.transformer import Transformer
-from posenc.workbench.study.toml import read_study
+from posenc.workbench.study.toml import source_of
 
 CLOSE = 1e-3
 """How far logits in float32 may lie from those of the study's own model."""
@@ -52,7 +52,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
             "train the one to export in a study of its own"
         )
     (plan,) = chosen
-    text = read_study(config=study / "study.toml").source.load()
+    text = source_of(study).load()
     if plan.text_sha256 != text.sha256:
         raise StudyError(f"the text that {str(study / 'study.toml')!r} names is no longer that of the run")
     model = build(plan, task_of(plan, text)).eval().to("cpu", torch.float32)

@@ -12,6 +12,7 @@ from posenc.errors import StudyError, UnknownName
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import Study
+from posenc.workbench.tasks.text import Source
 
 
 def read_study(
@@ -53,6 +54,17 @@ def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
             tasks = given[name] if isinstance(given[name], dict) else of_task
             after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
     return after
+
+
+def source_of(folder: Path) -> Source:
+    """Where the text of the study in a folder comes from: as its study.toml states it, else the default text.
+
+    No encoding is looked at, so that nothing of a custom one is imported.
+    """
+    config = folder / "study.toml"
+    settings = _settings(config) if config.exists() else {}
+    stated = {name: settings[name] for name in ("text", "tokenizer", "vocabulary") if name in settings}
+    return replace(PRESETS["quick"].study, **stated).source
 
 
 def _settings(config: Path) -> dict[str, Any]:

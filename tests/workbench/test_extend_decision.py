@@ -1,0 +1,259 @@
+"""What an extension decides: nothing, cutting or a change, and the same in title, sentence, JSON and patch."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.scaling import Default
+from posenc.workbench.extend.curves import Extension, MethodLosses
+from posenc.workbench.extend.decision import CHANGES, ERROR, MARGIN, SAME, config_patch, judge
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.report.extension import answer, as_json, headline, over_positions, write
+from posenc.workbench.study.statistics import paired
+from support.extensions import TEXT, made
+
+NAMES = ("none", "linear", "ntk", "yarn", "llama3", "dca")
+MODEL: Any = SimpleNamespace(patch=lambda scaling, length: {"scaling": scaling, "length": length})
+"""A pretrained model whose config gets what it is told."""
+TUNED = Scoring(
+    model="m", method="", scaling="", text_sha256="", documents=(), length=0, buckets=0, dtype="", steps=9
+)
+
+
+def title(found: Extension) -> str:
+    return headline(found, judge(found))
+
+
+def test_cutting_beats_a_scaling_that_beats_nothing() -> None:
+    """A transformer of `compare` at four times its length: YaRN 2.41, its last 128 bytes alone 2.30."""
+    found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.41], window=[2.3])
+    decision = judge(found)
+    assert title(found) == "Do not stretch: cut to the last 16 tokens"
+    assert answer(found, decision) == (
+        "Loss on the last 16 tokens, in nats per token over 4 documents: 2.30 when cut to the last 16 tokens, "
+        "4.00 with no scaling. It is surely better than changing nothing (−1.700, −1.700 … −1.700). "
+        "No other change is surely better."
+    )
+    read = as_json(found, decision)
+    assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
+    assert config_patch(MODEL, decision, 48) is None
+
+
+def test_a_scaling_that_gains_nothing_changes_no_config() -> None:
+    """A study at twice its length: no scaling 4.078 and YaRN 4.077, at no cost."""
+    found = made(none=[2, 2, *[4.078] * 4], yarn=[1.998, 1.998, *[4.077] * 4], window=[5])
+    assert title(found) == "Change nothing to read 48 tokens: no scaling is as good as any change"
+    assert as_json(found, judge(found))["use"] == "none"
+    assert config_patch(MODEL, judge(found), 48) is None
+
+
+def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
+    found = made(
+        none=[2, 2, 3, 5, 7, 7],
+        linear=[3, 3, 3, 3, 3, 3],
+        ntk=[2.01, 2.01, 2, 2, 2.5, 4],
+        yarn=[2.3, 2.3, 2, 2, 2, 2],
+        llama3=[2.1, 2.1, 2, 2, 2.002, 2.002],
+        window=[2.5],
+    )
+    decision = judge(found)
+    assert [c.name for c in decision.candidates] == ["yarn", "llama3", "cut", "linear", "ntk", "none"]
+    assert [decision.standing(c) for c in decision.candidates] == ["as good", "use this", *["worse"] * 4]
+    assert decision.cost(decision.chosen).mean == pytest.approx(0.1)  # less than YaRN's, at the same loss
+    assert title(found) == "Use Llama 3 to read 48 tokens"
+    said = answer(found, decision)
+    assert "2.00 with Llama 3, 2.00 with YaRN, 2.50 when cut to the last 16 tokens, 7.00 with no scaling." in said
+    assert "than cutting (−0.498, −0.498 … −0.498). Loss on the first 16 tokens changes by +0.100" in said
+    assert config_patch(MODEL, decision, 48) == {"scaling": decision.chosen.curve.method.scaling, "length": 48}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("documents", [1, 2])
+def test_few_documents_that_decide_nothing_are_undecided_in_the_title(documents: int) -> None:
+    found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1, 1, 3, 3, 3, 3], window=[3.5])
+    noise = torch.tensor([[-0.4], [0.4]], dtype=torch.float64)[
+        :documents
+    ]  # of one method, so that it does not cancel
+    none, yarn = (replace(c, losses=c.losses[:documents]) for c in found.curves)
+    few = replace(found, curves=(replace(none, losses=none.losses + noise), yarn), window=found.window[:documents])
+    number = "1 document" if documents == 1 else "2 documents"
+    assert title(few) == f"Undecided with {number}: no scaling, or YaRN"
+    assert answer(few, judge(few)).endswith("score more --documents.")
+    read = as_json(few, judge(few))
+    assert (read["use"], read["decided"]) == ("none", False)
+    assert config_patch(MODEL, judge(few), 48) is None
+    assert "NaN" not in json.dumps(read)
+
+
+def test_two_documents_do_not_hide_what_is_plainly_better() -> None:
+    found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1, 1, 1.2, 1.2, 1.2, 1.2], window=[2])
+    two = replace(
+        found, curves=tuple(replace(c, losses=c.losses[:2]) for c in found.curves), window=found.window[:2]
+    )
+    assert title(two) == "Use YaRN to read 48 tokens"
+
+
+def test_what_chance_may_have_done_is_not_called_nothing() -> None:
+    noise = torch.tensor([-3.0, -1.0, 1.0, 3.0], dtype=torch.float64)[:, None]
+    found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[4])
+    none, yarn = found.curves
+    unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
+    assert title(unsure) == "Undecided with 4 documents: no scaling, or YaRN"
+    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(unsure, judge(unsure))
+
+
+def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
+    found = made(none=[2, 2, 9, 9, 9, 9], yarn=[2, 2, 3, 3, 3, 3], window=[4])
+    own = replace(found.curves[1].method, name="own", label="as configured")
+    stated = replace(found, curves=(*found.curves, MethodLosses(own, found.curves[1].losses)))
+    assert title(stated) == "Change nothing to read 48 tokens: as configured is as good as any change"
+    assert {c.name: c.change for c in judge(stated).candidates} == {
+        "own": "nothing",
+        "cut": "cut",
+        "yarn": "config",
+        "none": "config",
+    }
+
+
+def test_a_fine_tune_is_a_change_among_others() -> None:
+    found = made(none=[2, 2, 5, 5, 5, 5], yarn=[2, 2, 3, 3, 3, 3], window=[4])
+    none, yarn = found.curves
+
+    def tuned(curve: MethodLosses, gain: float) -> MethodLosses:
+        return MethodLosses(curve.method, curve.losses - gain, TUNED)
+
+    small = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, SAME / 2)))
+    assert title(small) == "Use YaRN to read 48 tokens"
+    large = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, 1)))
+    assert title(large) == "Fine-tune and use YaRN to read 48 tokens"
+    assert judge(large).chosen.change == "weights and config"
+    assert config_patch(MODEL, judge(large), 48) is None  # the folder of tuned weights has the keys
+
+
+def drawn(generator: torch.Generator) -> Extension:
+    """Losses as any study may have them: gains, costs and noise of every size, some not finite, some tuned."""
+
+    def uniform(low: float, high: float) -> float:
+        return low + (high - low) * float(torch.rand(1, generator=generator, dtype=torch.float64))
+
+    def chance(share: float) -> bool:
+        return uniform(0, 1) < share
+
+    documents = 1 + int(uniform(0, 10))
+    own = torch.randn(documents, 1, generator=generator, dtype=torch.float64)
+    layer = methods(NAMES, Default(), 16, 3.0)
+    scale = 10 ** uniform(-3, 0.5)
+    curves = []
+    for tuned in (False, *[True] * chance(0.3)):
+        for method in layer[: 1 + int(uniform(0, len(layer)))]:
+            noise = torch.randn(documents, 6, generator=generator, dtype=torch.float64) * 10 ** uniform(-4, 0)
+            losses = own + noise + torch.tensor([0, 0, 0, 0, 1, 1]) * uniform(-scale, scale)
+            if chance(0.03):
+                losses[0, int(uniform(0, 6))] = math.inf
+            curves.append(MethodLosses(method, losses, TUNED if tuned else None))
+    noise = torch.randn(documents, 2, generator=generator, dtype=torch.float64) * 10 ** uniform(-4, 0)
+    window = own + noise + uniform(-scale, scale)
+    return Extension("a model", "token", 16, 48, 8, tuple(curves), window, TEXT, 9 * curves[-1].tuned)
+
+
+def test_of_2000_drawn_tables_none_is_advised_what_loses() -> None:
+    """Title, `use` and patch name one candidate; a change surely gains over nothing and over cutting."""
+    generator, seen = torch.Generator().manual_seed(0), set[str]()
+    for number in range(2000):
+        found = drawn(generator)
+        decision = judge(found)
+        chosen, heading = decision.chosen, headline(found, decision)
+        seen.add(chosen.change if decision.decided else "undecided")
+        for other in (decision.nothing, decision.cut):
+            if CHANGES.index(other.change) < CHANGES.index(chosen.change):
+                assert not other.finite or paired(chosen.far, other.far).high < 0
+        for other in decision.candidates:  # and nothing is missed
+            rivals = [it for it in (chosen, decision.nothing, decision.cut) if it is not other and it.finite]
+            gaps = [decision.gap(other, rival) for rival in rivals]
+            assert other is chosen or not other.finite or not all(gap.high < -MARGIN for gap in gaps)
+        names = {"nothing": "Change nothing", "cut": f"Do not stretch: {chosen.label}"}
+        label = chosen.curve.method.label if chosen.curve else ""
+        advice = names.get(
+            chosen.change, f"{'Fine-tune and use' if 'w' in chosen.change else 'Use'} {label} to read"
+        )
+        if not chosen.finite:
+            advice = "No method reads"
+        elif not decision.decided:
+            advice = f"Undecided with {len(found.window)} document"
+            assert f": {chosen.label}, or " in heading
+        assert heading.startswith(advice)
+        if number % 10 == 0:  # which also asks how far each method reads
+            read = as_json(found, decision)
+            assert (read["use"], read["change"], read["decided"]) == (chosen.name, chosen.change, decision.decided)
+            assert "NaN" not in json.dumps(read)
+            assert answer(found, decision)
+        patch = config_patch(MODEL, decision, 48)
+        assert (patch or {}).get("scaling") == (
+            chosen.curve.method.scaling if chosen.curve and chosen.change == "config" else None
+        )
+    assert seen == {*CHANGES, "undecided"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("documents", "noise"), [(2, 0.05), (3, 0.2), (4, 0.02), (8, 0.05), (8, 0.2), (16, 0.05)])
+def test_at_most_5_of_100_studies_change_what_gains_nothing(documents: int, noise: float) -> None:
+    """All candidates are truly equal; what is chosen over nothing is chance."""
+    generator, wrong, draws = torch.Generator().manual_seed(documents), 0, 1000
+    flat = made(**{name: [2.0] * 6 for name in NAMES}, window=[2.0])
+    for _ in range(draws):
+        curves = [
+            replace(c, losses=noise * torch.randn(documents, 1, generator=generator).double().expand(-1, 6))
+            for c in flat.curves
+        ]
+        window = noise * torch.randn(documents, 1, generator=generator).double().expand(-1, 2)
+        wrong += judge(replace(flat, curves=tuple(curves), window=window)).chosen.change != "nothing"
+    assert wrong <= ERROR * draws
+
+
+@pytest.mark.slow
+def test_three_margins_are_seen_with_eight_documents() -> None:
+    """With a spread of one margin from document to document, in at least 90 of 100 draws."""
+    generator, seen = torch.Generator().manual_seed(0), 0
+    flat = made(**{name: [2.0] * 6 for name in NAMES}, window=[2.0])
+    for _ in range(1000):
+        spread = MARGIN / 2**0.5 * torch.randn(8, len(flat.curves), generator=generator).double()
+        truth = 3 * MARGIN * torch.tensor([c.method.name != "yarn" for c in flat.curves]).double()
+        curves = [
+            replace(c, losses=x[:, None].expand(-1, 6))
+            for c, x in zip(flat.curves, (spread + truth).T, strict=True)
+        ]
+        window = 3 * MARGIN + MARGIN / 2**0.5 * torch.randn(8, 2, generator=generator).double()
+        seen += judge(replace(flat, curves=tuple(curves), window=window)).chosen.name == "yarn"
+    assert seen >= 900
+
+
+def test_the_far_end_is_never_inside_the_trained_length() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    short = tuple(MethodLosses(c.method, c.losses[:, :3]) for c in found.curves)
+    near = Extension("a model", "token", 16, 24, 8, short, found.window[:, :1], TEXT)
+    assert [near.far, found.far] == [1, 2]
+    assert judge(near).nothing.loss == pytest.approx(3)
+
+
+def test_the_view_marks_the_trained_length_and_the_choice() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    view = over_positions(found, judge(found))
+    assert view.title == title(found)
+    panel = view.panels[0]
+    assert panel.marks == ((16.0, "trained to here"),)
+    assert [line.encoding for line in panel.lines] == ["nope", "rotary"]
+    assert panel.x.values[:2] == (4.0, 12.0)
+
+
+def test_pages_without_a_patch(tmp_path: Path) -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[1.5])
+    page = write(found, judge(found), tmp_path, "posenc extend x", 3.0, None).read_text()
+    assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
+    assert "config.json" not in page
+    assert "3 s of scoring" in page
