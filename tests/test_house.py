@@ -30,7 +30,7 @@ RESEARCH = LIBRARY | {"kernels", "laws", "integrations", "pictures", "workbench"
 FLOORS = {
     "names": set(),
     "errors": {"names"},
-    "arguments": {"errors"},
+    "arguments": {"errors", "names"},
     "layouts": {"arguments", "errors"},
     "positions": {"arguments", "errors"},
     "kernels": {"arguments", "errors"},

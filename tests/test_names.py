@@ -79,4 +79,5 @@ def test_a_setting_is_suggested_by_its_meaning_too() -> None:
 
 def test_every_word_means_something_there_is() -> None:
     settings = {name for view in VIEWS.values() for name in inspect.signature(view).parameters}
+    settings |= {*inspect.signature(posenc.attention).parameters, *inspect.signature(posenc.Rotary).parameters}
     assert set(WORDS) <= {*posenc.CATALOGUE, *posenc.scaling.SCALINGS, *settings}

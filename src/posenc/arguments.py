@@ -1,16 +1,53 @@
 """Refuses arguments one by one: each message names the argument, its value, what was expected and the fix."""
 
+import inspect
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from torch import Tensor
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.names import HINTS
 
 T = TypeVar("T")
+
+
+def shown(value: object) -> str:
+    """The value in one line."""
+    text = repr(value)
+    return text if len(text) < 100 and "\n" not in text else f"{type(value).__name__}(…)"
+
+
+def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
+    """That a function has no argument of this name, and what it calls it."""
+    return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
+
+
+def misfit(
+    call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any], error: Exception
+) -> Exception:
+    """What Python said of these arguments of a class, in one of our errors."""
+    name, signature = call.__name__, inspect.signature(call)
+    known = {word: x for word, x in signature.parameters.items() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
+    for word in given:
+        if word not in known:
+            return no_argument(name, word, known)
+    try:
+        bound = signature.bind_partial(*arguments, **given).arguments
+    except TypeError as refused:
+        return InvalidArgument(f"{name}: {refused}; its arguments are {', '.join(known)}: pass them by name")
+    for word in (word for word, x in known.items() if word not in bound and x.default is x.empty):
+        choices = [f"{word}={choice!r}" for choice in get_args(known[word].annotation) if isinstance(choice, str)]
+        hint = f": {HINTS[word]}" if word in HINTS else ""
+        return InvalidArgument(f"{name} needs {word}; add {' or '.join(choices) or f'{word}=…'}{hint}")
+    named = ", ".join(
+        f"{word}={shown(x)}" for word, x in {**dict(zip(known, arguments, strict=False)), **given}.items()
+    )
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return InvalidArgument(f"no encoding can be made with {named}: {reason}; give values of other types")
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:
@@ -29,15 +66,17 @@ def is_number(value: object) -> bool:
 def as_integer(value: Any, name: str) -> int:
     """The value as a Python integer, from any type of integer."""
     try:
-        return operator.index(value)
+        if not isinstance(value, bool):
+            return operator.index(value)
     except TypeError:
-        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None
+        pass
+    raise InvalidArgument(f"{name}={shown(value)} must be an integer; use int(…)")
 
 
 def as_number(value: Any, name: str) -> float:
     """The value as a Python number, from any type of real number."""
     if not isinstance(value, Real):
-        raise InvalidArgument(f"{name}={value!r} must be a number; use float(…)")
+        raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
     return value if isinstance(value, int | float) else float(value)
 
 
@@ -45,7 +84,9 @@ def as_scale(value: float | None, name: str) -> float | None:
     """A number above 0, or None for the default."""
     # Without isfinite, which a compiler cannot follow where a number has become a symbol.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
-        raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; leave it out for the default")
+        raise InvalidArgument(
+            f"{name}={shown(value)} must be a finite number above 0; leave it out for the default"
+        )
     return value
 
 
@@ -62,7 +103,9 @@ def tensors(**given: object) -> None:
     """Refuse what is no tensor, by its name."""
     for name, value in given.items():
         if not isinstance(value, Tensor):
-            raise InvalidArgument(f"{name}={value!r} is {type(value).__name__}; expected a tensor: torch.tensor(…)")
+            raise InvalidArgument(
+                f"{name}={shown(value)} is {type(value).__name__}; expected a tensor: torch.tensor(…)"
+            )
 
 
 def check_device(positions: Tensor, weight: Tensor) -> None:

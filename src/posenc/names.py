@@ -13,7 +13,13 @@ WORDS = {
     "ntk": ("ntk-aware",),
     "width": ("d_model", "dim", "hidden_size"),
     "heads": ("n_heads", "num_heads"),
-    "base": ("theta",),
+    "base": ("theta", "rope_theta"),
+    "pairing": ("is_neox_style", "rotary_interleaved"),
+    "causal": ("is_causal",),
+    "mask": ("attn_mask", "attention_mask"),
+    "window": ("sliding_window", "window_size"),
+    "dropout": ("dropout_p",),
+    "softcap": ("logits_soft_cap",),
 }
 """What is suggested to somebody who types one of these words where it is no name."""
 
@@ -26,3 +32,13 @@ REMAPS = {
     "string": "posenc.remap:STRING",
 }
 """Encodings that remap the positions of another, and their classes, which are imported when one is built."""
+
+NO_LENGTH = "positions need no largest here: leave it out"
+HINTS = {
+    "pairing": "half in Llama and most checkpoints, interleaved in GPT-J; the other one breaks a checkpoint",
+    "two_sided": "its bias is the same to both sides, and causal= of posenc.attention hides what comes later",
+    "attn_mask": "a tensor of scores' shape is mask=posenc.Mask(dense=…)",
+    **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
+    **dict.fromkeys(("device", "dtype"), "move and cast the module: .to(…)"),
+}
+"""What is said to somebody who passes one of these arguments where there is none, or leaves it out."""

@@ -4,6 +4,7 @@
 call takes, and ``backend=`` names one.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from torch import _C, Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
-from posenc.arguments import as_scale
+from posenc.arguments import as_scale, no_argument
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import LONG, AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.decay import decayed, runs
@@ -124,7 +125,7 @@ def attention(
     q: Float[Tensor, "B H T D"],
     k: Float[Tensor, "B K S D"],
     v: Float[Tensor, "B K S V"],
-    placed: Placed,
+    placed: Placed = None,  # type: ignore[assignment]
     mask: Mask | None = None,
     *,
     causal: bool = False,
@@ -135,6 +136,7 @@ def attention(
     dropout: float = 0.0,
     return_logsumexp: bool = False,
     backend: Backend = "auto",
+    **words: object,
 ) -> Float[Tensor, "B H T V"] | tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Attention of T queries over S keys, with the encoding's bias and scale.
 
@@ -179,6 +181,8 @@ def attention(
     Second derivatives exist on the CPU; on other devices torch's kernels have none, and
     ``scores(…).softmax(-1) @ v`` is the way.
     """
+    for word in words:
+        raise no_argument("attention", word, inspect.signature(explain).parameters)
     settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
     parts = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
-from posenc.errors import InvalidArgument, PosencError, UnknownName
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, REMAPS
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling
@@ -226,26 +226,12 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
             raise InvalidArgument(f"{name}={value} must be at most {most}; give the model's own")
     if max(sizes, default=0) > 1 << 16:
         with torch.device("meta"):
-            numbers = sum(parameter.numel() for parameter in _made(entry, settings).parameters())
+            numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())
         if numbers > MOST_NUMBERS:
             raise InvalidArgument(
                 f"{max(sizes)} among the settings makes {numbers} parameters; give smaller numbers"
             )
-    return _made(entry, settings)
-
-
-def _made(entry: Entry, settings: Mapping[str, Any]) -> Encoding:
-    """What the entry makes of these; what Python says of a value's type or size is said of the settings."""
-    try:
-        return entry.make(**settings)
-    except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
-        if isinstance(error, PosencError) or entry not in CATALOGUE.values():
-            raise  # a custom class says what it says
-        named = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InvalidArgument(
-            f"no encoding can be made with {named}: {reason}; give values of other types"
-        ) from error
+    return entry.make(**settings)
 
 
 def lookup(name: str) -> Entry:

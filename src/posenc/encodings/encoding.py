@@ -11,9 +11,9 @@ What it declares, laws and callers rely on.
 
 import inspect
 import itertools
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, final
 
 import torch
 import torch.fx
@@ -22,17 +22,37 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import heads_first, tensors
+from posenc.arguments import heads_first, misfit, tensors
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.scaling import Scaling
 
 E = TypeVar("E", bound="Encoding")
 
 
-class Encoding(ConstantBuffers, ABC):
+class EncodingType(ABCMeta):
+    """Says what Python refuses of arguments in one of our errors; a custom class says what it says."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of ``__init__``."""
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *arguments: Any, **settings: Any) -> Any:
+            try:
+                return super().__call__(*arguments, **settings)
+            except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
+                if isinstance(error, PosencError) or not cls.__module__.startswith("posenc."):
+                    raise
+                raise misfit(cls, arguments, settings, error) from error
+
+
+class Encoding(ConstantBuffers, metaclass=EncodingType):
     """A positional encoding. Subclasses are final: a new kind is a new file, not a subclass of an old kind."""
 
     name: ClassVar[str]
