@@ -72,7 +72,7 @@ def test_what_is_refused_is_one_line_and_status_2(
     "words",
     [
         ("show", "heatmap", "--output", "{}/heatmap.svg"),
-        ("show", "all", "--output", "{}"),
+        ("show", "lesson", "--output", "{}/lesson.png"),
         ("lab", "--export", "{}"),
     ],
 )

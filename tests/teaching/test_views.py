@@ -18,25 +18,23 @@ from posenc.teaching.views.catalogue import VIEWS, make
 from support.custom import was_imported, write
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_every_view_is_whole_and_its_python_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    view = VIEWS[name]()
-    assert view.title
-    for panel in view.panels:
-        if isinstance(panel, Heatmap):
-            assert panel.values.shape == (len(panel.rows.values), len(panel.columns.values))
-            for axis in (panel.rows, panel.columns):
-                assert not axis.labels or len(axis.labels) == len(axis.values)
-        elif isinstance(panel, Lines):
-            assert all(len(line.values) == len(panel.x.values) for line in panel.lines)
-            for line in panel.lines:  # NaN is no point; infinity would be a mistake
-                assert torch.isfinite(line.values).any()
-                assert not torch.isinf(line.values).any()
-        else:
-            assert isinstance(panel, Plane)
-            assert all(math.hypot(a.x, a.y) <= panel.limit for a in panel.arrows)
-    exec(view.python, {})
-    assert capsys.readouterr().out.strip()
+def test_every_view_is_whole() -> None:
+    for name, make_view in VIEWS.items():
+        view = make_view()
+        assert view.title, name
+        for panel in view.panels:
+            if isinstance(panel, Heatmap):
+                assert panel.values.shape == (len(panel.rows.values), len(panel.columns.values)), name
+                for axis in (panel.rows, panel.columns):
+                    assert not axis.labels or len(axis.labels) == len(axis.values), name
+            elif isinstance(panel, Lines):
+                assert all(len(line.values) == len(panel.x.values) for line in panel.lines), name
+                for line in panel.lines:  # NaN is no point; infinity would be a mistake
+                    assert torch.isfinite(line.values).any(), name
+                    assert not torch.isinf(line.values).any(), name
+            else:
+                assert isinstance(panel, Plane), name
+                assert all(math.hypot(a.x, a.y) <= panel.limit for a in panel.arrows), name
 
 
 def test_two_clicked_positions_are_compared_and_marked() -> None:

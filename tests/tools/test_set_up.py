@@ -105,18 +105,6 @@ def test_what_pip_refuses_is_said_in_its_words(tmp_path: Path) -> None:
     )
 
 
-def test_large_packages_are_named_as_they_come(tmp_path: Path) -> None:
-    said, _ = start(
-        tmp_path,
-        "Processing /at/hand/torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl\n"
-        "Downloading scipy-1.17.1-cp311-cp311-linux_x86_64.whl (35.2 MB)\n"
-        "Downloading idna-3.20-py3-none-any.whl (70 kB)",
-    ).communicate()
-    assert "CUDA" in said or sys.platform != "linux"
-    assert "  torch 2.13.0+cpu, from pip's own sources\n  scipy 1.17.1, 35.2 MB\n" in said
-    assert "idna" not in said
-
-
 def test_an_old_python_is_told_so() -> None:
     source = SCRIPT.read_text()
     ast.parse(source, feature_version=(3, 6))
