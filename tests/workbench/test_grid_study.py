@@ -3,14 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 
 import posenc
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.ranks import Ranks
 from posenc.workbench.run.training import build, teach
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
@@ -57,14 +54,6 @@ def test_cells_see_those_after_them() -> None:
     changed[:, -1] = (changed[:, -1] + 1) % 64
     first, then = (taught.model(tokens, batch.positions)[:, 0] for tokens in (batch.tokens, changed))
     assert not torch.equal(first, then)
-
-
-def test_a_grid_is_not_shared_out_along_its_sequence() -> None:
-    batch = Neighbours(9).draw(torch.Generator(), 1, 9)
-    with pytest.raises(
-        InvalidArgument, match=r"parallel='context' shares out .* stand on a grid .*; choose ddp or fsdp"
-    ):
-        Ranks("context", "cpu").loss(torch.nn.Identity(), batch, "cpu")
 
 
 def test_the_zoo_of_grids_has_every_encoding_with_several_axes() -> None:

@@ -50,7 +50,6 @@ CHANGED: dict[str, Any] = {
     "schedule": "linear",
     "dtype": "float64",
     "autocast": "bfloat16",
-    "parallel": "fsdp",
     "device": "cuda",
     "text_sha256": "a",
     "tokenizer": "c",

@@ -112,10 +112,11 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
         Comparison(one, text, ledger).run(inline)
         (run,) = ledger.runs()
     before = {**json.loads(run.plan.to_json()), "numerics": NUMERICS - 1}
-    del before["devices"], before["parallel"]  # as the example study has it
+    del before["window"], before["autocast"]  # as of a posenc that had no such settings
+    before["devices"] = 2  # which there was, and is no more
     old = Plan.from_json(json.dumps(before), replace(run.plan, numerics=NUMERICS - 1).id)
     assert old.id != run.plan.id
-    assert (old.numerics, old.devices, old.parallel) == (NUMERICS - 1, 1, "ddp")
+    assert (old.numerics, old.window, old.autocast) == (NUMERICS - 1, None, "none")
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as db, db:
         db.execute("UPDATE runs SET id = ?, plan = ?", (old.id, json.dumps(before, sort_keys=True)))
         db.execute("UPDATE cells SET run = ?", (old.id,))

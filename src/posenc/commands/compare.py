@@ -25,11 +25,9 @@ def compare(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
-    launcher: Annotated[
-        str, typer.Option(help="local, ray for an existing Ray cluster, torchrun, or in-process.")
-    ] = "local",
+    launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or in-process.")] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
-    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
+    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; 1 on cuda.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
         "study"
     ),
@@ -42,7 +40,6 @@ def compare(
     --learning-rate 1e-3,3e-3: every encoding is trained with each value.
     """
     from posenc.workbench.launch.choose import choose
-    from posenc.workbench.launch.torchrun import Torchrun
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
     from posenc.workbench.study.study import check_device
@@ -53,11 +50,8 @@ def compare(
     study = read_study(preset, config, settings)
     if launcher == "local":
         check_device(study.device)
-    gpus = study.devices * study.device.startswith("cuda") if gpus is None else gpus
+    gpus = float(study.device.startswith("cuda")) if gpus is None else gpus
     launch = choose(launcher, workers, Requirements(cpus, gpus))
-    if isinstance(launch, Torchrun) and not launch.first:
-        launch.follow()
-        return
     outcome = _run(console, study, launch, output)
     write(outcome, output, _typed(), study)
     _print(console, outcome, output)

@@ -159,13 +159,9 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
         check(1, 0.2)
     with pytest.raises(StudyError, match="16 runs at a time on a device"):
         check(1, 0, cpus=4)
-    large = replace(study, width=3072, layers=48, heads=48, batch=4, devices=4)
+    large = replace(study, width=3072, layers=48, heads=48, batch=4)
     with pytest.raises(StudyError, match="1 run at a time on a device"):
-        check(8, 4, large)
-    check(8, 4, replace(large, parallel="fsdp"))
-    here = replace(large, parallel="fsdp", device="cpu")  # all of its parts are on the one machine
-    with pytest.raises(StudyError, match="1 run at a time on a device"):
-        check(0, 0, here, cpus=64)
+        check(8, 1, large)
 
 
 @pytest.mark.parametrize("gpus", [-1, 1.5, float("nan"), float("inf")])

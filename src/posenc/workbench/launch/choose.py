@@ -4,7 +4,7 @@ from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.workbench.run.job import ONE_CORE, Launcher, Requirements, in_process
 
-NAMES = ("local", "ray", "torchrun", "in-process")
+NAMES = ("local", "ray", "in-process")
 
 
 def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
@@ -20,8 +20,4 @@ def choose(name: str, workers: int | None = None, requirements: Requirements = O
         from posenc.workbench.launch.ray import Ray
 
         return Ray(requirements)
-    if name == "torchrun":
-        from posenc.workbench.launch.torchrun import Torchrun
-
-        return Torchrun()
     return in_process

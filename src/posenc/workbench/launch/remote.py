@@ -33,21 +33,14 @@ class Changed:
         file = folder / self.name
         if self.data is None:
             file.unlink(missing_ok=True)
-            if file.parent != folder and file.parent.is_dir() and not any(file.parent.iterdir()):
-                file.parent.rmdir()
             return
         with write_atomically(file) as partial:
             partial.write_bytes(self.data)
 
 
 def listed(folder: Path, run: str = "") -> dict[str, Path]:
-    """The files of a run in a folder, those of sharded states among them, by their names below it.
-
-    A sharded state counts once it has its ``.metadata``, which is written last, and comes last here.
-    """
-    flat = [file for file in folder.glob(f"{run}*") if file.is_file() and file.suffix != PARTIAL]
-    deep = [file for end in folder.glob(f"{run}*.dcp/.metadata") for file in (*end.parent.glob("_*"), end)]
-    return {file.relative_to(folder).as_posix(): file for file in (*sorted(flat), *deep)}
+    """The files of a run in a folder, by their names."""
+    return {file.name: file for file in sorted(folder.glob(f"{run}*")) if file.is_file() and file.suffix != PARTIAL}
 
 
 @dataclass(frozen=True)

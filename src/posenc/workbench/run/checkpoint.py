@@ -1,7 +1,6 @@
 """Files of a run, written atomically: the state of its training while it goes on, and its trained weights."""
 
 import math
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,26 +89,6 @@ class State:
                 torch.save(values, partial)
         except (OSError, RuntimeError) as error:
             raise unwritten("the state of a run", self.path, error) from error
-
-
-def forget(path: Path) -> None:
-    """Remove the state of a training that has ended, of either kind."""
-    path.unlink(missing_ok=True)
-    remove(folders(path))
-
-
-def folders(path: Path | None) -> list[Path]:
-    """The folders beside its path that hold a complete state of several processes."""
-    if path is None or not path.parent.is_dir():
-        return []
-    return [folder for folder in path.parent.glob(f"{path.stem}.*.dcp") if (folder / ".metadata").exists()]
-
-
-def remove(old: list[Path]) -> None:
-    """Remove such folders."""
-    for folder in old:
-        (folder / ".metadata").unlink()  # incomplete from here on, even if the next line fails
-        shutil.rmtree(folder)
 
 
 def path_of(study: Path, plan: Identified) -> Path:

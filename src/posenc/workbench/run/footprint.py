@@ -28,7 +28,7 @@ of two norms and four maps, queries, keys and values before and after rotation."
 
 @dataclass(frozen=True)
 class Footprint:
-    """The bytes that one run needs on each of its devices.
+    """The bytes that one run needs.
 
     Args:
         parameters: how many.
@@ -53,11 +53,11 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
     of_layer = ACTIVATIONS * plan.width + 2 * (shape.hidden or 4 * plan.width)
     activations = plan.width * plan.layers + of_layer if plan.recompute else of_layer * plan.layers
-    tokens, parts = plan.batch * plan.train_length / plan.devices, plan.devices if plan.parallel == "fsdp" else 1
+    tokens = plan.batch * plan.train_length
     trained = count * max(size, BYTES["float32"])  # of 16 bits there are copies in float32
     state = trained * (1 + MOMENTS[plan.optimiser])
     rounded = 2 * count * size * (trained > count * size)
-    memory = (state + trained + rounded) / parts + tokens * (activations * moving + 3 * 4 * task.outputs)
+    memory = state + trained + rounded + tokens * (activations * moving + 3 * 4 * task.outputs)
     return Footprint(count, round(memory), count * size, state)
 
 
@@ -89,7 +89,7 @@ def check_room(
     """
     largest = max(footprints, key=lambda need: need.memory)
     at_once = max(Counter(devices[: len(plans)]).values())
-    together = at_once * largest.memory * (plans[0].devices if plans[0].device == "cpu" else 1)
+    together = at_once * largest.memory
     free = free_memory(torch.device(plans[0].device))
     if together > free:
         raise StudyError(

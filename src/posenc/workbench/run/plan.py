@@ -19,7 +19,7 @@ class Identified:
     """What plans of every kind have: an id, which is a hash of their values, and the JSON that ledgers hold."""
 
     kind: ClassVar[str]
-    numerics: int
+    numerics: int = NUMERICS
 
     @property
     def name(self) -> str:

@@ -263,10 +263,6 @@ class Training:
         "none", "dtype of activations, while parameters keep theirs", choices=("none", "bfloat16")
     )
     compile: bool = setting(False, "compile the training step; slow to begin, faster later")
-    devices: int = setting(1, "devices of one machine that share one run", "devices", 1, 4096, axis=False)
-    parallel: str = setting(
-        "ddp", "what devices share: the batch, batch and model, or sequences", choices=("ddp", "fsdp", "context")
-    )
     recompute: bool = setting(False, "keep each layer's input alone and compute the rest again for the gradient")
 
 

@@ -13,18 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encodings.encoding import Encoding
-from posenc.workbench.run.checkpoint import Trained
+from posenc.workbench.run.checkpoint import State, Trained
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.plan import LossCurve
-from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.transformer import wide
 
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device then, and not at every step."""
 STATE_EVERY = 60.0
-"""Seconds between two states on disk; a training that is shorter leaves none. Several processes look at the clock
-together, at every ``Ranks.every``-th step."""
+"""Seconds between two states on disk; a training that is shorter leaves none."""
 VALIDATIONS = 20
 """How many validation losses a training has, where it has as many steps."""
 DIVERGED, FOR = 10.0, 10
@@ -40,7 +38,6 @@ class Recipe:
         steps, learning_rate: of the training.
         how: optimiser, schedule and the rest.
         state: the file of its state; None keeps none.
-        ranks: the processes that share it.
         validate: gives the model's loss on held-out sequences, which changes no number of the training.
     """
 
@@ -51,7 +48,6 @@ class Recipe:
     state: Path | None = None
     work: float = 1.0
     """What one step counts for in the plan's work."""
-    ranks: Alone = ALONE
     validate: Callable[[], Tensor] | None = None
 
 
@@ -69,7 +65,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     device = parameters[0].device
     optimiser = _optimiser(masters, recipe)
     generator = torch.Generator().manual_seed(seed)
-    state = recipe.ranks.state(recipe.state, masters, optimiser, generator)
+    state = State(recipe.state, masters, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
     _round(masters, model)
     every = max(1, recipe.steps // VALIDATIONS)
@@ -86,7 +82,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
             total, tokens = total + loss.detach().float() / how.accumulate, tokens + count
         for master, parameter in zip(parameters, model.parameters(), strict=True):
             master.grad = None if parameter.grad is None else parameter.grad.to(master.dtype)
-        norm = _unsharded(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if how.clip:
             torch.nn.utils.clip_grads_with_norm_(parameters, how.clip, norm)
         optimiser.step()
@@ -95,8 +91,6 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
         if recipe.validate and (step + 1) % every == 0:
             with torch.no_grad(), _autocast(how, device):
                 watch.validation.append((step, recipe.validate()))
-        if (step + 1) % recipe.ranks.every:
-            continue
         if watch.look():
             state.save(watch.trained)
         if watch.trained.verdict:
@@ -143,8 +137,7 @@ def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     parameters: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     rate, betas = recipe.learning_rate, (how.beta1, how.beta2)
     if how.optimiser == "sgd":
-        fused = how.devices == 1 or how.parallel != "fsdp"  # torch has no fused form for parts of a parameter
-        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=fused)
+        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=True)
     make = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     return make(parameters, rate, betas, weight_decay=how.weight_decay, fused=True)
 
@@ -160,11 +153,6 @@ def _groups(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
     return decayed, others
-
-
-def _unsharded(norm: Tensor) -> Tensor:
-    """The norm of a gradient whose parts lie on several processes, which all call this together."""
-    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
 def _autocast(how: Training, device: torch.device) -> AbstractContextManager[object]:
@@ -195,9 +183,9 @@ class _Watch:
         self.tokens += tokens
 
     def look(self) -> bool:
-        """Report when it is time; whether it is time to save the state as well. All processes look together."""
+        """Report when it is time; whether it is time to save the state as well."""
         now = time.monotonic()
-        due, late = self.recipe.ranks.any(now - self.saved >= STATE_EVERY, now - self.reported >= REPORT_EVERY)
+        due, late = now - self.saved >= STATE_EVERY, now - self.reported >= REPORT_EVERY
         if due or late:
             self.report()
         self.saved = now if due else self.saved
@@ -207,7 +195,7 @@ class _Watch:
         """Fetch the losses that wait, judge them in turn, and report them."""
         if not self.waiting:
             return
-        values: list[float] = self.recipe.ranks.total(torch.stack(self.waiting)).tolist()
+        values: list[float] = torch.stack(self.waiting).tolist()
         losses = list(self._until_lost(values))
         norms = torch.stack(self.norms).tolist()[: len(losses)]
         validation = [(step, float(loss)) for step, loss in self.validation]

@@ -2,26 +2,24 @@
 
 import time
 from dataclasses import dataclass, fields
-from itertools import cycle
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from posenc.encodings import catalogue
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
-from posenc.workbench.run.checkpoint import Trained, forget, save_weights
-from posenc.workbench.run.devices import run_on_devices
+from posenc.workbench.run.checkpoint import Trained, save_weights
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Report, find_modules, unheard
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Plan, Run
-from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.trainer import Recipe, train
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
-from posenc.workbench.tasks import Source, Task, Text
+from posenc.workbench.run.transformer import Transformer, TransformerConfig, wide
+from posenc.workbench.tasks import IGNORE, Batch, Source, Task, Text
 from posenc.workbench.tasks import task as task_named
 
 HELD_OUT = 8
@@ -38,26 +36,16 @@ class TrainingJob:
     modules: tuple[Path, ...] = ()
 
     def run(self, report: Report = unheard) -> Run[Plan]:
-        """Train and test in this process, or in one for each device; writes ``folder/<plan id>.safetensors``."""
-        if self.plan.devices > 1:
-            return run_on_devices(self, report)
-        run = self.run_rank(report, ALONE)
-        assert run is not None
-        return run
-
-    def run_rank(self, report: Report, ranks: Alone) -> Run[Plan] | None:
-        """The part of one process: all train, then the first one tests alone and returns the run."""
+        """Train and test in this process; writes ``folder/<plan id>.safetensors``."""
         find_modules(self.modules)
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if plan.text_sha256 else None
         if text and text.sha256 != plan.text_sha256:
             raise StudyError(f"text {text.name!r} is no longer what the study began with; run the command again")
         state = self.folder / f"{plan.id}.state"
-        taught = teach(plan, text, report, state, ranks)
-        if not ranks.first:
-            return None
+        taught = teach(plan, text, report, state)
         save_weights(taught.model, self.folder / f"{plan.id}.safetensors")
-        forget(state)
+        state.unlink(missing_ok=True)
         parameters = sum(p.numel() for p in taught.model.parameters())
         return Run(
             plan,
@@ -80,7 +68,7 @@ class Taught:
         task: that it was trained on.
         model: in evaluation mode.
         trained: its losses, and a verdict where training was broken off.
-        cells: of its tests; none where training was broken off or another process tests.
+        cells: of its tests; none where training was broken off.
     """
 
     task: Task
@@ -89,16 +77,13 @@ class Taught:
     cells: tuple[Cell, ...]
 
 
-def teach(
-    plan: Plan, text: Text | None, report: Report = unheard, state: Path | None = None, ranks: Alone = ALONE
-) -> Taught:
+def teach(plan: Plan, text: Text | None, report: Report = unheard, state: Path | None = None) -> Taught:
     """Build the transformer of a plan, train it on the plan's task and test it; writes no weights."""
     task = task_of(plan, text)
     model = build(plan, task)
-    trained = learn(model, task, plan, report, state, ranks)
-    model = ranks.unsharded(model, lambda: build(plan, task)).eval()
-    tested = ranks.first and not trained.verdict
-    return Taught(task, model, trained, evaluate(model, task, plan.lengths, plan.test_count) if tested else ())
+    trained = learn(model, task, plan, report, state)
+    cells = () if trained.verdict else evaluate(model.eval(), task, plan.lengths, plan.test_count)
+    return Taught(task, model.eval(), trained, cells)
 
 
 def task_of(plan: Plan, text: Text | None) -> Task:
@@ -150,22 +135,26 @@ def learn(
     plan: Plan,
     report: Report = unheard,
     state: Path | None = None,
-    ranks: Alone = ALONE,
 ) -> Trained:
     """Train the model of a plan on its task, with the plan's batches in the plan's order."""
-    wrapped = ranks.wrapped(model)
-    forward: nn.Module = torch.compile(wrapped) if plan.compile else wrapped  # type: ignore[assignment]
-    turns = cycle(range(plan.accumulate))
+    forward: nn.Module = torch.compile(model) if plan.compile else model  # type: ignore[assignment]
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
         batch = task.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
-        ranks.synchronise(wrapped, next(turns) == plan.accumulate - 1)
-        return ranks.loss(forward, batch, plan.device), batch.tokens.numel()
+        return _loss(forward, batch.to(plan.device)), batch.tokens.numel()
 
-    held_out = next(iter(task.test_batches(plan.train_length, HELD_OUT))).on_axes(model.encoding.axes)
+    held_out = (
+        next(iter(task.test_batches(plan.train_length, HELD_OUT))).on_axes(model.encoding.axes).to(plan.device)
+    )
 
     def validate() -> Tensor:
-        return ranks.validation(model, held_out, plan.device)
+        return _loss(model, held_out)
 
-    recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks, validate=validate)
+    recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, validate=validate)
     return train(model, portion, plan.seed, recipe, report)
+
+
+def _loss(model: nn.Module, batch: Batch) -> Tensor:
+    """The cross-entropy, at least in float32: of 16-bit logits it would have 8 bits."""
+    outputs, targets = model(batch.tokens, **batch.inputs()).flatten(0, 1), batch.targets.flatten()
+    return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE)

@@ -59,7 +59,6 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 self.points(task)
             else:
                 self._check_model(task)
-                self._check_devices(task)
 
     def axes(self, task: str) -> dict[str, tuple[Any, ...]]:
         """The settings that have several values for a task."""
@@ -81,16 +80,6 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.of("steps", task) and self.of("tokens", task):
             raise InvalidArgument(f"steps and tokens of {task} are both given; leave one of them out")
-
-    def _check_devices(self, task: str) -> None:
-        """Check that devices share batches or sequences evenly."""
-        name, share = ("train_length", 2) if self.parallel == "context" else ("batch", 1)
-        value = self.portions(task)[name]
-        if self.devices > 1 and value % (share * self.devices):
-            raise InvalidArgument(
-                f"{name}={value} of {task} must be a multiple of {share * self.devices} to be shared out among "
-                f"devices={self.devices}"
-            )
 
     @property
     def source(self) -> Source:

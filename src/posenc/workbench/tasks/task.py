@@ -67,17 +67,6 @@ class Batch:
         mask = Mask(causal=True, q_segments=segments, document_lengths=self.documents)
         return {"positions": self.positions, "mask": mask}
 
-    def part(self, rank: int, ranks: int) -> "Batch":
-        """One of so many equal parts of the rows."""
-        size = len(self.tokens) // ranks
-        rows = slice(rank * size, (rank + 1) * size)
-        if self.documents:
-            assert self.positions is not None
-            within = {"positions": self.positions[..., rows, :], "documents": self.documents[rows]}
-        else:
-            within = {}
-        return replace(self, tokens=self.tokens[rows], targets=self.targets[rows], **within)  # type: ignore[arg-type]
-
 
 class Criteria:
     """The criteria by which runs of a task are judged.
