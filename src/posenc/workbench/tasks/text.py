@@ -82,8 +82,8 @@ class Source:
         name = path.name if self.path else "posenc's documentation"
 
         def cut(folder: Path) -> str:
-            size = sum(file.stat().st_size for file in files(path) if file.exists())
-            say(f"cutting {name} ({size / 1e6:.1f} MB) into tokens; they are kept for later runs")
+            if size := sum(file.stat().st_size for file in files(path) if file.exists()):
+                say(f"cutting {name} ({size / 1e6:.1f} MB) into tokens; they are kept for later runs")
             return self._cut(folder)
 
         return _opened(cached(json.dumps([*map(str, astuple(self)), *self._stamps(path)]), cut), name)
