@@ -342,22 +342,6 @@ class Mask(Pytree):
         bounds = [x for x in (self.k_positions, self.q_from, self.q_until) if x is not None]
         return all(x.is_cpu for x in bounds) and may_be_looked_at(*bounds)
 
-    def rows(self, first: int, last: int, T: int, S: int, device: torch.device) -> "Mask":
-        """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
-        q_order, k_order = self.places(T, S, device)
-        segments = None if self.q_segments is None else self.q_segments[..., first:last]
-        return replace(
-            self,
-            q_order=q_order[..., first:last],
-            k_order=k_order,
-            q_segments=segments,
-            document_lengths=None,
-            left_padding=None,
-            dense=None if self.dense is None else self.dense[:, :, first:last],
-            q_from=None if self.q_from is None else self.q_from[..., first:last],
-            q_until=None if self.q_until is None else self.q_until[..., first:last],
-        )
-
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:

@@ -1,4 +1,4 @@
-"""xPos: golden ζ, scores by their formula at any distance, caches that stay valid, no overflow in float16."""
+"""xPos: golden ζ, scores by their formula up to the last position, caches that stay valid, and where it ends."""
 
 import math
 
@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import posenc
-from posenc import Mask, NoPE, XPos, attention, scores
-from posenc.attend import decay
-from posenc.errors import InvalidArgument
+from posenc import Mask, XPos, attention, scores
+from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import arange, packed
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
@@ -20,55 +19,123 @@ def test_the_golden_factors() -> None:
     assert kept[-1] == pytest.approx(0.977679, abs=5e-7)
 
 
+def formula(
+    q: torch.Tensor, k: torch.Tensor, at: torch.Tensor, pairing: str, scale_base: int = 512
+) -> torch.Tensor:
+    """Products by the paper's formula once more, with complex pairs and real powers; of keys up to their query."""
+    D = q.shape[-1]
+
+    def pairs(x: torch.Tensor) -> torch.Tensor:
+        split = x.unflatten(-1, (2, D // 2)).mT if pairing == "half" else x.unflatten(-1, (D // 2, 2))
+        return torch.view_as_complex(split.double().contiguous())
+
+    n = (at[:, None] - at[None]).double().clamp(min=0)
+    total = torch.zeros(*q.shape[:-1], len(at), dtype=torch.float64)
+    for i in range(D // 2):
+        zeta, theta = (2 * i / D + 0.4) / 1.4, 10_000 ** (-2 * i / D)
+        turn = zeta ** (n / scale_base) * torch.exp(1j * n * theta)
+        total = total + (pairs(q)[..., :, None, i] * pairs(k).conj()[..., None, :, i] * turn).real
+    return total
+
+
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 def test_scores_by_complex_numbers(pairing: str) -> None:
-    """The paper's formula once more, with complex pairs and real powers, in float64."""
     q, k = torch.randn(2, 1, 2, 6, 8, dtype=torch.float64)
     at = torch.tensor([0, 3, 100, 1000, 5000, 5001])
     encoding = XPos(8, pairing=pairing)  # type: ignore[arg-type]
     placed = encoding.at(at, dtype=torch.float64)
-
-    def pairs(x: torch.Tensor) -> torch.Tensor:
-        split = x.unflatten(-1, (2, 4)).mT if pairing == "half" else x.unflatten(-1, (4, 2))
-        return torch.view_as_complex(split.contiguous())
-
-    n = (at[:, None] - at[None]).double()
-    want = torch.zeros(1, 2, 6, 6, dtype=torch.float64)
-    for i in range(4):
-        zeta, theta = (2 * i / 8 + 0.4) / 1.4, 10_000 ** (-2 * i / 8)
-        turn = zeta ** (n / 512) * torch.exp(1j * n * theta)
-        want += (pairs(q)[..., :, None, i] * pairs(k).conj()[..., None, :, i] * turn).real
     got = scores(*placed.rotate(q, k), placed, causal=True, scale=1.0)
-    past = n >= 0
-    torch.testing.assert_close(got[..., past], want[..., past], rtol=0, atol=1e-11)
+    past = at[:, None] >= at
+    torch.testing.assert_close(got[..., past], formula(q, k, at, pairing)[..., past], rtol=0, atol=1e-11)
 
 
-def test_attention_far_out_in_float16_equals_attention_at_the_start() -> None:
-    """At a million tokens the authors' factors are e^2447; one row's anchor makes them none."""
-    q, k, v = torch.randn(3, 1, 2, 64, 16)
-    encoding = XPos(16, pairing="half")
-    outputs = []
-    for offset in (0, 1_000_000):
-        placed = encoding.at(arange(64, offset=offset))
-        turned = [x.half() for x in placed.rotate(q, k)]
-        outputs.append(attention(*turned, v.half(), placed, causal=True))
-        assert outputs[-1].dtype == torch.float16
-    assert bool(outputs[1].isfinite().all())
-    # q, k and the output are rounded to float16 where they stand: some 2^-11 of scores and values of size 4.
-    torch.testing.assert_close(outputs[1].float(), outputs[0].float(), rtol=0, atol=16 * 2.0**-11 * 4)
+LAST = 26_156
+"""⌊64·512/ln(1.4/0.4)⌋."""
 
 
-def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packed documents of very different positions, and a span shorter than the sequence: equal to the formula."""
-    monkeypatch.setattr(decay, "SPAN", 20)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_last_position_is_as_exact_as_the_first(dtype: torch.dtype) -> None:
+    """Of 64 tokens that end there and see some at the start, and their gradients.
+
+    No hidden key, which its factor makes up to 1e27 times as large, is infinite.
+    """
+    assert XPos(16, pairing="half").position_limit == LAST + 1
+    q, k, v = (torch.randn(1, 2, 80, 16).to(dtype).double().requires_grad_() for _ in range(3))
+    at = torch.cat((arange(16), arange(64, offset=LAST - 63)))
+    hidden = ~torch.ones(80, 80).tril().bool()
+    want = (formula(q, k, at, "half") / 4).masked_fill(hidden, -math.inf).softmax(-1) @ v
+    weight = torch.randn(want.shape, dtype=torch.float64)
+    placed = XPos(16, pairing="half").at(at)
+    narrow = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
+    got = attention(*placed.rotate(*narrow[:2]), narrow[2], placed, causal=True)
+    grads = [
+        torch.autograd.grad((y * weight.to(y.dtype)).sum(), of) for y, of in ((got, narrow), (want, (q, k, v)))
+    ]
+    # q and k are rounded where they are rotated, v's sums once: u of what they hold, in scores of |q|·|k|/4.
+    u = torch.finfo(dtype).eps
+    size = float(q.detach().norm(dim=-1).max() * k.detach().norm(dim=-1).max()) / 4
+    off = 4 * u * (1 + 2 * size) * float(v.detach().abs().max())
+    torch.testing.assert_close(got.double(), want, rtol=0, atol=off)
+    for mine, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=off * (1 + float(theirs.abs().max())))
+
+
+def test_one_position_past_the_last_is_refused() -> None:
+    xpos = XPos(16, pairing="half")
+    message = f"holds {LAST + 1}; the last position here is {LAST}"
+    with pytest.raises(PositionOutOfRange, match=message):
+        xpos.at(torch.tensor([LAST + 1]))
+    with pytest.raises(PositionOutOfRange, match=message):
+        xpos.at(torch.tensor([5]), torch.tensor([LAST + 1]))
+    k = torch.randn(1, 1, 1, 16)
+    with pytest.raises(PositionOutOfRange, match=message):
+        posenc.rerotate(k, torch.tensor([5]), xpos, xpos, torch.tensor([LAST + 1]))
+
+
+@pytest.mark.parametrize("settings", [{"scale_base": 64}, {"gamma": 1e-9, "scale_base": 64}], ids=str)
+def test_fast_fading_ends_sooner(settings: dict) -> None:
+    """At its own last position as at the paper's."""
+    xpos = XPos(8, pairing="half", **settings)
+    last = xpos.position_limit - 1
+    assert 63 < -last * min(xpos.fading) <= 64
+    q, k = torch.randn(2, 1, 2, 6, 8)
+    at = torch.tensor([0, 1, last - 3, last - 2, last - 1, last])
+    exact, single = (xpos.at(at, dtype=dtype) for dtype in (torch.float64, torch.float32))
+    want = scores(*exact.rotate(q.double(), k.double()), exact, causal=True)
+    got = scores(*single.rotate(q, k), single, causal=True)
+    bound = 8 * 2.0**-24 * float(q.norm(dim=-1).max() * k.norm(dim=-1).max())
+    torch.testing.assert_close(got.double(), want, rtol=0, atol=bound)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_float16_is_refused() -> None:
+    """After 4,500 positions it has no number for the fastest pair."""
+    xpos, x = XPos(8, pairing="half"), torch.randn(1, 2, 4, 8)
+    placed = xpos.at(arange(4))
+    with pytest.raises(
+        InvalidArgument, match=r"k is torch.float16, whose numbers end at 65504.*pass k.bfloat16\(\)"
+    ):
+        placed.rotate(x, x.half())
+    with pytest.raises(InvalidArgument, match=r"q is torch.float16"):
+        posenc.Stack(xpos, posenc.ALiBi(2)).at(arange(4)).rotate(x.half(), None)
+
+
+def test_one_more_that_reads_or_fades_is_refused_in_a_stack() -> None:
+    xpos = XPos(8, pairing="half")
+    for other in (posenc.Shaw(8, 2), XPos(8, pairing="half")):
+        with pytest.raises(InvalidArgument, match="xPos shrinks queries and grows keys"):
+            posenc.Stack(xpos, other)
+
+
+def test_packed_documents_and_a_bias_beside_it() -> None:
+    """Equal to the formula, plain and with gradients."""
     q, k, v = torch.randn(3, 2, 2, 50, 8, dtype=torch.float64).requires_grad_()
     at, segments = packed([13, 37])
     at = at + torch.where(segments == 0, 10_000, 0)
-    encoding = XPos(8, pairing="half", scale_base=64)
+    encoding = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2))
     for mask in (Mask(causal=True, q_segments=segments), Mask(causal=True, q_segments=segments, window=7)):
         placed = encoding.at(at, dtype=torch.float64)
         turned = placed.rotate(q, k)
-        assert len(list(decay._close(placed.q_positions, placed.decay, 20, 0, 50))) > 3
         weights = scores(*turned, placed, mask).softmax(-1)
         torch.testing.assert_close(attention(*turned, v, placed, mask), weights @ v, rtol=0, atol=1e-12)
         gradients = (
@@ -77,32 +144,6 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
         )
         for got, want in zip(*gradients, strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=1e-11)
-
-
-def test_on_a_device_runs_are_halved_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Meta tensors stand for a device's: asked for a value, they raise."""
-    monkeypatch.setattr(decay, "may_be_looked_at", lambda *tensors: True)
-    monkeypatch.setattr(torch, "_assert_async", lambda *asserted: None)
-    placed = XPos(8, pairing="half", scale_base=64).to("meta").at(torch.arange(9_000, device="meta"))
-    assert placed.decay_span < decay.SPAN
-    runs = list(decay._close(placed.q_positions, placed.decay, placed.decay_span, 0, 9_000))
-    assert [first for first, _ in runs[1:]] == [last for _, last in runs[:-1]]
-    assert (runs[0][0], runs[-1][1]) == (0, 9_000)
-    assert max(last - first for first, last in runs) <= placed.decay_span
-
-
-@pytest.mark.parametrize(
-    "settings", [{"scale_base": 64}, {"gamma": 1e-3}, {"gamma": 1e-9, "scale_base": 64}], ids=str
-)
-def test_fast_fading_keeps_neighbours_far_from_the_first_query(settings: dict) -> None:
-    """Between rows that share an anchor a factor would leave float32 long before ``SPAN``."""
-    at = torch.cat((arange(3), arange(3, offset=700), arange(3, offset=8000)))
-    q, k, v = torch.randn(3, 1, 2, 9, 8)
-    placed = XPos(8, pairing="half", **settings).at(at)
-    turned = placed.rotate(q, k)
-    want = scores(*turned, placed, causal=True).softmax(-1) @ v
-    # Exponents up to 80 are rounded to float32, and move scores of some units by as much.
-    torch.testing.assert_close(attention(*turned, v, placed, causal=True), want, rtol=0, atol=16 * 80 * 2.0**-24)
 
 
 def test_channels_fade_along_the_first_of_several_axes() -> None:
@@ -118,40 +159,24 @@ def test_channels_fade_along_the_first_of_several_axes() -> None:
     torch.testing.assert_close(scores(*turned, placed, causal=True).softmax(-1) @ v, want, rtol=0, atol=1e-12)
 
 
-def test_a_bias_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decay, "SPAN", 20)
-    q, k, v = torch.randn(3, 2, 2, 50, 8, dtype=torch.float64)
-    placed = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2)).at(arange(50), dtype=torch.float64)
-    turned = placed.rotate(q, k)
-    want = scores(*turned, placed, causal=True).softmax(-1) @ v
-    torch.testing.assert_close(attention(*turned, v, placed, causal=True), want, rtol=0, atol=1e-12)
-
-
-def test_positions_may_be_mapped() -> None:
-    """vmap over positions, each row of them near itself and far from the others."""
-    q, k, v = torch.randn(3, 3, 1, 2, 5, 8, dtype=torch.float64)
-    at = arange(5) + torch.tensor([0, 100, 20_000])[:, None]
-    encoding = XPos(8, pairing="half")
-
-    def attended(at: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        placed = encoding.at(at, dtype=torch.float64)
-        return attention(*placed.rotate(q, k), v, placed, causal=True)
-
-    want = torch.stack([attended(*one) for one in zip(at, q, k, v, strict=True)])
-    for axis, mapped in ((0, at), (1, at.T)):
-        got = torch.vmap(attended, in_dims=(axis, 0, 0, 0))(mapped, q, k, v)
-        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+def test_what_it_rotated_comes_undone() -> None:
+    """Of outputs too, where values rotate as keys do, and under a scaling that lengthens."""
+    xpos = XPos(8, pairing="interleaved", scaling=posenc.scaling.YaRN(4, 512))
+    at, x = torch.tensor([0, 7, 900, 20_000]), torch.randn(1, 2, 4, 8, dtype=torch.float64)
+    placed = xpos.at(at, dtype=torch.float64)
+    torch.testing.assert_close(placed.unrotate(placed.rotate(x, None)[0]), x, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(xpos.unrotate(placed.rotate(None, x)[1], at), x, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(xpos.rotate_keys(x, at), placed.rotate(None, x)[1], rtol=1e-13, atol=1e-13)
 
 
 def test_far_keys_fade_and_near_ones_do_not() -> None:
-    q = torch.ones(1, 1, 1, 8)
-    encoding = XPos(8, pairing="half", gamma=0.1)
+    """The size of products, whatever the angle: of a pair turned back."""
+    q, xpos = torch.ones(1, 1, 1, 8), XPos(8, pairing="half", gamma=0.1)
     sizes = []
     for n in (0, 512, 5120):
-        placed = encoding.at(torch.tensor([n]), torch.tensor([0]))
-        still = NoPE().at(torch.tensor([n]), torch.tensor([0]))
-        still.decay = placed.decay
-        sizes.append(scores(q, q, still).item())
+        turned_q, turned_k = xpos.at(torch.tensor([n])).rotate(q, q)[0], xpos.at(torch.tensor([0])).rotate(q, q)[1]
+        pairs_q, pairs_k = (x.unflatten(-1, (2, 4)).norm(dim=-2) for x in (turned_q, turned_k))
+        sizes.append(float((pairs_q * pairs_k).sum()))
     assert sizes[0] > 1.5 * sizes[1] > 3 * sizes[2] > 0
 
 

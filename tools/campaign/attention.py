@@ -117,6 +117,8 @@ def draw_spec(r: Random, heads: int, group: int) -> Spec:
     shape = r.random()
     if shape < 0.12:
         turns, adds = _leaf(r, r.choice(("Rotary", "XPos"))), _leaf(r, r.choice(STACKED))
+        if adds.kind in ("Shaw", "CoPE"):  # which read queries, and are refused beside xPos
+            turns = _leaf(r, "Rotary")
         return Spec("Stack", parts=(turns, adds))
     if shape < 0.18:
         scales, adds = _leaf(r, r.choice(("QueryScale", "SSMax"))), _leaf(r, r.choice(("ALiBi", "T5", "Kerple")))
@@ -253,7 +255,8 @@ class Scene:
         if case.positions == "plain":
             return torch.arange(S)
         if case.positions == "offset":
-            return torch.arange(S) + r.choice((1, 17, 4090, 70_000, 1_000_000))
+            starts = (1, 17, 4090, 70_000, 1_000_000)
+            return torch.arange(S) + r.choice([n for n in starts if n + S <= self.encoding.position_limit])
         if case.positions == "rows":
             return torch.stack([torch.arange(S) + r.randrange(300) for _ in range(B)])
         if case.positions == "gaps":
@@ -600,6 +603,8 @@ def draw(r: Random) -> AttentionCase:
         case = replace(case, queries=300, keys=300, asked="values", rows=None, batch=1)
     if case.kinds & CAUSAL:
         case = replace(case, causal=True)
+    if "XPos" in case.kinds and case.dtype == "float16":  # which it refuses
+        case = replace(case, dtype="bfloat16")
     if case.kinds & BEHIND:  # a key that is before its query in order stands before it
         positions = "plain" if case.positions == "restart" else case.positions
         case = replace(case, positions=positions, place="end")

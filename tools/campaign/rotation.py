@@ -18,7 +18,6 @@ from posenc.errors import BackendUnavailable, InvalidArgument
 
 Array = np.ndarray
 Settings = tuple[tuple[str, Any], ...]
-LAST = 2**31 - 1
 LENGTHS = {"DynamicNTK", "LongRoPE"}
 MODES = ("both", "new keys", "all keys", "steps", "out", "in place", "slot", "strided", "gradient", "rerotate")
 
@@ -177,11 +176,12 @@ class Scene:
         case, r = self.case, self.random
         shape = ([self.A] if self.A > 1 else []) + ([case.batch] if case.rows else []) + [length]
         count = int(np.prod(shape))
+        last = self.encoding.position_limit - 1
         draws: dict[str, Callable[[], int]] = {
             "near": lambda: r.randrange(60),
-            "far": lambda: LAST - r.randrange(100),
-            "any": lambda: r.randrange(LAST + 1),
-            "some": lambda: r.randrange(100_000),
+            "far": lambda: last - r.randrange(100),
+            "any": lambda: r.randrange(last + 1),
+            "some": lambda: r.randrange(min(100_000, last + 1)),
         }
         values = [draws[case.where]() for _ in range(count)]
         if self.options.get("signed"):
@@ -246,6 +246,10 @@ class Scene:
             at = at[:, None] if at.ndim == 2 else at
             angles = np.einsum("abt,agi->bgti", at.astype(float), moved["frequencies"])
             angles = angles.repeat(self.heads(side) // angles.shape[1], 1)
+        if kind == "xpos":
+            zeta = (np.arange(angles.shape[-1]) / angles.shape[-1] + 0.4) / 1.4
+            at = np.atleast_2d(numpy(positions))[:, None, :, None] * (1 if side == "q" else -1)
+            factor = factor * zeta ** (at / o["scale_base"])
         if kind == "channel":
             return oracle.by_channels(x, angles, oracle.channel_tables(o["layout"], self.case.head_dim))
         if kind == "pope":
@@ -315,7 +319,7 @@ def judge_steps(scene: Scene) -> None:
     placed, r = scene.placed(), scene.random
     for turn in range(4):
         q, k = (normal(r, *x.shape, dtype=x.dtype) for x in (scene.q, scene.k))
-        if turn == 2 and scene.dtype in (torch.float32, torch.bfloat16):
+        if turn == 2 and scene.dtype in (torch.float32, torch.bfloat16) and scene.case.kind != "xpos":
             q, k = q.half(), k.half()
         with torch.inference_mode(r.random() < 0.5):
             a, b = placed.rotate(q, k)
@@ -486,7 +490,7 @@ def draw(r: Random) -> RotationCase:
     more = r.choice((1, 3)) if mode in ("new keys", "all keys") or r.random() < 0.3 else 0
     if mode == "new keys" and more == 0:
         more = 1
-    wide = options.get("phases") == "float32" or (kind == "learned" and mode == "gradient")
+    wide = options.get("phases") == "float32" or (kind in ("learned", "xpos") and mode == "gradient")
     case = RotationCase(
         seed=r.getrandbits(32),
         kind=kind,
@@ -514,6 +518,8 @@ def draw(r: Random) -> RotationCase:
         case = replace(case, tables="float32", mode="both" if mode == "gradient" else mode)
     if mode == "gradient":
         case = replace(case, tables="float64", dtype="float64")
+    if kind == "xpos" and case.dtype == "float16":  # which it refuses
+        case = replace(case, dtype="bfloat16")
     return case
 
 

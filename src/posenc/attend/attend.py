@@ -23,7 +23,6 @@ from torch.nn.functional import pad
 from posenc.arguments import as_scale, no_argument
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import LONG, AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
-from posenc.attend.decay import decayed, runs
 from posenc.attend.operator import TRACED, operator
 from posenc.attend.remapped import remapped
 from posenc.encodings.placed import Placed
@@ -207,9 +206,8 @@ def explain(
 ) -> Explanation:
     """Which way ``attention`` takes with these arguments, here and now, and why; nothing is attended to.
 
-    Whether gradients are recorded counts, as it does for ``attention``. Where channels fade (xPos) and rows are
-    attended to some at a time, the first rows speak for all. Where positions are remapped, the first part says its
-    way, and the reason lists those of all parts.
+    Whether gradients are recorded counts, as it does for ``attention``. Where positions are remapped, the first
+    part says its way, and the reason lists those of all parts.
 
     Raises:
         InvalidArgument, UnknownName: as ``attention``.
@@ -293,15 +291,18 @@ def _prepared(
 def _computed(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
+    """Output, and the logsumexp where it is asked for."""
     if torch.compiler.is_compiling() and TRACED and _is_one_operator(q, k, placed, mask, settings):
         # Of a placed encoding what attention reads.
         bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
-        bare.decay, bare.decay_span = placed.decay, placed.decay_span
         outputs = AS_OPERATOR(q, k, v, bare, mask, scale, tuple(settings), sums=settings.exact_rows)
         if outputs is not None:
             return outputs
-    attend = partial(_attend, scale=scale, settings=settings)
-    return attend(q, k, v, placed, mask) if placed.decay is None else decayed(attend, scale, q, k, v, placed, mask)
+    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
+    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
+    wide, call = _as_wide(q, v, call)
+    out, lse = _choose(q, k, wide, call).run()
+    return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
 
 
 AS_OPERATOR = operator(
@@ -315,20 +316,9 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
     """Whether a compiler is given one operator: on the CPU, for more than one call of torch's attention."""
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
-    if placed.bias is not None or placed.decay is not None or settings.exact_rows or settings.softcap is not None:
+    if placed.bias is not None or settings.exact_rows or settings.softcap is not None:
         return True
     return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
-
-
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
-) -> Output:
-    """Output, and the logsumexp where it is asked for."""
-    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
-    wide, call = _as_wide(q, v, call)
-    out, lse = _choose(q, k, wide, call).run()
-    return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
 
 
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
@@ -349,8 +339,6 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 def _explained(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Explanation:
-    if placed.decay is not None:
-        q, k, v, placed, mask = next(runs(q, k, v, placed, mask, scale))
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
     way = _choose(q, k, *_as_wide(q, v, call))
     return Explanation(way.name, way.reason, tuple(way.declined))

@@ -331,7 +331,7 @@ def _positions(q: torch.Size, k: torch.Size, placed: Placed) -> None:
                 f"{name} has batch size {x[0]} but the encoding was placed at {at[-2]} rows of positions; give one "
                 "row per sequence, or one for all"
             )
-    if placed.bias is None and placed.scale is None and placed.decay is None:
+    if placed.bias is None and placed.scale is None:
         return  # what rotates alone serves any number of heads
     for what, heads in heads_of(placed).items():
         if heads != q[1]:

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from posenc.arguments import as_scale
 from posenc.attend.call import check, check_sinks, scale_of_scores
-from posenc.attend.decay import fading_products
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import capped, products
 from posenc.mask import Mask
@@ -33,7 +32,7 @@ def scores(
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]
-    plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
+    plain = products(q, k)
     for part in placed.remaps:
         met = Mask(k_positions=placed.k_positions, q_from=part.q_from, q_until=part.q_until)
         sees = met.visible(0, T, S, T, S, q.device)

@@ -39,6 +39,7 @@ class Composed(Encoding):
         self.needs_content = any(part.needs_content for part in parts)
         self.uses_queries = any(part.uses_queries for part in parts)
         self.causal = any(part.causal for part in parts)
+        self.grows = any(part.grows for part in parts)
         self.remapped = any(part.remapped for part in parts)
         self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
@@ -128,10 +129,6 @@ class PlacedStack(Placed):
                 "give all of them the same settings"
             )
         self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
-        for part in parts:
-            if part.decay is not None:
-                self.decay = part.decay if self.decay is None else self.decay + part.decay
-        self.decay_span = min(part.decay_span for part in parts) // max(1, sum(p.decay is not None for p in parts))
         self.remaps = tuple(remap for part in parts for remap in part.remaps)
         biases = tuple(part.bias for part in parts if part.bias is not None)
         if biases:
@@ -219,6 +216,11 @@ class Stack(Composed):
             raise InvalidArgument(
                 "remapped positions rotate queries and keys inside attention, and nothing else in the stack may "
                 "rotate or read them; leave it out"
+            )
+        if self.grows and (self.uses_queries or sum(part.grows for part in parts) > 1):
+            raise InvalidArgument(
+                "xPos shrinks queries and grows keys with their positions, and nothing else in the stack may do so "
+                "or read them; leave it out, or take rotary in place of xpos"
             )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -85,6 +85,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     causal: bool = False
     """Whether its paper defines it for causal models alone; attention then refuses a mask that shows later keys."""
 
+    grows: bool = False
+    """Whether rotated keys grow with their positions and queries shrink, as in xPos; ``rotate`` refuses float16."""
+
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
 

@@ -30,14 +30,6 @@ ContentState = Float[Tensor, "B n _"]
 as the keys are so far: those of a cache, then all."""
 
 
-SPAN = 8192
-"""How far apart the positions of rows that share an anchor may lie: xPos' fastest channel fades by 2e-9 over it."""
-
-LARGEST = 80.0
-"""The largest exponent, which float32 holds with room for a sum: rows that share an anchor lie so close that no
-channel fades by more between them, and only keys ahead of them all, hidden ones, come so far."""
-
-
 class Stamp:
     """A parameter and torch's count of its changes; in copies and pickles, whose tensors are others, none."""
 
@@ -73,13 +65,6 @@ class Placed(Pytree):
 
     awaits_content: bool = False
     """Whether it needs ``with_content`` before attention can use it."""
-
-    decay: Float[Tensor, "1 1 D"] | None = None
-    """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
-    where none does."""
-
-    decay_span: int = SPAN
-    """How far apart positions may lie so that no channel fades by more than e^−LARGEST from one to another."""
 
     window: int | None = None
     """How far its layer sees, where ``Layers`` sets it: attention takes the narrower of this and the mask's."""

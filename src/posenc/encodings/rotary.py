@@ -60,6 +60,10 @@ class PlacedRotary(Placed):
     def _tables(self, positions: Positions) -> Tables:
         return Tables(*self.rotary.tables(positions, self.dtype))
 
+    def key_tables(self, alike: bool) -> Tables:
+        """Those of the keys, which stand where the queries do where they are ``alike``."""
+        return self.q_tables if alike else self._tables(self.k_positions)
+
     def rotate(
         self,
         q: Queries,
@@ -85,7 +89,7 @@ class PlacedRotary(Placed):
             if again is not None:
                 return again
         alike = keys_at_queries(self, q, k, self.rotary.head_dim)
-        k_tables = self.q_tables if alike else self._tables(self.k_positions)
+        k_tables = self.key_tables(alike)
         pairing, backend = self.rotary.pairing, self.rotary.backend
         if plain is not None:
             self._step = step(*plain, self.q_tables, k_tables, pairing, backend)
@@ -107,7 +111,8 @@ class PlacedRotary(Placed):
         """
         keys_at_queries(self, y, None, self.rotary.head_dim)
         scale = self.rotary.attention_factor**-2
-        tables = Tables(self.q_tables.cos * scale, self.q_tables.sin * -scale)
+        cos, sin = self.key_tables(True)
+        tables = Tables(cos * scale, sin * -scale)
         return rotate_both(y, None, tables, tables, self.rotary.pairing, self.rotary.backend)[0]  # type: ignore[return-value]
 
 

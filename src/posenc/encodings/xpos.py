@@ -3,11 +3,11 @@
     score(q, k) = Σ_i ζ_i^{(p_q − p_k)/s}·Re(q_i·conj(k_i)·e^{i(p_q − p_k)θ_i}) / √D
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
-(section 2.2), so that far scores stop oscillating. The authors scale queries by ζ^{p/s} and keys by ζ^{−p/s},
-centred on half the length: a cached key is then stale when the length grows, and float16 overflows after some
-thousand tokens. Here ``rotate`` rotates and nothing else, keys in a cache stay right for ever, and attention
-multiplies the factors of the difference, anchored at its queries (``Placed.decay``). Keys ahead of their query
-would grow, so the model is causal. LeX, their attention in windows at test time, is a ``Mask`` with a window.
+(section 2.2), so that far scores stop oscillating. As the authors do, ``rotate`` multiplies queries by ζ^{p/s} and
+keys by ζ^{−p/s}. They count p from half the length, so that a cached key is stale when the length grows; here p is
+the position. Queries shrink and keys grow with it, up to e^±64, where positions end. Keys ahead of their query
+would score the more the further they are, so the model is causal. LeX, their attention in windows at test time, is
+a ``Mask`` with a window.
 """
 
 import math
@@ -19,31 +19,73 @@ from torch import Tensor
 
 from posenc.arguments import is_number
 from posenc.clock import Phases
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import LARGEST, SPAN, KeyPositions, Placed, Positions
+from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
+from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
+from posenc.kernels.rotary import Tables, rotate
+from posenc.positions import LIMIT
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
+
+LARGEST = 64.0
+"""The largest exponent of a factor. float32 and bfloat16 hold e^±87: a query and a hidden key far ahead of it may
+multiply to e^23 = 1e10 besides, and a gradient may be as small a part of the others, before a number is lost."""
+
+
+class PlacedXPos(PlacedRotary):
+    """cos and sin times ζ^{p/s} for queries, and times ζ^{−p/s} for keys."""
+
+    def __init__(self, xpos: "XPos", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
+        self.xpos = xpos
+        super().__init__(xpos.rotary, q_positions, k_positions, dtype)
+        self.k_tables = Tables(*xpos.tables(q_positions, dtype, -1))
+
+    def _tables(self, positions: Positions) -> Tables:
+        return Tables(*self.xpos.tables(positions, self.dtype, 1))
+
+    def key_tables(self, alike: bool) -> Tables:
+        return self.k_tables if alike else Tables(*self.xpos.tables(self.k_positions, self.dtype, -1))
+
+    def rotate(
+        self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
+    ) -> tuple[Queries, Keys]:
+        """As ``PlacedRotary.rotate``.
+
+        Raises:
+            InvalidArgument: float16, whose numbers end at 65 504, or an out that does not fit q and k.
+        """
+        for name, x in (("q", q), ("k", k)):
+            if x is not None and x.dtype == torch.float16:
+                raise InvalidArgument(
+                    f"{name} is torch.float16, whose numbers end at 65504, and keys of xPos grow up to "
+                    f"e^{LARGEST:g}; pass {name}.bfloat16() or {name}.float()"
+                )
+        return super().rotate(q, k, out=out)
 
 
 @final
 class XPos(Encoding):
-    """Rotates queries and keys, and lets their pairs fade with distance; no parameters.
+    """Rotates queries and keys, whose pairs fade with distance; no parameters.
+
+    Positions end where ζ^{p/s} of the fastest pair reaches e^−64: at 26,155 by the paper's settings.
 
     Args:
         head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
         scale_base: s, positions over which pair i fades by ζ_i.
-        gamma: γ above 0; small values fade the fastest pairs sooner.
+        gamma: γ above 0; small values fade the fastest pairs sooner, and positions end sooner.
     """
 
     name: ClassVar[str] = "xpos"
     acts_on = ("queries_keys",)
     relative = True
+    isometric = False
     causal = True
+    grows = True
     not_rerotatable = ""
-    decay_bits: Tensor
+    fading_bits: Tensor
 
     def __init__(
         self,
@@ -67,9 +109,9 @@ class XPos(Encoding):
         self.scale_base, self.gamma = scale_base, gamma
         self.head_dim, self.pairing, self.rotary_dim = self.rotary.head_dim, pairing, self.rotary.rotary_dim
         fading = torch.tensor(self.fading, dtype=torch.float64, device="cpu")
-        self.register_constants(decay_bits=fading.view(torch.int64))
-        self.decay_span = int(min(SPAN, LARGEST / max(1e-9, -min(self.fading))))
-        self.scaling, self.isometric = self.rotary.scaling, self.rotary.isometric
+        self.register_constants(fading_bits=fading.view(torch.int64))
+        self.position_limit = min(LIMIT, 1 + int(LARGEST / max(1e-9, -min(self.fading))))
+        self.scaling = self.rotary.scaling
 
     @property
     def fading(self) -> list[float]:
@@ -77,19 +119,27 @@ class XPos(Encoding):
         pairs = range(self.head_dim // 2)
         return [math.log((2 * i / self.head_dim + self.gamma) / (1 + self.gamma)) / self.scale_base for i in pairs]
 
+    def tables(
+        self, positions: Positions, dtype: torch.dtype, power: int
+    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+        """cos and sin times ζ^{power·p/s}: power 1 for queries, −1 for keys; heads' axis inserted."""
+        wide = widest(positions.device)
+        factors = (power * positions[..., None].to(wide) * self.fading_bits.view(torch.float64).to(wide)).exp()
+        cos, sin = self.rotary.cos_sin(positions, wide, self.rotary.attention_factor)
+        return over_heads((cos * factors).to(dtype)), over_heads((sin * factors).to(dtype))
+
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         """As everywhere; without rotation pairs still fade."""
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        return self.rotary.rotate_keys(k, positions)
+        check_heads("k", k, positions, self.head_dim)
+        return rotate(k, *self.tables(positions, k.dtype, -1), self.pairing)
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        return self.rotary.unrotate(k, positions)
+        check_heads("k", k, positions, self.head_dim)
+        cos, sin = (table / self.rotary.attention_factor**2 for table in self.tables(positions, k.dtype, 1))
+        return rotate(k, cos, -sin, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = PlacedRotary(self.rotary, q_positions, k_positions, dtype)
-        fading = self.decay_bits.view(torch.float64).to(dtype)
-        channels = fading.repeat(2) if self.pairing == "half" else fading.repeat_interleave(2)
-        placed.decay, placed.decay_span = channels[None, None], self.decay_span
-        return placed
+        return PlacedXPos(self, q_positions, k_positions, dtype)

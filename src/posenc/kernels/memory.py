@@ -17,17 +17,6 @@ def may_be_looked_at(*tensors: Tensor) -> bool:
     return all(type(x) in (Tensor, torch.nn.Parameter) and not x.is_meta for x in tensors)
 
 
-def unwrapped(x: Tensor) -> Tensor:
-    """What function transforms hold under their wrappers, mapped axes in front; as it is for a compiler."""
-    if torch.compiler.is_compiling():
-        return x
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(x):
-        axis, x = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
-        x = x if axis < 0 else x.movedim(axis, 0)
-    return x
-
-
 def is_transformed() -> bool:
     """Whether a function transform or a forward-mode derivative is active: those know plain operators alone."""
     if torch.compiler.is_compiling():
