@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
+from posenc.encodings.alibi import ALiBi
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import Measured, ModelPositions, differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
@@ -69,6 +71,26 @@ def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_ty
     if "to_dict" not in vars(type(model.config)):
         pytest.skip("this version of transformers halves the window again whenever it saves a config")
     assert differences(measure(model), read(model.config)) == []
+
+
+@pytest.mark.parametrize("heads", [8, 6, 32])
+def test_alibi_of_falcon_is_divided_with_the_scores(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code adds the bias to q·k, before 1/√D, and rounds it to bfloat16."""
+    kind = transformers.FalconForCausalLM
+    sizes = {"alibi": True, "hidden_size": 64 * heads, "num_hidden_layers": 1, "vocab_size": 64}
+    model = kind(kind.config_class(**sizes, num_attention_heads=heads, multi_query=False)).eval()
+    positions = read(model.config)
+    assert positions.recipes["all"].get("slopes")[0] == pytest.approx(ALiBi(heads).slopes[0].item() / 8, rel=2**-8)
+    assert differences(measure(model), positions) == []
+    built = measure(model.config)
+    assert differences(built, read(built.config)) == []
+    assert any("adds this bias twice" in text for text in positions.known_issues)
+    eager = kind(kind.config_class(**model.config.to_dict(), attn_implementation="eager")).eval()
+    (text,) = differences(measure(eager), positions)
+    assert "its bias is off by" in text
+    monkeypatch.setitem(FAMILIES, "falcon", replace(FAMILIES["falcon"], divides_alibi=False))
+    (text,) = differences(measure(model), read(model.config))
+    assert "its bias is off by" in text
 
 
 def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:

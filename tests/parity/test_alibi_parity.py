@@ -51,7 +51,7 @@ def test_mpt(heads: int, max_exponent: int) -> None:
 
 @pytest.mark.parametrize("heads", HEADS)
 def test_falcon(heads: int) -> None:
-    """Falcon rounds slopes to bf16 and scales bias and scores together; the slopes before rounding are ours."""
+    """Falcon rounds slopes to bf16; that it divides them by √D is measured of the whole model."""
     from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 
     theirs = build_alibi_tensor(torch.ones(1, 2, dtype=torch.int64), heads, torch.float32)

@@ -144,5 +144,7 @@ class ALiBi(Encoding):
 
     def describe(self) -> str:
         if self.settings["slopes"] is not None:
-            return f"ALiBi: {self.heads} heads with slopes {', '.join(f'{m:g}' for m in self.slopes.tolist())}"
+            each = [f"{m:g}" for m in self.slopes.tolist()]
+            shown = each if self.heads <= 8 else [*each[:2], "…", each[-1]]
+            return f"ALiBi: {self.heads} heads with slopes {', '.join(shown)}"
         return f"ALiBi: {self.heads} heads, smallest slope 2^−{self.max_exponent:g} for powers of two"

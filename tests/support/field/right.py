@@ -237,8 +237,6 @@ CASES = tuple(
             "keras-team/keras-hub 2861, modeling_falcon.py",
             falcon,
             (r"^-0\.0625$",),  # the slope of 1/2 is divided by √64, as q·k is
-            (),
-            "Guards and mends",
         ),
         ("F34 SGLang", "", "diff qwen25vl-yarn.json sglang:qwen25vl-yarn.json", ("no differences",)),
     )

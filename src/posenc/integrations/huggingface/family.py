@@ -181,6 +181,7 @@ class Family:
         axes: how positions of several axes share the pairs.
         products: what products of queries and keys are multiplied by, where it is not 1/√D.
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
+        divides_alibi: whether its code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
         scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
             cos and sin.
         norm_after_rotation: the key that says whether its code normalises queries and keys after they rotate, which
@@ -217,6 +218,7 @@ class Family:
     axes: Axes | None = None
     products: Products = Products()
     mscale_scores: bool = False
+    divides_alibi: bool = False
     scales_before_rotation: bool = False
     norm_after_rotation: str | None = None
     tables: Tables = Tables()

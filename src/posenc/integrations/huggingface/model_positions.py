@@ -98,6 +98,10 @@ class ModelPositions:
     def known_issues(self) -> tuple[str, ...]:
         """What is known to go wrong with such positions in transformers."""
         issues = [KNOWN_ISSUES[recipe.name] for recipe in self.recipes.values() if recipe.name in KNOWN_ISSUES]
+        if FAMILIES[self.model_type].divides_alibi and not self.rotary_recipes:
+            issues.append(
+                "eager attention of transformers 5 adds this bias twice; load it with attn_implementation='sdpa'"
+            )
         if self.norms_after_rotation:
             rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
             issues += [

@@ -4,6 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
+from posenc.encodings.alibi import slopes
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
@@ -25,6 +28,9 @@ def alibi(reader: Reader) -> Recipes:
     if reader.get("alibi") is False:
         raise InvalidArgument(f"alibi=False in model_type {reader.model_type!r}: its learned table is not read")
     heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
+    if reader.family.divides_alibi:
+        rounded = torch.tensor(slopes(heads)).bfloat16().double() / reader.head_dim() ** 0.5
+        return {"all": Recipe("alibi").with_(heads=heads, slopes=tuple(rounded.tolist()))}, ("all",) * reader.depth
     return {"all": Recipe("alibi").with_(heads=heads, max_exponent=exponent)}, ("all",) * reader.depth
 
 

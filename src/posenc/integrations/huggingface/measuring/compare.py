@@ -18,6 +18,8 @@ from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 ROUNDING = 1e-5
 """How far maps may lie apart: float32 rotated queries, fitted in float64 with at least twice as many samples as
 channels, of a condition below some tens of 2^-24."""
+COARSE = 2 * 2.0**-8
+"""The same of a bias in bfloat16: the numbers of a key and of the query itself are rounded, each by 2^-8."""
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
@@ -72,7 +74,7 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
         what = _otherwise(read, layer.rotation) if layer.places is None else f"measured {_said(layer.rotation)}"
         texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {what}")
     texts += _axes(layer, encoding) + _factors(layer, positions, encoding)
-    return texts + _bias(layer, encoding)
+    return texts + _bias(layer, encoding, COARSE if FAMILIES[positions.model_type].divides_alibi else ROUNDING)
 
 
 def _window(scores: Scores, positions: ModelPositions, i: int) -> list[str]:
@@ -185,8 +187,9 @@ def _said(rotation: Rotation | None) -> str:
     return "no rotation" if rotation is None else f"{len(rotation.pairs)} {rotation.pairing} pairs"
 
 
-def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
-    """Fixed biases are compared; of a trained one which keys share a number, since those are the checkpoint's."""
+def _bias(layer: MeasuredLayer, encoding: Encoding, rounding: float = ROUNDING) -> list[str]:
+    """Fixed biases are compared, ``rounding`` being that of the model's numbers, relative to the largest; of a
+    trained one which keys share a number, since those are the checkpoint's."""
     if layer.scores is not None and layer.scores.follows_content:
         return [] if encoding.uses_queries else ["what is added to its scores follows the tokens"]
     measured = None if layer.scores is None else layer.scores.bias
@@ -208,7 +211,7 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
     off = float((expected - measured.tril()).abs().max())
     return (
         []
-        if off < ROUNDING * max(1.0, float(expected.abs().max()))
+        if off < rounding * max(1.0, float(expected.abs().max()))
         else [f"its bias is off by {off:.1g} from what was read"]
     )
 

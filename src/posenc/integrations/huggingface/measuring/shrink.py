@@ -153,7 +153,8 @@ def built(config: Any) -> nn.Module:
     takes = inspect.signature(model_type.forward).parameters
     if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
         raise NoTokens(f"{model_type.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
-    _each(config, "_attn_implementation_internal", "eager")
+    attention = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager code adds its bias twice
+    _each(config, "_attn_implementation_internal", attention)
     try:
         with torch.device("meta"):
             size = sum(p.numel() for p in model_type(config).parameters())
@@ -165,7 +166,7 @@ def built(config: Any) -> nn.Module:
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
-    _each(config, "_attn_implementation_internal", "eager")
+    _each(config, "_attn_implementation_internal", attention)
     _each(config, "_experts_implementation_internal", "eager")  # not every torch has the default's products
     with torch.no_grad():
         for parameter in model.parameters():
