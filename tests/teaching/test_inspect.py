@@ -197,7 +197,9 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "The config says the same." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
     monkeypatch.setitem(FAMILIES, "smollm3", wrong)
-    assert "Differs: layer 3 (all): queries at position" in CliRunner().invoke(app, [str(path), "--measure"]).output
+    differs = CliRunner().invoke(app, [str(path), "--measure"])
+    assert "Differs: layer 3 (all): queries at position" in differs.output
+    assert (said.exit_code, differs.exit_code) == (0, 1)
     monkeypatch.delitem(FAMILIES, "smollm3")
     assert (
         "Not compared: model_type 'smollm3' is a family" in CliRunner().invoke(app, [str(path), "--measure"]).output

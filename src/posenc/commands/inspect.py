@@ -23,7 +23,9 @@ def inspect(
     ] = None,
     measure: Annotated[
         bool,
-        typer.Option(help="Build a small random model of the config, and compare what it does with what was read."),
+        typer.Option(
+            help="Build a small random model of the config, and compare; status 1 if it differs from what was read."
+        ),
     ] = False,
     programs: Annotated[
         str | None, typer.Option("--for", help="Say what to type for programs instead: vllm@0.33.0,llama.cpp,….")
@@ -64,8 +66,9 @@ def inspect(
     if measure:
         if output is not None:
             raise InvalidArgument(f"--output '{output}' does not apply to --measure; leave one of them out")
-        console.print(measured(path, base=base, as_type=as_type))
-        return
+        words, differs = measured(path, base=base, as_type=as_type)
+        console.print(words)
+        raise typer.Exit(differs)
     inspection = look(path, base=base, as_type=as_type)
     if output is not None and inspection.view is None:
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")

@@ -105,8 +105,9 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view, positions)
 
 
-def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> str:
-    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it."""
+def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
+    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it; and
+    whether the two differ."""
     measurement = measure(path)
     try:
         positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
@@ -119,10 +120,10 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
         which = f"layer {indices[0]}" if len(indices) == 1 else f"layers {indices[0]} to {indices[-1]}"
         lines.append(f"  {' '.join(filter(None, (tower, which)))}: {words}")
     if positions is None:
-        return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."])
+        return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."]), False
     off = differences(measurement, positions)
     verdicts = [f"Differs: {text}." for text in off] or ["The config says the same."]
-    return "\n".join([*lines, *verdicts])
+    return "\n".join([*lines, *verdicts]), bool(off)
 
 
 def _reads(config: object, as_type: str | None) -> bool:
