@@ -102,6 +102,7 @@ def test_outputs_of_another_number_or_shape_are_red() -> None:
     assert [r.error for r in results] == ["2 outputs instead of 1", "shape (3,) instead of (2,)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", [False, True])
 def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     table = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
@@ -112,7 +113,8 @@ def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.Monk
     assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
 
 
-@pytest.mark.parametrize("how", ["packed into four", pytest.param("left-padded", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["packed into four", "left-padded"])
 def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
     for short in (1, 128):
@@ -127,6 +129,7 @@ def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch
     assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 
+@pytest.mark.slow
 def test_attention_of_grouped_heads_is_gated() -> None:
     table = alibi.table(24, torch.float32, True, heads=4, kv_heads=2, channels=8)
     assert red(measure(table, rounds=1)) == set()
@@ -142,6 +145,7 @@ def test_decoding_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rotary", "t5"])
 def test_a_step_of_attention_is_gated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")

@@ -1,5 +1,6 @@
 """The script's door: versions for a bug report, and one line where the command line's packages are missing."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -46,9 +47,14 @@ def test_the_versions_need_no_package_of_the_command_line() -> None:
     assert said["platform"]
 
 
-def test_the_option_is_listed_and_goes_before_any_verb() -> None:
+def test_the_option_is_listed_and_goes_before_any_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def command(*words: str) -> str:
-        return subprocess.run([sys.executable, "-m", "posenc", *words], capture_output=True, text=True).stdout
+        monkeypatch.setattr(sys, "argv", ["posenc", *words])
+        with contextlib.suppress(SystemExit):
+            main()
+        return capsys.readouterr().out
 
     assert "--version" in command("--help")
     assert command("--version", "runs") == command("--version") != ""

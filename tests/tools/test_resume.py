@@ -30,6 +30,7 @@ def run(folder: Path, **environment: str) -> str:
     return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, cwd=folder).stdout
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_what_had_not_passed(tmp_path: Path) -> None:
     (tmp_path / "test_small.py").write_text(TESTS)
     run(tmp_path, DIES="1")

@@ -26,15 +26,30 @@ from posenc.teaching.views.four import Four
 pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
 
 
+KINDS = ("nope", "sinusoidal", "rotary", "alibi", "ssmax")
+"""Encodings that act in different places."""
+
+
 def broken(*names: str) -> set[str]:
     """Which of these claims do not stand now."""
     return {name for name in names if not run(CLAIMS[name]).stands}
 
 
-@pytest.mark.parametrize("name", [c.name for c in chosen()])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(c.name, marks=pytest.mark.slow if c.name == "as-declared" else ()) for c in chosen()],
+)
 def test_the_verdict_stands(name: str) -> None:
     outcome = run(CLAIMS[name])
     assert outcome.stands, (outcome.error, [f for f in outcome.findings if not f.ok])
+
+
+def test_an_encoding_of_every_kind_acts_as_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each place to act one; the slow test asks the whole catalogue."""
+    every = {posenc.encoding(name, width=16, heads=4, head_dim=4, num_positions=8).acts_on: name for name in KINDS}
+    assert len(every) == len(KINDS)
+    monkeypatch.setattr(posenc, "CATALOGUE", {name: posenc.CATALOGUE[name] for name in KINDS})
+    assert not broken("as-declared")
 
 
 def test_claims_that_train_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +123,7 @@ def test_two_positions_with_one_code_break_uniqueness(monkeypatch: pytest.Monkey
     assert broken("unique-and-bounded") == {"unique-and-bounded"}
 
 
+@pytest.mark.slow
 def test_what_is_said_of_the_catalogue_is_asked_of_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posenc.T5, "relative", False)
     monkeypatch.setattr(posenc.Kerple, "acts_on", ())

@@ -29,7 +29,12 @@ HOSTILE = (
 )
 
 TYPED = [
-    pytest.param(stage, control, id=f"{stage.question}-{control.name}")
+    pytest.param(
+        stage,
+        control,
+        id=f"{stage.question}-{control.name}",
+        marks=pytest.mark.slow if stage.view.startswith("lab.trained:") else (),
+    )
     for _, stage in stages().values()
     for control in stage.controls
     if control.kind in ("text", "pasted", "arrangement")

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ from posenc.teaching.views.catalogue import VIEWS
 
 LAB = Path(lab.__file__).parent
 STAGES = list(rooms.stages().values())
+opened = cache(lambda name: rooms.find(name).answer({}))
+"""What a stage shows when it is opened."""
 
 
 def test_controls_are_arguments_of_the_view_and_tries_set_them() -> None:
@@ -84,12 +87,12 @@ def test_the_number_that_matters_is_a_readout() -> None:
     numbered = {name: stage for name, (_, stage) in rooms.stages().items() if stage.number}
     assert {"shift-both", "falloff", "floor", "scaling"} <= set(numbered)
     for name, stage in numbered.items():
-        assert stage.number in stage.answer({}).readouts, name
+        assert stage.number in opened(name).readouts, name
 
 
 def test_what_is_counted_is_not_joined() -> None:
     """Layers and heads are points: nothing lies between two of them."""
-    charts = [panel for _, s in STAGES for panel in s.answer({}).panels if isinstance(panel, Lines)]
+    charts = [panel for name in rooms.stages() for panel in opened(name).panels if isinstance(panel, Lines)]
     counted = [chart for chart in charts if chart.x.name in ("layer", "head")]
     assert len(counted) >= 2
     assert all(chart.apart for chart in counted)
