@@ -1,7 +1,6 @@
-"""Texts of any form are cut once, for all processes, in constant memory; packed documents see themselves alone."""
+"""Texts of any form are cut once, for all processes, in constant memory."""
 
 import hashlib
-import itertools
 import json
 import multiprocessing as mp
 import os
@@ -15,13 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import posenc
 from posenc.errors import StudyError
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
-from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import IGNORE
 from posenc.workbench.tasks import text as text_module
-from posenc.workbench.tasks.language import TARGETS, Language, blocks
 from posenc.workbench.tasks.spool import Spool
 from posenc.workbench.tasks.text import Source, Text, load
 from posenc.workbench.tasks.tokens import PIECE, Bytes, pieces
@@ -195,15 +189,15 @@ def test_anonymous_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(row * 6400)
     load()  # what is imported is imported
-    text, peak = peak_of(Source(path, documents="packed"))
-    assert len(text.train) + len(text.validation) == 6400 * 10_200
+    text, peak = peak_of(Source(path))
+    assert len(text.train) + len(text.validation) == 6400 * 10_200 + 2 * (6400 - 2)  # and what is between
     assert peak < 16e6
 
 
 def test_a_text_reaches_another_machine_with_tokens_of_any_width(tmp_path: Path) -> None:
     """Ray pickles it; torch's own pickle of 16 unsigned bits cannot be read."""
     pytest.importorskip("tokenizers")
-    for source in (Source(folder(tmp_path / "texts")), Source(tmp_path / "texts", "bpe", 300, "packed")):
+    for source in (Source(folder(tmp_path / "texts")), Source(tmp_path / "texts", "bpe", 300)):
         text = source.load()
         arrived = pickle.loads(pickle.dumps(text))
         for part in ("train", "validation"):
@@ -211,7 +205,6 @@ def test_a_text_reaches_another_machine_with_tokens_of_any_width(tmp_path: Path)
             assert getattr(arrived, part).dtype == tokens.dtype == text.tokens.dtype
             assert getattr(arrived, part).tolist() == tokens.tolist()
         assert (arrived.sha256, arrived.tokens.name) == (text.sha256, text.tokens.name)
-        assert text.ends is None or torch.equal(arrived.ends[0], text.ends[0])
 
 
 @pytest.mark.slow
@@ -226,72 +219,3 @@ def test_a_tokenizer_is_trained_and_cuts_in_bounded_memory(tmp_path: Path) -> No
     text, peak = peak_of(Source(path, "bpe", 512))
     assert len(text.train) > 4e6
     assert peak < 250e6
-
-
-def packed(path: Path) -> Text:
-    return Source(path, documents="packed").load()
-
-
-def test_packed_documents_are_the_windowed_ones_without_what_is_between(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "rows.jsonl", [*ROWS, ""])
-    text, windowed = packed(path), load(path)
-    assert text.sha256 != windowed.sha256
-    assert windowed.ends is None
-    assert text.ends is not None
-    documents = []
-    for part, ends in zip((text.train, text.validation), text.ends, strict=True):
-        bounds = [0, *ends.tolist()]
-        documents += [bytes(part[a:b].tolist()).decode() for a, b in itertools.pairwise(bounds)]
-    assert sorted(documents) == sorted(ROWS)
-
-
-def test_a_packed_batch_gives_each_document_what_it_has_alone(tmp_path: Path) -> None:
-    text = packed(jsonl(tmp_path / "rows.jsonl", ROWS * 12))
-    task = Language(text, 64, 64)
-    batch = task.train_batch(torch.Generator().manual_seed(0), 4)
-    assert all(sum(row) == 64 for row in batch.documents)
-    assert max(map(len, batch.documents)) > 1
-    for name in ("rotary", "alibi", "learned(num_positions=64)", "fox", "cope", "rotary(axes=axial(4, 4))"):
-        encoding = posenc.encoding(name, width=32, heads=2, head_dim=16, layers=1)
-        model = Transformer(TransformerConfig(256, width=32, layers=1, heads=2), encoding).initialise(0).double()
-        placed = batch.on_axes(encoding.axes)
-        outputs = model(placed.tokens, **placed.inputs())
-        for row, lengths in enumerate(batch.documents):
-            at = 0
-            for length in lengths:
-                alone = model(batch.tokens[row : row + 1, at : at + length])
-                torch.testing.assert_close(outputs[row : row + 1, at : at + length], alone)
-                at += length
-                if at < 64:
-                    assert batch.targets[row, at - 1] == IGNORE
-        part = placed.part(1, 2)
-        torch.testing.assert_close(model(part.tokens, **part.inputs()), outputs[2:])
-    assert (batch.targets[:, :-1] == batch.tokens[:, 1:]).logical_or(batch.targets[:, :-1] == IGNORE).all()
-
-
-def test_packed_windows_are_tested_within_documents(tmp_path: Path) -> None:
-    rows = ["".join(f"{i}.{j} " for j in range(40 * (1 + i % 5))) for i in range(200)]
-    text = packed(jsonl(tmp_path / "rows.jsonl", rows))
-    assert text.ends is not None
-    bounds = [0, *text.ends[1].tolist()]
-    lengths = [b - a for a, b in itertools.pairwise(bounds)]
-    expected = sum((n - 257) // TARGETS + 1 for n in lengths if n >= 257)
-    assert blocks(text, 256) == expected
-    targets = []
-    for length in (128, 256):
-        (batch,) = Language(text, 256, 128).test_batches(length, 8)
-        targets.append(batch.targets[:, -TARGETS:])
-        held_out = bytes(text.validation.tolist())
-        for row in batch.tokens:
-            assert any(bytes(row.tolist()) in held_out[a:b] for a, b in itertools.pairwise(bounds))
-    assert torch.equal(*targets)
-    assert len({bytes(row.tolist()) for row in targets[0]}) == 8
-    with pytest.raises(StudyError, match=r"has no validation document of 4097 bytes, which documents=packed tests"):
-        Language(text, 4096, 128)
-
-
-def test_packed_and_windowed_are_studies_of_their_own(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "rows.jsonl", ["".join(f"{i}.{j} " for j in range(300)) for i in range(60)])
-    study = Study(tasks=("language",), encodings=("rotary",), text=path, lengths=(1, 2), documents="packed")
-    (plan,) = study.plans(study.read_text())
-    assert plan.text_sha256 == packed(path).sha256 != load(path).sha256

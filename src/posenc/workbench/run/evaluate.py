@@ -54,7 +54,7 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
 
 def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
     """Of each token, a row at a time: a loss takes the logits three times, and those of a batch fill memory."""
-    rows = zip(model(batch.tokens, **batch.inputs()).split(1), batch.targets.split(1), strict=True)
+    rows = zip(model(batch.tokens, batch.positions).split(1), batch.targets.split(1), strict=True)
     losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
     return torch.cat(losses).double().cpu()
 
@@ -64,7 +64,7 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
     shares: list[Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):
-        outputs = model(batch.tokens, **batch.inputs())
+        outputs = model(batch.tokens, batch.positions)
         asked = batch.targets != IGNORE
         right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
         shares.append((right.sum(1) / asked.sum(1)).cpu())

@@ -200,12 +200,6 @@ class TextSettings:
         "bytes", "bytes, bpe (trained on the training part), or the path of a tokenizer.json", axis=False
     )
     vocabulary: int = setting(4096, "size of the bpe tokenizer", "tokens", 256, 1e6, axis=False)
-    documents: str = setting(
-        "windowed",
-        "windowed: training windows cross documents; packed: tokens see their own document alone",
-        choices=("windowed", "packed"),
-        axis=False,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

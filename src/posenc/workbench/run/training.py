@@ -156,5 +156,5 @@ def learn(
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
     """The cross-entropy, at least in float32: of 16-bit logits it would have 8 bits."""
-    outputs, targets = model(batch.tokens, **batch.inputs()).flatten(0, 1), batch.targets.flatten()
+    outputs, targets = model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
     return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE)

@@ -84,7 +84,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     @property
     def source(self) -> Source:
         """Where the text comes from."""
-        return Source(self.text, self.tokenizer, self.vocabulary, self.documents)
+        return Source(self.text, self.tokenizer, self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
         """A setting of ``ByTask`` for one task; None where the study leaves it out."""

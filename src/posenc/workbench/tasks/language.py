@@ -6,7 +6,6 @@ windows, which the papers print, mixes in the cheaper targets that come with mor
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from posenc.errors import StudyError
 from posenc.workbench.run.machine import trim
-from posenc.workbench.tasks.task import IGNORE, Batch, Task, in_batches
+from posenc.workbench.tasks.task import Batch, Task, in_batches
 from posenc.workbench.tasks.text import Text
 
 TARGETS = 64
@@ -46,11 +45,6 @@ class Language(Task):
                 f"text {text.name!r} has {len(text.train)} training {self.unit}s; windows of {length} need "
                 "more, and a few hundred thousand give a useful answer"
             )
-        if not blocks(text, longest):
-            raise StudyError(
-                f"text {text.name!r} has no validation document of {longest + 1} {self.unit}s, which documents="
-                f"packed tests on; choose smaller --lengths, or windowed"
-            )
         if len(text.validation) < longest + TARGETS + 1:
             raise StudyError(
                 f"text {text.name!r} has {len(text.validation)} validation {self.unit}s; length {longest} needs at "
@@ -62,15 +56,8 @@ class Language(Task):
         trim()
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        length, text = self.train_length, self.text
-        starts = torch.randint(len(text.train) - length, (size,), generator=generator)
-        batch = _windows(text.train, starts, length)
-        if text.ends is None:
-            return batch
-        documents = torch.searchsorted(text.ends[0], starts[:, None] + torch.arange(length + 1), right=True)
-        lengths = (torch.unique_consecutive(row, return_counts=True)[1] for row in documents[:, :-1])
-        targets = batch.targets.masked_fill(documents[:, 1:] != documents[:, :-1], IGNORE)
-        return replace(batch, targets=targets, documents=tuple(tuple(each.tolist()) for each in lengths))
+        starts = torch.randint(len(self.text.train) - self.train_length, (size,), generator=generator)
+        return _windows(self.text.train, starts, self.train_length)
 
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
         ends = _ends(self.text, self.longest, count)
@@ -82,30 +69,12 @@ class Language(Task):
 def _ends(text: Text, longest: int, count: int) -> Int[Tensor, " n"]:
     """Where so many test windows end, or as many as have fixed targets of their own."""
     last, count = len(text.validation), min(count, blocks(text, longest))
-    if text.ends is None:
-        dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts no further
-        return torch.linspace(longest + 1, last, count, dtype=dtype).long()
-    starts, fitting = _fitting(text.ends[1], longest)
-    chosen = torch.linspace(0, int(fitting.sum()) - 1, count, dtype=torch.float64).long()
-    document = torch.searchsorted(fitting.cumsum(0), chosen, right=True)
-    before = fitting.cumsum(0)[document] - fitting[document]
-    return starts[document] + longest + 1 + TARGETS * (chosen - before)
-
-
-def _fitting(ends: Int[Tensor, " d"], longest: int) -> tuple[Int[Tensor, " e"], Int[Tensor, " e"]]:
-    """Where the first ``COUNTED`` documents start, and how many windows of ``longest`` tokens end in each."""
-    ends = ends[:COUNTED]
-    starts = torch.cat((ends.new_zeros(1), ends[:-1]))
-    return starts, ((ends - starts - longest - 1).div(TARGETS, rounding_mode="floor") + 1).clamp(min=0)
+    dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts no further
+    return torch.linspace(longest + 1, last, count, dtype=dtype).long()
 
 
 def blocks(text: Text, longest: int) -> int:
-    """How many windows of ``longest`` tokens have fixed targets that do not overlap.
-
-    A window of a packed text lies in one document, so that longer windows have more context.
-    """
-    if text.ends is not None:
-        return int(_fitting(text.ends[1], longest)[1].sum())
+    """How many windows of ``longest`` tokens have fixed targets that do not overlap."""
     return max(1, (len(text.validation) - longest - 1) // TARGETS + 1)
 
 

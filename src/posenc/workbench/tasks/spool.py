@@ -64,7 +64,7 @@ class Spool:
     def documents(self, held_out: bool) -> Iterator[Iterator[bytes]]:
         """The documents of a part, each in pieces, to be read before the next is."""
         with self.file.open("rb") as spool:
-            for start, length in self._part("start, length", held_out):
+            for start, length in self._part(held_out):
                 spool.seek(start)
                 yield (spool.read(min(CHUNK, length - at)) for at in range(0, length, CHUNK))
 
@@ -75,20 +75,16 @@ class Spool:
                 yield BETWEEN
             yield from pieces
 
-    def sha256(self, lengths: bool) -> str:
-        """Of both parts, training first; and of the documents' lengths where they count."""
+    def sha256(self) -> str:
+        """Of both parts, training first."""
         digest = hashlib.sha256()
         for held_out in (False, True):
             for piece in self.joined(held_out):
                 digest.update(piece)
-        for held_out in (False, True) if lengths else ():
-            for (length,) in self._part("length", held_out):
-                digest.update(length.to_bytes(8, "little"))
         return digest.hexdigest()
 
-    def _part(self, columns: str, held_out: bool) -> Iterator[tuple[int, ...]]:
-        where = f"number {'<=' if held_out else '>'} ?"
-        query = f"SELECT {columns} FROM documents WHERE {where} ORDER BY number"
+    def _part(self, held_out: bool) -> Iterator[tuple[int, int]]:
+        query = f"SELECT start, length FROM documents WHERE number {'<=' if held_out else '>'} ? ORDER BY number"
         return self._index.execute(query, (self._held_out,))
 
     def close(self) -> None:

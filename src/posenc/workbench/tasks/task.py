@@ -3,15 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.mask import Mask
-from posenc.positions import on_axes, packed
+from posenc.positions import on_axes
 
 IGNORE = -100
 """The target of a position that is not scored."""
@@ -29,21 +28,15 @@ class Batch:
     depth: tuple[float, ...] = ()
     """Per row, the place of the answer: 0 at the start of the sequence, 1 at its end; empty where it has none."""
     positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
-    """The tokens' positions on a grid, the same for all rows, or in their documents; None where tokens follow one
-    another."""
-    documents: tuple[tuple[int, ...], ...] = ()
-    """Of every row the lengths of its documents, which see themselves alone; empty where a row is one document."""
+    """The tokens' positions on a grid, the same for all rows; None where tokens follow one another."""
 
     def on_axes(self, axes: int) -> "Batch":
         """The batch for an encoding with so many axes.
 
         Positions along one axis are the same along each, as a text's are. Places on a grid are an encoding's last
         axes, and axes before them, such as time, are 0; an encoding with one axis has the cells one after the
-        other, row by row. In documents positions begin anew, the same along each axis.
+        other, row by row.
         """
-        if self.documents:
-            at = torch.stack([packed(lengths)[0] for lengths in self.documents])
-            return replace(self, positions=on_axes(at, axes))
         if self.positions is None or axes == len(self.positions) > 1:
             return self
         if len(self.positions) == 1:
@@ -57,15 +50,6 @@ class Batch:
         """The same on a device."""
         at = None if self.positions is None else self.positions.to(device)
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
-
-    def inputs(self) -> dict[str, Any]:
-        """Positions and mask of a causal model that reads the tokens."""
-        if not self.documents:
-            return {"positions": self.positions}
-        device = self.tokens.device
-        segments = torch.stack([packed(each, device=device)[1] for each in self.documents])
-        mask = Mask(causal=True, q_segments=segments, document_lengths=self.documents)
-        return {"positions": self.positions, "mask": mask}
 
 
 class Criteria:

@@ -2,8 +2,7 @@
 
 import json
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -33,10 +32,9 @@ class Text:
 
     Args:
         name: for people.
-        sha256: of the training and validation bytes together, and of the documents' lengths where they are packed.
+        sha256: of the training and validation bytes together.
         train, validation: tokens in the narrowest type that holds them.
         tokens: the tokenizer.
-        ends: where each document of both parts ends, if they are packed; None where windows cross documents.
     """
 
     name: str
@@ -44,7 +42,6 @@ class Text:
     train: Int[Tensor, " n"]
     validation: Int[Tensor, " m"]
     tokens: Tokens = field(default_factory=Bytes)
-    ends: tuple[Int[Tensor, " d"], Int[Tensor, " e"]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """With tokens as bytes: torch cannot read its own pickle of 16 unsigned bits."""
@@ -65,13 +62,11 @@ class Source:
             posenc's own documentation of 2026-11-23, the same bytes in every version.
         tokenizer: ``bytes``, ``bpe`` for byte pairs trained on the training part, or the path of a tokenizer.json.
         vocabulary: size of the ``bpe`` tokenizer.
-        documents: ``windowed``: windows cross documents; ``packed``: tokens see their own document alone.
     """
 
     path: Path | None = None
     tokenizer: str = "bytes"
     vocabulary: int = 4096
-    documents: str = "windowed"
 
     def load(self, say: Callable[[str], object] = str) -> Text:
         """The text. Its tokens are cut once, while its files are as they were, for all processes that read it.
@@ -96,7 +91,7 @@ class Source:
 
     def _cut(self, folder: Path) -> str:
         """Write the tokens to a folder; its name, after bytes and tokenizer."""
-        path, packed = self.path or DEFAULT, self.documents == "packed"
+        path = self.path or DEFAULT
         single = path != DEFAULT and path.is_file() and path.suffix not in ROWS
         before = self._stamps(path)
         spool = Spool(folder, documents(path), single)
@@ -108,14 +103,13 @@ class Source:
                     f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes"
                 )
             tokens = self._tokens(spool)
-            name = f"{spool.sha256(packed)}-{tokens.name}"
+            name = f"{spool.sha256()}-{tokens.name}"
             if (folder.parent / name).exists():
                 return name
             if isinstance(tokens, Pieces):
                 (folder / "tokenizer.json").write_text(tokens.json)
             for part, held_out in (("train", False), ("validation", True)):
-                parts = spool.documents(held_out) if packed else [spool.joined(held_out)]
-                _write(tokens, parts, folder / part, folder / f"{part}.ends" if packed else None)
+                _write(tokens, spool.joined(held_out), folder / part)
         finally:
             spool.close()
             trim()
@@ -141,8 +135,7 @@ def _opened(folder: Path, name: str) -> Text:
     json = folder / "tokenizer.json"
     tokens = Pieces(json.read_text()) if json.exists() else Bytes()
     train, validation = (_mapped(folder / part, tokens.dtype) for part in ("train", "validation"))
-    ends = [_mapped(file, torch.int64) for file in sorted(folder.glob("*.ends"))]
-    return Text(name, folder.name[:64], train, validation, tokens, (ends[0], ends[1]) if ends else None)
+    return Text(name, folder.name[:64], train, validation, tokens)
 
 
 def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
@@ -150,28 +143,20 @@ def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
     return torch.from_file(str(file), shared=False, size=size, dtype=dtype) if size else torch.empty(0, dtype=dtype)
 
 
-def _write(tokens: Tokens, parts: Iterable[Iterator[bytes]], file: Path, ends: Path | None) -> None:
-    """Cut documents into tokens, and note where each ends; empty ones are left out."""
-    with file.open("wb") as out, open(ends or os.devnull, "wb") as bounds:
-        count = last = 0
-        for batch in _batches(parts):
-            for cut, (_, end) in zip(tokens.encode([piece for piece, _ in batch]), batch, strict=True):
-                out.write(cut)
-                count += len(cut)
-                if end and count > last:
-                    last = count
-                    bounds.write(count.to_bytes(8, "little"))
+def _write(tokens: Tokens, document: Iterator[bytes], file: Path) -> None:
+    """Cut a document into tokens."""
+    with file.open("wb") as out:
+        for batch in _batches(document):
+            out.writelines(tokens.encode(batch))
 
 
-def _batches(parts: Iterable[Iterator[bytes]]) -> Iterator[list[tuple[bytes, bool]]]:
-    """Pieces of documents, those with True behind a document's last, some ``BATCH`` bytes at a time."""
-    batch, size = list[tuple[bytes, bool]](), 0
-    for document in parts:
-        for piece in pieces(document):
-            if batch and size + len(piece) > BATCH:
-                yield batch
-                batch, size = [], 0
-            batch.append((piece, False))
-            size += len(piece)
-        batch.append((b"", True))
+def _batches(document: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Pieces of a document, some ``BATCH`` bytes at a time."""
+    batch, size = list[bytes](), 0
+    for piece in pieces(document):
+        if batch and size + len(piece) > BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(piece)
+        size += len(piece)
     yield batch
