@@ -49,7 +49,7 @@ def trained(
     return {name: value.clone() for name, value in model.state_dict().items()}, done
 
 
-@pytest.mark.parametrize("how", [{}, {"optimiser": "sgd", "accumulate": 2}, {"recompute": True, "qk_norm": True}])
+@pytest.mark.parametrize("how", [{}, {"accumulate": 2}, {"qk_norm": True}])
 def test_a_training_killed_mid_way_ends_in_the_same_numbers(
     how: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +74,7 @@ def test_a_damaged_state_is_none(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) -> None:
     wild = replace(TINY, encodings=("nope", "rotary"), tasks=("needle",), steps=40, learning_rate=10.0, clip=0.0)
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(replace(wild, optimiser="sgd"), python_text(), ledger).run(inline)
+        outcome = Comparison(wild, python_text(), ledger).run(inline)
         runs = ledger.runs()
         assert not outcome.failures
         assert all(run.verdict.startswith("diverged: at step ") for run in runs)
@@ -96,16 +96,19 @@ def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(tmp_path: Path) -
         assert curve.tokens_per_second > 0
 
 
-def test_the_norm_is_that_of_the_gradient_before_it_is_clipped() -> None:
-    """Without momentum a step of SGD is the rate times the gradient, which thus shows in the weights."""
-    how = {"optimiser": "sgd", "beta1": 0.0, "weight_decay": 0.0, "warm_up": 0.0, "schedule": "constant"}
-    plan = replace(PLAN, steps=1, dtype="float64", clip=0.0, **how)  # type: ignore[arg-type]
-    start = build(plan, task_of(plan, python_text())).state_dict()
-    for clip in (0.0, 1e-3):
-        weights, done = trained(replace(plan, clip=clip))
-        moved = math.sqrt(sum(float((weights[name] - value).square().sum()) for name, value in start.items()))
-        assert moved / plan.learning_rate == pytest.approx(clip or done.norms[0], rel=1e-6)
-        assert done.norms[0] > 0.1
+def test_the_norm_is_that_of_the_gradient_before_it_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stepped: list[float] = []
+
+    class Seen(torch.optim.AdamW):
+        def step(self, *given: object) -> None:  # type: ignore[override]
+            gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+            stepped.append(float(torch.nn.utils.get_total_norm(gradients)))
+            super().step(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(torch.optim, "AdamW", Seen)
+    norms = [trained(replace(PLAN, steps=1, clip=clip))[1].norms[0] for clip in (0.0, 1e-3)]
+    assert norms[0] == norms[1] > 0.1
+    assert stepped == [pytest.approx(norms[0]), pytest.approx(1e-3, rel=1e-2)]
 
 
 def test_validation_is_the_loss_on_tests_at_the_trained_length_and_changes_nothing(
@@ -129,7 +132,7 @@ def test_validation_is_the_loss_on_tests_at_the_trained_length_and_changes_nothi
 
 def test_schedules_rise_over_the_warm_up_and_fall_to_their_floor() -> None:
     how = Training(warm_up=0.1, floor=0.2)
-    for name in ("cosine", "linear", "trapezoid"):
+    for name in ("cosine",):
         rates = [factor(step, 100, replace(how, schedule=name)) for step in range(100)]
         assert rates[:10] == [pytest.approx((step + 1) / 10) for step in range(10)]
         assert max(rates) == 1.0
@@ -137,10 +140,8 @@ def test_schedules_rise_over_the_warm_up_and_fall_to_their_floor() -> None:
     assert {factor(step, 100, replace(how, schedule="constant")) for step in range(10, 100)} == {1.0}
 
 
-def test_accumulated_batches_and_recomputed_activations_change_no_gradient() -> None:
+def test_accumulated_batches_read_as_much() -> None:
     _, plain = trained(PLAN)
-    _, again = trained(replace(PLAN, recompute=True))
-    assert again.losses == plain.losses
     _, halves = trained(replace(PLAN, batch=2, accumulate=2))
     assert len(halves.losses) == len(plain.losses)
     assert halves.tokens == plain.tokens
@@ -167,35 +168,14 @@ def test_only_weights_of_maps_decay() -> None:
 
 def test_a_parameter_without_gradients_stays_unless_it_decays() -> None:
     how = replace(PLAN, weight_decay=1.0, learning_rate=0.1)
-    for optimiser in ("sgd", "adam", "adamw"):
-        layer = torch.nn.Linear(2, 2)
-        before = layer.weight.detach().clone(), layer.bias.detach().clone()
-        made = trainer._optimiser(layer, Recipe("", 2, 0.1, replace(how, optimiser=optimiser)))
-        for p in layer.parameters():
-            p.grad = torch.zeros_like(p)
-        made.step()
-        assert (layer.bias == before[1]).all()
-        assert not (layer.weight == before[0]).any()
-
-
-def test_bfloat16_has_losses_and_masters_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps below half a bfloat16's last bit, 2⁻⁹ of a weight, add up; losses are no multiples of its 8 bits."""
-    plan = replace(PLAN, dtype="bfloat16", learning_rate=1e-5, steps=12)
-    weights, done = trained(plan)
-    _, exact = trained(replace(plan, dtype="float32"))
-    assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.bfloat16}
-    assert any(loss != float(torch.tensor(loss).bfloat16()) for loss in done.losses)
-    assert done.losses == pytest.approx(exact.losses, rel=1e-2)
-    start = build(plan, task_of(plan, python_text())).state_dict()
-    assert any((start[name] != value).any() for name, value in weights.items())
-    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
-    with pytest.raises(KilledError):
-        trained(plan, tmp_path / "a.state", killed_at=5)
-    kept = torch.load(tmp_path / "a.state")["model"]
-    assert {value.dtype for value in kept.values() if value.is_floating_point()} == {torch.float32}
-    again, later = trained(plan, tmp_path / "a.state")
-    assert later.losses == done.losses
-    assert all((again[name] == value).all() for name, value in weights.items())
+    layer = torch.nn.Linear(2, 2)
+    before = layer.weight.detach().clone(), layer.bias.detach().clone()
+    made = trainer._optimiser(layer, Recipe("", 2, 0.1, how))
+    for p in layer.parameters():
+        p.grad = torch.zeros_like(p)
+    made.step()
+    assert (layer.bias == before[1]).all()
+    assert not (layer.weight == before[0]).any()
 
 
 def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ def _check(dtype: str, documents: int, finetune: int | None, positions: str) -> 
 
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
+    if finetune and dtype != "float32":
+        raise InvalidArgument(f"dtype={dtype!r} would round a fine-tune's steps away; use --dtype float32")
     if documents < 1:
         raise InvalidArgument(f"documents={documents} must be at least 1")
     if finetune is not None and finetune < 0:

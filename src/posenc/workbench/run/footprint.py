@@ -19,8 +19,6 @@ from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks import Task
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
-MOMENTS = {"adamw": 2, "adam": 2, "sgd": 1}
-"""Numbers that an optimiser keeps for every parameter."""
 ACTIVATIONS = 12
 """Numbers of the model's width that a layer keeps of a token for the gradient, beside its feed-forward part: inputs
 of two norms and four maps, queries, keys and values before and after rotation."""
@@ -52,12 +50,10 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     size = BYTES[plan.dtype]
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
     of_layer = ACTIVATIONS * plan.width + 2 * (shape.hidden or 4 * plan.width)
-    activations = plan.width * plan.layers + of_layer if plan.recompute else of_layer * plan.layers
     tokens = plan.batch * plan.train_length
-    trained = count * max(size, BYTES["float32"])  # of 16 bits there are copies in float32
-    state = trained * (1 + MOMENTS[plan.optimiser])
-    rounded = 2 * count * size * (trained > count * size)
-    memory = state + trained + rounded + tokens * (activations * moving + 3 * 4 * task.outputs)
+    trained = count * size
+    state = 3 * trained  # with AdamW's two moments
+    memory = state + trained + tokens * (plan.layers * of_layer * moving + 3 * 4 * task.outputs)
     return Footprint(count, round(memory), count * size, state)
 
 
@@ -94,7 +90,7 @@ def check_room(
     if together > free:
         raise StudyError(
             f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_gib(together)} of "
-            f"memory and {_gib(free)} are free; use fewer --workers, a smaller batch, or recompute (a run: "
+            f"memory and {_gib(free)} are free; use fewer --workers or a smaller batch (a run: "
             f"{largest.parameters:,} parameters, {_gib(largest.memory)})"
         )
     wanted = len(plans) * max(need.disk for need in footprints) + min(len(devices), len(plans)) * largest.state

@@ -236,28 +236,20 @@ class Training:
     """Settings of the training, the same for every task."""
 
     accumulate: int = setting(1, "batches whose gradients make one step", "batches", 1, 65536)
-    optimiser: str = setting("adamw", "optimiser", choices=("adamw", "adam", "sgd"))
-    beta1: float = setting(0.9, "decay of the mean gradient (momentum for sgd)", low=0, high=0.9999)
+    beta1: float = setting(0.9, "AdamW's decay of the mean gradient", low=0, high=0.9999)
     beta2: float = setting(0.98, "decay of the mean squared gradient", low=0, high=0.99999)
     weight_decay: float = setting(
         0.01, "decay of the weights of linear maps, per step and learning rate", low=0, high=10
     )
-    schedule: str = setting(
-        "cosine", "schedule of the learning rate", choices=("cosine", "linear", "constant", "trapezoid")
-    )
+    schedule: str = setting("cosine", "schedule of the learning rate", choices=("cosine", "constant"))
     warm_up: float = setting(0.05, "time in which the learning rate rises from 0", "share of the steps", 0, 1)
     floor: float = setting(0.05, "learning rate at the end of the schedule", "share of the learning rate", 0, 1)
     clip: float = setting(1.0, "largest norm of a step's gradient; 0 clips nothing", low=0, high=1e9)
-    dtype: str = setting(
-        "float32",
-        "dtype of the model; training keeps parameters of bfloat16 in float32 as well",
-        choices=("float32", "bfloat16", "float64"),
-    )
+    dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
     autocast: str = setting(
         "none", "dtype of activations, while parameters keep theirs", choices=("none", "bfloat16")
     )
     compile: bool = setting(False, "compile the training step; slow to begin, faster later")
-    recompute: bool = setting(False, "keep each layer's input alone and compute the rest again for the gradient")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Trains a model step by step: reads top to bottom, reports every loss, and resumes with equal numbers."""
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from posenc.workbench.run.checkpoint import State, Trained
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.run.settings import Training
-from posenc.workbench.run.transformer import wide
 
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device then, and not at every step."""
@@ -36,7 +34,7 @@ class Recipe:
     Args:
         run: the plan's id, under which losses are reported.
         steps, learning_rate: of the training.
-        how: optimiser, schedule and the rest.
+        how: schedule, decay and the rest.
         state: the file of its state; None keeps none.
         validate: gives the model's loss on held-out sequences, which changes no number of the training.
     """
@@ -60,14 +58,12 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
 
     A loss that is no number, or far above the first for many steps, ends it with a verdict.
     """
-    how, masters = recipe.how, _masters(model)
-    parameters = list(masters.parameters())
+    how, parameters = recipe.how, list(model.parameters())
     device = parameters[0].device
-    optimiser = _optimiser(masters, recipe)
+    optimiser = _optimiser(model, recipe)
     generator = torch.Generator().manual_seed(seed)
-    state = State(recipe.state, masters, optimiser, generator)
+    state = State(recipe.state, model, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
-    _round(masters, model)
     every = max(1, recipe.steps // VALIDATIONS)
     for step in range(len(watch.trained.losses), recipe.steps):
         rate = recipe.learning_rate * factor(step, recipe.steps, how)
@@ -80,13 +76,10 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
                 loss, count = portion(generator)
             (loss / how.accumulate).backward()
             total, tokens = total + loss.detach().float() / how.accumulate, tokens + count
-        for master, parameter in zip(parameters, model.parameters(), strict=True):
-            master.grad = None if parameter.grad is None else parameter.grad.to(master.dtype)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if how.clip:
             torch.nn.utils.clip_grads_with_norm_(parameters, how.clip, norm)
         optimiser.step()
-        _round(masters, model)
         watch.note(total, norm, tokens)
         if recipe.validate and (step + 1) % every == 0:
             with torch.no_grad(), _autocast(how, device):
@@ -105,41 +98,16 @@ def factor(step: int, steps: int, how: Training) -> float:
     if step < warm:
         return (step + 1) / warm
     done = (step - warm) / max(1, steps - warm)
-    return how.floor + (1 - how.floor) * SCHEDULES[how.schedule](done)
-
-
-SCHEDULES: dict[str, Callable[[float], float]] = {
-    "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
-    "linear": lambda done: 1 - done,
-    "constant": lambda done: 1.0,
-    "trapezoid": lambda done: min(1.0, 5 * (1 - done)),
-}
-"""From 1 at the end of the warm-up towards 0 at the last step; a trapezoid falls over the last fifth."""
-
-
-def _masters(model: nn.Module) -> nn.Module:
-    """The model itself, or a float32 copy of one with 16 bits, in which small steps would be rounded away."""
-    narrow = any(p.dtype != wide(p.dtype) for p in model.parameters())
-    return copy.deepcopy(model).float() if narrow else model
-
-
-@torch.no_grad()
-def _round(masters: nn.Module, model: nn.Module) -> None:
-    """Give the model its masters' parameters."""
-    for master, parameter in zip(masters.parameters(), model.parameters(), strict=True):
-        if master is not parameter:
-            parameter.copy_(master)
+    left = 0.5 * (1 + math.cos(math.pi * done)) if how.schedule == "cosine" else 1.0
+    return how.floor + (1 - how.floor) * left
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     how = recipe.how
     decayed, others = _groups(model)
-    parameters: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
-    rate, betas = recipe.learning_rate, (how.beta1, how.beta2)
-    if how.optimiser == "sgd":
-        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=True)
-    make = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
-    return make(parameters, rate, betas, weight_decay=how.weight_decay, fused=True)
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    betas = (how.beta1, how.beta2)
+    return torch.optim.AdamW(groups, recipe.learning_rate, betas, weight_decay=how.weight_decay, fused=True)
 
 
 def _groups(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -118,9 +118,7 @@ def config(plan: Plan, task: Task) -> TransformerConfig:
     """The transformer of a plan for a task; an output map is tied where a task's outputs are its inputs."""
     settings = {each.name: getattr(plan, each.name) for each in fields(Model)}
     settings["tied"] = plan.tied and task.outputs == task.vocabulary
-    return TransformerConfig(
-        task.vocabulary, outputs=task.outputs, causal=task.causal, recompute=plan.recompute, **settings
-    )
+    return TransformerConfig(task.vocabulary, outputs=task.outputs, causal=task.causal, **settings)
 
 
 def build(plan: Plan, task: Task) -> Transformer:

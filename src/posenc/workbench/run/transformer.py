@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from posenc.attend.attend import attention
 from posenc.encodings.encoding import Encoding
@@ -40,7 +39,6 @@ class TransformerConfig:
         tied: whether the output map is the embedding's transpose.
         qk_norm: whether queries and keys are normed per head before rotation.
         window: how many tokens back a layer sees, itself included; all by default.
-        recompute: whether training keeps each layer's input alone and computes the rest again for the gradient.
     """
 
     vocabulary: int
@@ -57,7 +55,6 @@ class TransformerConfig:
     tied: bool = False
     qk_norm: bool = False
     window: int | None = None
-    recompute: bool = False
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -241,10 +238,8 @@ class Transformer(nn.Module):
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=wide(self.head.weight.dtype))
         x = placed.embed(self.embedding(tokens))
-        again = self.config.recompute and self.training and cache is None
         for layer, block in enumerate(self.blocks):
-            rest = placed[layer], mask, layer, cache
-            x = checkpoint(block, x, *rest, use_reentrant=False) if again else block(x, *rest)
+            x = block(x, placed[layer], mask, layer, cache)
         return self.head(self.norm(x))
 
     @torch.no_grad()
@@ -260,5 +255,5 @@ class Transformer(nn.Module):
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """float64 for float64, float32 for every narrower one: of tables, losses and trained parameters."""
+    """float64 for float64, float32 for every narrower one: of tables and losses."""
     return torch.promote_types(dtype, torch.float32)
