@@ -76,8 +76,9 @@ def _ntk(theta: list[Any], dim: int, base: float, o: dict[str, Any]) -> tuple[li
     s, b, d = mpmath.mpf(o["factor"]), mpmath.mpf(base), mpmath.mpf(dim)
     if o.get("form") == "abf":  # 50 times the base at 8 times the length
         return [(b * s ** (mpmath.log(50) / mpmath.log(8))) ** (-2 * i / d) for i in range(dim // 2)], 1.0
-    if o.get("form", "base") == "base":
-        return [(b * s ** (d / (d - 2))) ** (-2 * i / d) for i in range(dim // 2)], 1.0
+    if o.get("form", "base") != "fixed":
+        longer = 50 ** mpmath.log(s, 8) if o.get("form") == "abf" else s ** (d / (d - 2))
+        return [(b * longer) ** (-2 * i / d) for i in range(dim // 2)], 1.0
     return [(b * s) ** (-2 * i / d) / s ** (2 / d) for i in range(dim // 2)], 1.0
 
 
