@@ -36,7 +36,7 @@ from posenc import (
     Window,
     XPos,
 )
-from posenc.encodings.text import parse
+from posenc.encodings.text import Recipe, parse
 from posenc.laws.subject import ROWS, Subject
 from posenc.scaling import NTK, Proportional, YaRN
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
@@ -48,9 +48,13 @@ class Case(Subject):
     """A subject of the laws whose formula may be known.
 
     Args:
+        recipe: what the text that it was made from says, where there is one.
+        other: builds it with a setting that must change its result, where there is one.
         formula: the same encoding in float64 from the paper; None where it has parameters only.
     """
 
+    recipe: Recipe | None = None
+    other: Callable[[], Encoding] | None = None
     formula: reference.Reference | None = None
 
     def model(self, *, causal: bool = True) -> Transformer:

@@ -13,7 +13,7 @@ from posenc.encodings.catalogue import Entry, ModelShape, build, fresh
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
 from posenc.encodings.placed import Placed
-from posenc.encodings.text import Recipe, parse
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.laws.roundings import roundings
 
@@ -29,8 +29,6 @@ class Subject:
         name: what reports call it.
         make: builds it.
         width, heads, kv_heads, head_dim, layers: of the model.
-        recipe: what the text that it was made from says, where there is one.
-        other: builds it with a setting that must change its result, where somebody has one.
         constructs: whether ``make`` builds anew, rather than copying what somebody built.
         roundings: how often float32 rounds a number of its bias, beside those of the catalogue's encodings in it.
     """
@@ -42,8 +40,6 @@ class Subject:
     kv_heads: int = 2
     head_dim: int = 8
     layers: int = 2
-    recipe: Recipe | None = None
-    other: Callable[[], Encoding] | None = None
     constructs: bool = True
     roundings: int = 0
 
@@ -88,7 +84,7 @@ class Subject:
                 f"encoding={encoding!r} is none; pass an instance or a class of posenc.Encoding, or a text such as "
                 "'rotary(base=500000)'"
             )
-        return cls(name, make, width, heads, kv_heads, head_dim, layers, recipe, None, given is None, roundings)
+        return cls(name, make, width, heads, kv_heads, head_dim, layers, given is None, roundings)
 
     def build(self) -> Encoding:
         """The encoding as the model holds it, with the same parameters every time."""

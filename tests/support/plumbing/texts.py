@@ -9,10 +9,11 @@ from posenc.encodings.text import Recipe, parse
 from posenc.laws.effects import effects
 from posenc.laws.law import law, owed, same
 from posenc.laws.subject import ROWS, Subject
+from support.cases import Case
 
 
 def _no_text(subject: Subject) -> str:
-    return "" if subject.recipe is not None else "it was not made from a text"
+    return "" if isinstance(subject, Case) and subject.recipe is not None else "it was not made from a text"
 
 
 @law(_no_text)
@@ -21,6 +22,7 @@ def texts_are_encodings(subject: Subject) -> None:
 
     Keep every argument of ``__init__`` by name, and build the same from equal arguments.
     """
+    assert isinstance(subject, Case)
     recipe = subject.recipe
     assert recipe is not None
     owed(parse(str(recipe)) == recipe, f"{recipe} parses to {parse(str(recipe))!r}")
