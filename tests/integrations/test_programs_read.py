@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface import write as config_json
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, differences, of
 from posenc.integrations.programs import llama_cpp, mlx, sglang, transformers, vllm
 from posenc.scaling import LongRoPE
@@ -260,3 +262,92 @@ def test_nothing_is_known_of_other_versions_and_families() -> None:
         llama_cpp.read(
             llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024})
         )
+
+
+SAME = {
+    "chatglm": "glm",
+    "command-r": "cohere",
+    "deepseek": "deepseek_v3",
+    "ernie4_5-moe": "ernie4_5_moe",
+    "exaone-moe": "exaone_moe",
+    "falcon-h1": "falcon_h1",
+    "glm4moe": "glm4_moe",
+    "gpt-oss": "gpt_oss",
+    "gptneox": "gpt_neox",
+    "hunyuan-dense": "hunyuan_v1_dense",
+    "lfm2moe": "lfm2_moe",
+    "llama4": "llama4_text",
+    "minimax-m2": "minimax_m2",
+    "modern-bert": "modernbert",
+    "qwen2moe": "qwen2_moe",
+    "qwen3moe": "qwen3_moe",
+    "qwen3next": "qwen3_next",
+}
+"""Names of llama.cpp's and of transformers for one family."""
+
+
+def test_pairs_of_llama_cpp_are_those_of_the_family() -> None:
+    """By the rows of the checkpoint, which a converter sorts where llama.cpp rotates the other pairs."""
+    known = llama_cpp.HALF | llama_cpp.INTERLEAVED
+    families = {one: FAMILIES[SAME.get(one, one)] for one in sorted(known) if SAME.get(one, one) in FAMILIES}
+    rotary = {one: family for one, family in families.items() if family.kind == "rotary" and one != "deepseek"}
+    assert len(rotary) > 40
+    assert [one for one, f in rotary.items() if (f.pairing == "half") != (one in llama_cpp.HALF)] == []
+    assert not known & llama_cpp.STILL
+    assert not llama_cpp.HALF & llama_cpp.INTERLEAVED
+
+
+def gguf_file(tmp_path: Path, architecture: str, **more: Any) -> str:
+    """A file without weights, as a converter writes its fields."""
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(tmp_path / f"{architecture}.gguf", architecture)
+    stated = {"context_length": 2048, "embedding_length": 1280, "block_count": 2, "head_count": 20, **more}
+    for name, value in stated.items():
+        if value is not None:
+            getattr(writer, f"add_{name}")(value)
+    writer.add_rope_dimension_count(64)
+    writer.add_tensor("token_embd.weight", torch.zeros(4, 4).numpy())
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    return str(tmp_path / f"{architecture}.gguf")
+
+
+def test_glm_4_has_no_difference_to_its_file(tmp_path: Path) -> None:
+    config = {"model_type": "glm4", "hidden_size": 1280, "num_attention_heads": 20, "num_hidden_layers": 2}
+    config |= {"head_dim": 64, "partial_rotary_factor": 1.0, "rope_theta": 1e4, "max_position_embeddings": 2048}
+    table = llama_cpp.read(gguf_file(tmp_path, "glm4", rope_freq_base=1e4))
+    assert [str(one) for one in differences(of(read(config)), table)] == []
+
+
+def test_an_architecture_that_nobody_looked_at_has_unknown_pairs(tmp_path: Path) -> None:
+    file = gguf_file(tmp_path, "llama-embed")
+    table = llama_cpp.read(file)
+    assert table.layers["all"].pairing is None
+    assert "which pairs architecture 'llama-embed' rotates was not asked of llama.cpp" in table.notes[0]
+    for pairing in ("half", "interleaved"):
+        other = replace(table, layers={"all": replace(table.layers["all"], pairing=pairing)})
+        assert differences(table, other) == differences(other, table) == []
+
+
+@pytest.mark.parametrize("architecture", ["openelm", "deci"])
+def test_heads_counted_by_layer(architecture: str, tmp_path: Path) -> None:
+    """The channels of a head do not depend on how many there are."""
+    heads = {"head_count": [12, 20], "head_count_kv": [3, 4]}
+    table = llama_cpp.read(gguf_file(tmp_path, architecture, **heads, key_length=64))
+    assert (table.layers["all"].head_dim, table.layers["all"].rotary_dim) == (64, 64)
+    with pytest.raises(
+        InvalidArgument, match=r"attention.head_count of architecture .* a list of one number per layer"
+    ):
+        llama_cpp.read(gguf_file(tmp_path, architecture, **heads))
+
+
+@pytest.mark.parametrize("name", ["context_length", "embedding_length", "block_count", "head_count"])
+def test_a_field_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=f"{name} of architecture 'llama' is missing"):
+        llama_cpp.read(gguf_file(tmp_path, "llama", **{name: None}))
+
+
+def test_what_does_not_rotate_in_llama_cpp_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"architecture 'gpt2' does not rotate in llama.cpp"):
+        llama_cpp.read(gguf_file(tmp_path, "gpt2"))

@@ -13,7 +13,7 @@ by more the further apart two tokens are, so that no short text shows it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -45,7 +45,8 @@ class LayerTable:
         float32: the same as programs compute them in float32.
         attention_factor: a.
         softmax_factor: what 1/√D is multiplied by: DeepSeek's second number.
-        pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.
+        pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows;
+            None without rotation, or where it is not known, which differs from nothing.
         head_dim: D, channels of a head, or of the part of it that rotates in latent attention.
         rotary_dim: d, channels that rotate, the first of the head.
         axes: the axis of every pair, all 0 where positions have one axis.
@@ -286,6 +287,8 @@ def differences(
                 what == "axes" and len(set(pairs)) > 1
             ):
                 continue
+            if what == "pairing" and None in values:
+                continue
             if not _same(*values):
                 add(what, one, values, text, errors if what in TURNING else ())
     if len(ours.layer_types) != len(theirs.layer_types):
@@ -356,6 +359,11 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 def _errors(first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
     if not _turn(first, second):
         return ()
+    pairing = first.pairing or second.pairing  # that of the other, where one is not known
+    first, second = (
+        replace(first, pairing=first.pairing or pairing),
+        replace(second, pairing=second.pairing or pairing),
+    )
     positions = torch.tensor(at, dtype=torch.int64)
     apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()
     return tuple(Error(p, off, abs(first.score(p) - second.score(p))) for p, off in zip(at, apart, strict=True))

@@ -33,9 +33,33 @@ RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 """A binding whose wheel has the shared library."""
 
 
-INTERLEAVED = ("command-r", "deepseek2", "chatglm")
-"""Architectures whose checkpoints rotate neighbours; the rows of others are in halves, or were until a converter
-sorted them."""
+INTERLEAVED = frozenset(
+    ("chatglm", "cohere2", "command-r", "deepseek2", "ernie4_5", "ernie4_5-moe", "glm4", "llama4")
+)
+"""Architectures that rotate neighbours, ``llama_model_rope_type`` of llama.cpp's source says, and whose converter
+leaves the rows of the checkpoint as they are."""
+SORTED = (
+    "arcee arctic bailingmoe baichuan chameleon deci deepseek granite granitemoe internlm2 llama minicpm "
+    "mistral3 olmo smollm3 xverse"
+)
+"""Those that rotate neighbours, and whose converter sorts the rows of a checkpoint in halves for that."""
+HALVES = (
+    "afmoe apertus bailingmoe2 bitnet codeshell cogvlm dbrx dots1 dream eurobert exaone exaone-moe exaone4 "
+    "falcon falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n gemma4 glm4moe gpt-oss gptneox grok grovemoe "
+    "hunyuan-dense hunyuan-moe hunyuan_vl jina-bert-v3 lfm2 lfm2moe llada-moe mimo2 minicpm3 minimax-m2 "
+    "modern-bert nemotron nomic-bert nomic-bert-moe olmo2 olmoe openelm orion pangu-embedded phi2 phi3 phimoe "
+    "plamo plamo2 plamo3 qwen qwen2 qwen2moe qwen3 qwen3moe qwen3next rnd1 seed_oss smallthinker stablelm "
+    "starcoder2 step35"
+)
+"""Those that rotate halves."""
+HALF = frozenset(f"{SORTED} {HALVES}".split())
+"""Architectures whose checkpoints have the two channels of a pair in the two halves of a head."""
+UNROTATED = (
+    "arwkv7 bert bloom clip gpt2 gptj jais jamba jina-bert-v2 kimi-linear mamba mamba2 mpt nemotron_h "
+    "nemotron_h_moe refact rwkv6 rwkv6qwen2 rwkv7 starcoder t5 t5encoder wavtokenizer-dec"
+)
+STILL = frozenset(UNROTATED.split())
+"""Architectures that do not rotate in llama.cpp, whatever fields a file has."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +140,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def positions_of(file: Fields) -> ModelPositions:
     """What a file says of positions, as a model of type llama whatever its architecture is.
 
+    Of an architecture in none of the tables above the pairing is not known: halves are ``assumed``, in words.
+
     Raises:
-        InvalidArgument: fields that are not read here: windows by layer, sections, DeepSeek's second number.
+        InvalidArgument: an architecture that does not rotate; fields that are not read here: windows by layer,
+            sections, DeepSeek's second number; or that are missing.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
@@ -126,9 +153,21 @@ def positions_of(file: Fields) -> ModelPositions:
         raise InvalidArgument(
             f"{' and '.join(names)} of architecture {architecture!r} is not read here; ask llama.cpp"
         )
-    length, width = stated["context_length"], stated["embedding_length"] // stated["attention.head_count"]
+    if architecture in STILL:
+        raise InvalidArgument(f"architecture {architecture!r} does not rotate in llama.cpp; read its config.json")
+    widths = (
+        ("attention.key_length",)
+        if "attention.key_length" in stated
+        else ("embedding_length", "attention.head_count")
+    )
+    if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
+        raise InvalidArgument(
+            f"{' and '.join(lacking)} of architecture {architecture!r} is missing, or a list of one number per "
+            "layer; read the config.json that the file was made from"
+        )
+    length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
     original = stated.get("rope.scaling.original_context_length", length)
-    head_dim = stated.get("attention.key_length", width)
+    head_dim = width // heads[0] if heads else width
     rotary_dim, base = stated.get("rope.dimension_count", head_dim), stated.get("rope.freq_base", 1e4)
     kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
     times = stated.get("rope.scaling.attn_factor", 1.0)
@@ -151,7 +190,16 @@ def positions_of(file: Fields) -> ModelPositions:
         scaling=scaling,
     )
     layers = ("all",) * stated["block_count"]
-    return ModelPositions("llama", {"all": recipe}, layers, (None,) * len(layers), original, length)
+    unknown = f"pairing = half; which pairs architecture {architecture!r} rotates was not asked of llama.cpp"
+    return ModelPositions(
+        "llama",
+        {"all": recipe},
+        layers,
+        (None,) * len(layers),
+        original,
+        length,
+        assumed=() if architecture in INTERLEAVED | HALF else (unknown,),
+    )
 
 
 def _architecture(file: Fields) -> str:
@@ -164,7 +212,10 @@ def _table(file: Fields, program: str) -> PositionTable:
     positions = positions_of(file)
     listed = isinstance(positions.rotary.get("scaling"), PerPair)  # such as Llama 3.1's, whose length is not said
     length = None if listed and positions.original_length == positions.max_length else positions.original_length
-    return replace(of(positions, program=program), model_type=_architecture(file), pretrained_length=length)
+    table = of(positions, program=program)
+    if positions.assumed:  # where the pairs are not known
+        table = replace(table, layers={name: replace(one, pairing=None) for name, one in table.layers.items()})
+    return replace(table, model_type=_architecture(file), pretrained_length=length)
 
 
 def converted(table: PositionTable) -> Fields:
