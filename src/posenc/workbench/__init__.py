@@ -17,7 +17,7 @@ def open(study: str | Path = "study") -> "Opened":
 
 
 def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
-    """Hold laws that find answers that leak: ``print(check_task("my_module:MyTask"))``; takes seconds.
+    """Hold a task to its laws: ``print(check_task("my_module:MyTask"))``; takes seconds.
 
     Args:
         task: a name, ``module:Class``, or an instance.

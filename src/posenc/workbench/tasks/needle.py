@@ -21,7 +21,6 @@ class Needle(DrawnTask):
     steps: ClassVar[int] = 200
     batch: ClassVar[int] = 32
     chance: float = 1 / VALUES
-    needs_order: ClassVar[bool] = False
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(NOISE, (rows, length), generator=generator)

@@ -15,7 +15,6 @@ class Recent(Needle):
 
     question = "four values lie among noise: which came last? (needs order)"
     steps: ClassVar[int] = 1000
-    needs_order: ClassVar[bool] = True
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(NOISE, (rows, length), generator=generator)

@@ -113,9 +113,6 @@ class Task(Criteria, ABC):
     reads_text: ClassVar[bool] = False
     """Whether it is made from a text, as ``Task(text, longest, train_length)``; else as ``Task(train_length)``."""
 
-    needs_order: ClassVar[bool] = True
-    """Whether the same tokens in another order have another answer, which ``check_task`` then holds it to."""
-
     def places(self, length: int) -> tuple[int, ...]:
         """The places on every axis of a test of so many tokens; none where tokens follow one another."""
         return ()
