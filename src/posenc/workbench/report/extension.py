@@ -44,12 +44,13 @@ def answer(extension: Extension, decision: Decision) -> str:
         return f"{headline(extension, decision)}."
     unit, far = extension.unit, count(extension.far * extension.width)
     start = count(extension.original_length)
-    named = dict.fromkeys((chosen, decision.candidates[0], *decision.open[:1], cut, nothing))
+    changes = [c for c in decision.candidates if c not in (chosen, nothing, cut)]  # the best of them is named
+    named = dict.fromkeys((chosen, *decision.open[:1], *changes[:1], cut, nothing))
     losses = ", ".join(f"{fixed(c.loss, 2)} {'with' if c.curve else 'when'} {c.label}" for c in named)
     text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
     beaten = ((nothing, "changing nothing"), (cut, "cutting")) if decision.decided and chosen is not nothing else ()
     text += [
-        f"It is surely better than {words} ({_gap(decision.gap(chosen, other))})."
+        f"The first is surely better than {words} ({_gap(decision.gap(chosen, other))})."
         for other, words in beaten
         if other is not chosen
     ]
@@ -136,7 +137,8 @@ def over_positions(extension: Extension, decision: Decision, *, tuned: bool = Fa
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
     title = f"After {extension.tuning}" if tuned else headline(extension, decision)
-    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark),))
+    cut = ((decision.cut.loss, decision.cut.label),) if decision.cut.finite else ()
+    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark, levels=cut),))
 
 
 def _curve(curve: MethodLosses, chosen: bool, unchanged: MethodLosses) -> view.Line:
@@ -152,15 +154,11 @@ def _curve(curve: MethodLosses, chosen: bool, unchanged: MethodLosses) -> view.L
 
 HEADS = (
     "effective length",
-    "loss, first {length}",
     "loss, last {far}",
     "last {far} minus unchanged",
     "last {far} minus cut",
     "first {length} minus unchanged",
 )
-
-SHOWN = (0, 2, 3, 4, 5)
-"""Of them, what a terminal has room for."""
 
 
 def heads(extension: Extension) -> list[str]:
@@ -170,15 +168,11 @@ def heads(extension: Extension) -> list[str]:
 
 
 def cells(extension: Extension, decision: Decision, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """A candidate's row: effective length, losses, and differences, each with its interval."""
+    """A candidate's row: effective length, loss, and differences, each with its interval."""
     reach = by_loss(extension, candidate.curve).parts if candidate.curve else ("–", "")
-    means = (over_blocks(candidate.inside), over_blocks(candidate.far))
+    loss = over_blocks(candidate.far)
     gaps = (decision.gap(candidate, decision.nothing), decision.gap(candidate, decision.cut))
-    return (
-        reach,
-        *((fixed(value.mean), ends(value)) for value in means),
-        *map(_difference, (*gaps, decision.cost(candidate))),
-    )
+    return (reach, (fixed(loss.mean), ends(loss)), *map(_difference, (*gaps, decision.cost(candidate))))
 
 
 def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
@@ -188,14 +182,13 @@ def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
 
 def table(extension: Extension, decision: Decision, *, tuned: bool = False) -> Table:
     """The candidates for the terminal, best first; the one to use is named in words."""
-    every = heads(extension)
     caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
-    made = grid("method", [every[i] for i in SHOWN], caption, f"After {extension.tuning}" if tuned else "")
+    made = grid("method", heads(extension), caption, f"After {extension.tuning}" if tuned else "")
     made.add_column("", no_wrap=True)
     for candidate in rows(decision, tuned=tuned):
-        numbers = [text for text, _ in cells(extension, decision, candidate)]
+        numbers = (text for text, _ in cells(extension, decision, candidate))
         style = "bold" if candidate is decision.chosen else ""
-        made.add_row(candidate.label, *(numbers[i] for i in SHOWN), decision.standing(candidate), style=style)
+        made.add_row(candidate.label, *numbers, decision.standing(candidate), style=style)
     return made
 
 
