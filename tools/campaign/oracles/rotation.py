@@ -74,8 +74,6 @@ def _linear(theta: list[Any], dim: int, base: float, o: dict[str, Any]) -> tuple
 
 def _ntk(theta: list[Any], dim: int, base: float, o: dict[str, Any]) -> tuple[list[Any], float]:
     s, b, d = mpmath.mpf(o["factor"]), mpmath.mpf(base), mpmath.mpf(dim)
-    if o.get("form") == "abf":  # 50 times the base at 8 times the length
-        return [(b * s ** (mpmath.log(50) / mpmath.log(8))) ** (-2 * i / d) for i in range(dim // 2)], 1.0
     if o.get("form", "base") != "fixed":
         longer = 50 ** mpmath.log(s, 8) if o.get("form") == "abf" else s ** (d / (d - 2))
         return [(b * longer) ** (-2 * i / d) for i in range(dim // 2)], 1.0
