@@ -104,7 +104,7 @@ def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() 
         (
             lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)),
             InvalidArgument,
-            "positions is on cpu and the encoding on meta",
+            "positions is on cpu and the encoding's weight on meta",
         ),
     ],
 )

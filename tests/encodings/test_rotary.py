@@ -102,7 +102,7 @@ def test_every_row_may_have_positions_of_its_own() -> None:
 
 
 def test_the_settings_that_have_no_default_are_asked_for() -> None:
-    with pytest.raises(TypeError, match="pairing"):
+    with pytest.raises(InvalidArgument, match="Rotary needs pairing; add pairing='half' or pairing='interleaved'"):
         Rotary(8)
 
 
