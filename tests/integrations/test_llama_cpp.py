@@ -190,27 +190,5 @@ def test_the_command_line_gives_what_the_written_file_gives(
     assert closest >= TIMES * apart.mean()
 
 
-def test_a_file_written_with_other_weights_is_read_as_transformers_reads_them(source: Any, tmp_path: Path) -> None:
-    """All of SmolLM2, a little tuned, under YaRN: metadata, tokenizer and the order of rows are llama.cpp's."""
-    from posenc.integrations.huggingface.load import Pretrained
-
-    model = Pretrained(Path(source.data.filename))
-    weights, draw = model.model.state_dict(), torch.Generator().manual_seed(0)
-    changed = [name for name in weights if name.startswith("model.layers.2") and "proj" in name]
-    weights = weights | {name: weights[name] * (1 + 0.1 * torch.randn(1, generator=draw)) for name in changed}
-    ids = model.encode(b"The longest river of the country flows past nine towns. " * 20)[:128]
-    scaling = YaRN(4.0, 64)
-    file, reason = model.save(tmp_path / "tuned", weights, scaling, 256)
-    assert (file.name, reason) == ("model.gguf", "")
-    (answer,) = asked("ask_llama.py", "env", [{"file": str(file), "tokens": ids.tolist()}])
-    os.unlink(file)
-    theirs = -torch.tensor(answer)
-    plain = model.losses(ids, model.with_scaling(scaling, 256))
-    model.model.load_state_dict(weights)
-    apart = (theirs - model.losses(ids, model.with_scaling(scaling, 256))).abs()
-    assert (apart.mean() <= MEAN) & (apart.max() <= MOST)
-    assert (theirs - plain).abs().mean() >= TIMES * apart.mean()
-
-
 def test_the_records_are_what_was_asked() -> None:
     assert recorded()[LLAMA_CPP] == record_gguf()

@@ -220,10 +220,8 @@ def _write(
         tuned = [c.curve for c in decision.candidates if c.change in ("weights", "weights and config")]
         if tuned and tuned[0] and tuned[0].plan and tuned[0].method.scaling:
             weights = load_weights(folder, tuned[0].plan)
-            saved, reason = model.save(folder / "tuned", weights, tuned[0].method.scaling, extension.length)
-            console.print(f"tuned   {saved}{'' if saved.suffix else '/'}, under {tuned[0].method.label}")
-            if reason:
-                console.print(f"        no GGUF file: {reason}")
+            model.save(folder / "tuned", weights, tuned[0].method.scaling, extension.length)
+            console.print(f"tuned   {folder}/tuned/, under {tuned[0].method.label}")
     console.print(f"page    {folder}/report.html")
 
 

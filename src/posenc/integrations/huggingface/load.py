@@ -209,33 +209,15 @@ class Pretrained:
 
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
-    ) -> tuple[Path, str]:
-        """These weights under the scaling up to the length, in a folder: ``model.gguf`` of a GGUF file, else what
-        transformers opens.
-
-        Returns:
-            That file, or the folder; and why a GGUF file became none, empty where it did.
+    ) -> None:
+        """These weights under the scaling up to the length, in a folder that transformers opens.
 
         Raises:
             StudyError: the folder cannot be written.
         """
-        model, reason = copy.deepcopy(self.model), ""
+        model = copy.deepcopy(self.model)
         model.load_state_dict(weights)
-        if self.path.suffix == ".gguf":
-            from posenc.integrations.huggingface.gguf_file import rewritten
-            from posenc.integrations.programs import llama_cpp
-
-            folder.mkdir(parents=True, exist_ok=True)
-            file, before, after = folder / "model.gguf", self.model.state_dict(), model.state_dict()
-            try:
-                named = str(llama_cpp.fields(self.path).values["general.architecture"])
-                fields = llama_cpp.write(self.positions, scaling, architecture=named, max_length=length)
-                rewritten(self.path, file, before, after, fields)
-                return file, ""
-            except InvalidArgument as error:
-                reason = str(error)
         save(model, self.tokenizer, folder, self.patch(scaling, length))
-        return folder, reason
 
     @property
     def weights(self) -> int:
