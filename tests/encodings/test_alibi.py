@@ -56,11 +56,11 @@ def test_given_slopes_leave_heads_without_a_bias() -> None:
     [
         (
             {"slopes": (0.5,)},
-            r"slopes=\(0.5,\) must be 2 finite numbers of at least 0, one per head; 0 for no bias",
+            r"slopes=\(0.5,\) must be a list of 2 finite numbers of at least 0, one per head; 0 for no bias",
         ),
-        ({"slopes": (0.5, -0.5)}, "must be 2 finite numbers"),
-        ({"slopes": (0.5, float("nan"))}, "must be 2 finite numbers"),
-        ({"slopes": 0.5}, "must be 2 finite numbers"),
+        ({"slopes": (0.5, -0.5)}, "must be a list of 2 finite numbers"),
+        ({"slopes": (0.5, float("nan"))}, "must be a list of 2 finite numbers"),
+        ({"slopes": 0.5}, "must be a list of 2 finite numbers"),
         ({"slopes": (0.5, 0), "max_exponent": 4}, "max_exponent=4 would make the slopes that are given; leave one"),
     ],
 )

@@ -143,6 +143,7 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
     [
         (lambda: Stack(), r"stack takes encodings; got \[\]"),
         (lambda: Stack(rope(), "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
+        (lambda: ALiBi(4).at(arange(3)).slice_heads(0, "2"), "last='2' must be an integer"),
         (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
         (
             lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),

@@ -138,7 +138,7 @@ def test_building_from_settings_checks_them() -> None:
         build(parse("rotary(bass=3)"), SHAPE)
     with pytest.raises(InvalidArgument, match="gives base twice"):
         posenc.encoding("rotary(base=3)", head_dim=8, base=4)
-    with pytest.raises(InvalidArgument, match=r"slopes=\(1, 0\) must be 4 finite numbers"):
+    with pytest.raises(InvalidArgument, match=r"slopes=\(1, 0\) must be a list of 4 finite numbers"):
         build(parse("alibi(slopes=(1, 0))"), SHAPE)
     with pytest.raises(InvalidArgument, match="cannot be set from outside stack"):
         posenc.encoding("stack(rotary, alibi)", heads=4, head_dim=8, base=4)

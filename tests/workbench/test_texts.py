@@ -146,7 +146,7 @@ def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("alibi(slopes=(1, 0))", "must be 4 finite numbers"),
+        ("alibi(slopes=(1, 0))", "must be a list of 4 finite numbers"),
         ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
         ("rotary(rotary_dim=64)", "rotary_dim=64 is more than head_dim=16"),
         ("nowhere:Mine", "no module 'nowhere' is found from here; run where its file lies"),

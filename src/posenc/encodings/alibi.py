@@ -52,7 +52,8 @@ def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -
         or not all(is_number(m) and m >= 0 for m in given)
     ):
         raise InvalidArgument(
-            f"slopes={given!r} must be {len(paper)} finite numbers of at least 0, one per head; 0 for no bias"
+            f"slopes={given!r} must be a list of {len(paper)} finite numbers of at least 0, one per head; 0 for "
+            "no bias"
         )
     return [float(m) for m in given]
 

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import as_integer
 from posenc.encodings.bias import Bias
 from posenc.errors import InvalidArgument
 from posenc.pytrees import Pytree
@@ -175,7 +176,7 @@ class Placed(Pytree):
                 "heads are of one layer that has read its tokens; call here, state = placed[layer].with_content(x, "
                 "state), then here.slice_heads(first, last)"
             )
-        if not 0 <= first < last:
+        if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
             raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, query heads")
         for what, heads in heads_of(self).items():
             if last > heads:
