@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,28 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile the native kernel where its sources have changed; without a compiler its tests are skipped."""
     if not hasattr(config, "workerinput") and not build_kernel.is_current():
         subprocess.run([sys.executable, build_kernel.__file__], check=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no cases that the run leaves out: every worker would collect thousands of them, to drop them again.
+
+    Of a test that is left out whole, one case is made, so that it is still counted as deselected.
+    """
+    left_out = [name for name in ("slow", "real", "programs") if f"not {name}" in metafunc.config.getoption("-m")]
+    marks = metafunc.definition.own_markers
+    whole = any(metafunc.definition.get_closest_marker(name) for name in left_out)
+    for place, mark in enumerate(marks):
+        if not left_out or mark.name != "parametrize" or len(mark.args) != 2:
+            continue
+        names, values = mark.args[0], list(mark.args[1])
+        asked = [not {own.name for own in getattr(value, "marks", ())} & {*left_out} for value in values]
+        if whole or not any(asked):
+            asked = [i == 0 for i in range(len(values))]
+        kwargs = dict(mark.kwargs)
+        if isinstance(kwargs.get("ids"), list | tuple):
+            kwargs["ids"] = list(compress(kwargs["ids"], asked))
+        marks[place] = pytest.mark.parametrize(names, list(compress(values, asked)), **kwargs).mark
 
 
 EXAMPLES = {"posenc": 30, "endurance": 300}
