@@ -59,7 +59,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if not left_out or mark.name != "parametrize" or len(mark.args) != 2:
             continue
         names, values = mark.args[0], list(mark.args[1])
-        asked = [not {own.name for own in getattr(value, "marks", ())} & {*left_out} for value in values]
+        own = [value.marks if isinstance(value, type(pytest.param())) else () for value in values]
+        asked = [not {mark.name for mark in marked} & {*left_out} for marked in own]
         if whole or not any(asked):
             asked = [i == 0 for i in range(len(values))]
         kwargs = dict(mark.kwargs)
