@@ -21,7 +21,7 @@ from posenc.integrations.huggingface import load
 from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.shrink import shrunk
-from posenc.scaling import Default, Linear, YaRN
+from posenc.scaling import Linear, YaRN
 from posenc.workbench.extend.extend import Request
 from posenc.workbench.run.ledger import Ledger
 from support import tiny_folders
@@ -150,7 +150,7 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     assert (model.original_length, model.pretrained_length) == (256, 64)
     request = _request(model, "2x", ("yarn", "linear"), None, 32.0, Request(0, 1, (), 0, "float32", "cpu"))
     assert request.length == 512
-    assert [m.scaling for m in request.methods] == [Default(), YaRN(8.0, 64), Linear(8.0)]
+    assert [m.scaling for m in request.methods] == [model.scaling, YaRN(8.0, 64), Linear(8.0)]  # none is its own
     with pytest.raises(InvalidArgument, match="written over it; add --replace-scaling"):
         _check_stated(model, request.length)
     _check_stated(model, model.original_length)
