@@ -114,13 +114,12 @@ class TaskResult:
         if holds(self, row):
             return "best, holds" if self.best(self.longest) is row else "holds"
         if self.task.measure == "loss":
-            change = row.changes[self.longest]
-            factors = [fixed(perplexity(value), 2) for value in change.seeds or (change.mean,)]
-            change_in_words = f"perplexity ×{' and ×'.join(factors)}"
+            change, number = row.changes[self.longest], lambda value: f"×{fixed(perplexity(value), 2)}"
         else:
-            end = row.values[self.longest]
-            change_in_words = f"falls to {' and '.join(f'{value:.2f}' for value in end.seeds or (end.mean,))}"
-        return f"{change_in_words}, undecided" if undecided(self, row) else change_in_words
+            change, number = row.values[self.longest], "{:.2f}".format
+        seeds = dict.fromkeys(map(number, change.seeds or (change.mean,)))  # once, where two seeds print alike
+        text = f"{'perplexity' if self.task.measure == 'loss' else 'falls to'} {' and '.join(seeds)}"
+        return f"{text}, undecided" if undecided(self, row) else text
 
     def leaders(self, length: int) -> tuple[Row, ...]:
         """The ranked rows that may be best at a length, the best mean first.
