@@ -26,6 +26,7 @@ from posenc.attend.call import LONG, AttentionCall, check, check_sinks, check_ty
 from posenc.attend.operator import TRACED, operator
 from posenc.attend.remapped import remapped
 from posenc.encodings.placed import Placed
+from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
@@ -278,10 +279,8 @@ def _prepared(
         settings = settings._replace(exact_rows=True)
     results = []
     for q, k, placed, mask in calls:
-        if autocast:
-            # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
-            low = torch.get_autocast_dtype(device)
-            q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
+        # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
+        q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         check_types(q, k, v)
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))

@@ -29,6 +29,14 @@ def unrounded(x: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
+def attended_dtype(x: Tensor) -> torch.dtype:
+    """The type that attention takes x in: autocast's, where that is on."""
+    device = x.device.type
+    if x.dtype == torch.float64 or device == "meta" or not torch.is_autocast_enabled(device):
+        return x.dtype
+    return torch.get_autocast_dtype(device)
+
+
 def widest(device: torch.device) -> torch.dtype:
     """float64, or float32 on a device without it."""
     return torch.float32 if device.type == "mps" else torch.float64

@@ -22,7 +22,7 @@ from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
-from posenc.encodings.wide import widest
+from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary import Tables, rotate
 from posenc.positions import LIMIT
@@ -57,10 +57,10 @@ class PlacedXPos(PlacedRotary):
             InvalidArgument: float16, whose numbers end at 65 504, or an out that does not fit q and k.
         """
         for name, x in (("q", q), ("k", k)):
-            if x is not None and x.dtype == torch.float16:
+            if x is not None and attended_dtype(x) == torch.float16:
                 raise InvalidArgument(
-                    f"{name} is torch.float16, whose numbers end at 65504, and keys of xPos grow up to "
-                    f"e^{LARGEST:g}; pass {name}.bfloat16() or {name}.float()"
+                    f"{name} is {x.dtype} and attention takes it in torch.float16, whose numbers end at 65504; "
+                    f"keys of xPos grow up to e^{LARGEST:g}: use torch.bfloat16, or torch.float32 without autocast"
                 )
         return super().rotate(q, k, out=out)
 
