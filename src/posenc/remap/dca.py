@@ -58,4 +58,4 @@ class DCA(Remap):
         )
 
     def longest(self, trained: int) -> float:
-        return math.inf if self.chunk + self.local <= trained else 0
+        return math.inf if self.chunk + self.local <= trained else trained

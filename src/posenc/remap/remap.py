@@ -75,7 +75,7 @@ class Remap(Encoding):
     @abstractmethod
     def longest(self, trained: int) -> float:
         """How many tokens a text may have so that no distance above ``trained`` − 1 is used, the largest in a text
-        of ``trained`` tokens: ∞ for any number, and 0 where settings use more for a text of ``trained`` tokens."""
+        of ``trained`` tokens: ∞ for any number, ``trained`` if settings change no distance of so short a text."""
 
     def cached(self, positions: Tensor) -> Tensor | None:
         """The positions that keys in a cache are rotated to; None where a cache keeps them raw."""

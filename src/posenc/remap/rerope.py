@@ -45,4 +45,4 @@ class ReRoPE(Remap):
         return RemappedPart(at(q), at(k), edge), far
 
     def longest(self, trained: int) -> float:
-        return math.inf if self.window < trained else 0
+        return math.inf if self.window < trained else trained

@@ -47,4 +47,4 @@ class SelfExtend(Remap):
     def longest(self, trained: int) -> float:
         G, W = self.group, self.window
         # The largest distance of T tokens is ⌊(T − 1)/G⌋ + W − ⌊W/G⌋, once T > W.
-        return 0 if trained < W else max(W, (trained - W + W // G) * G)
+        return trained if trained < W else max(W, (trained - W + W // G) * G)

@@ -46,4 +46,4 @@ class STRING(Remap):
         return RemappedPart(at(q), None, edge), RemappedPart(at(q - self.shift + self.window), None, None, edge)
 
     def longest(self, trained: int) -> float:
-        return 0 if trained < self.shift else trained + self.shift - self.window
+        return trained if trained < self.shift else trained + self.shift - self.window
