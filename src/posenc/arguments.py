@@ -53,15 +53,13 @@ def misfit(
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:
     """The value, which must be among the known ones; else an error with the nearest of them."""
     names = tuple(known)
-    if not isinstance(value, tuple({type(name) for name in names})) or value not in names:
+    if value not in names:
         raise UnknownName(kind, value, map(str, names))
     return value
 
 
 def is_number(value: object) -> bool:
-    """A finite real number, if whole one that torch holds; True and False are not numbers here."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return False
+    """A finite real number; True and False are not numbers here."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -89,36 +87,16 @@ def as_scale(value: float | None, name: str) -> float | None:
         raise InvalidArgument(
             f"{name}={shown(value)} must be a finite number above 0; leave it out for the default"
         )
-    return float(value) if type(value) is int else value
-
-
-MOST = 2**31
-"""Counts are no more than there are positions."""
+    return value
 
 
 def at_least_one(**counts: int) -> None:
-    """An error that names them all where one of these counts is below 1, or the one that is no integer of ours."""
+    """An error that names them all where one of these counts is below 1, or the one that is no integer."""
     for name, count in counts.items():
-        if as_integer(count, name) > MOST:
-            raise InvalidArgument(f"{name}={count} must lie between 1 and {MOST}, the number of positions")
+        as_integer(count, name)
     if min(counts.values()) < 1:
         named = " and ".join(f"{name}={count}" for name, count in counts.items())
         raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
-
-
-def flags(**given: object) -> None:
-    """Refuse what is neither True nor False, by its name."""
-    for name, value in given.items():
-        if not isinstance(value, bool):
-            raise InvalidArgument(f"{name}={shown(value)} must be True or False")
-
-
-def items(name: str, value: Any) -> list[Any]:
-    """What a sequence holds."""
-    try:
-        return list(value)
-    except TypeError:
-        raise InvalidArgument(f"{name}={shown(value)} must be a sequence, such as a list") from None
 
 
 def tensors(**given: object) -> None:

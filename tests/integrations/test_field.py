@@ -39,7 +39,7 @@ def test_every_case_of_the_report_is_here() -> None:
         ("error: unknown model_type", "refused"),
         ("vllm 0.33.0\n  note: refused: would differ", "refused"),
         ("rotary positions", "silent"),
-        ("64 of 128: no mistake that is known gives these numbers", "silent"),
+        ("64 of 128: nothing that was tried gives these numbers", "silent"),
     ],
 )
 def test_verdicts(answer: str, verdict: str) -> None:

@@ -189,37 +189,37 @@ VISION = {**PLAIN, "model_type": "qwen3_vl_text", "head_dim": 128}
 PORTS: dict[str, tuple[Callable[[], tuple[Any, Vectors]], str]] = {
     "Blaizzy/mlx-vlm 1710": (
         turned({**OLDER, "rope_scaling": LLAMA3}, rope_type="default"),
-        "it leaves out the model's Llama3(factor=8",
+        "leaves out the model's llama3",
     ),
     "unslothai/unsloth 6197": (
         turned(json.loads((CONFIGS / "llama-3.1-8b.json").read_text()), rope_type="default"),
-        "it leaves out the model's Llama3(factor=8",
+        "leaves out the model's llama3",
     ),
     "jundot/omlx 3347": (
         plain_vectors(
             {**VISION, "rope_parameters": {**YARN, **SECTIONS}},
             {**VISION, "rope_parameters": {**DEFAULT, **SECTIONS}},
         ),
-        "it leaves out the model's YaRN(factor=4",
+        "leaves out the model's yarn(factor=4",
     ),
     "NVIDIA/TensorRT-LLM 4728": (
         plain_vectors({**PHI, "rope_parameters": LISTS}, {**PHI, "rope_theta": 1e4}),
-        "it leaves out the model's PerPair(",
+        "leaves out the model's per-pair(",
     ),
     "NeuraLegion/shainet 111": (
         turned(OLDER, pairing="interleaved"),
-        "its pairs are 'interleaved', and the model's 'half'",
+        "channels (2i, 2i+1) instead of (i, i+",
     ),
     "ohdearquant/lattice 96": (
         turned(
             {**OLDER, "model_type": "glm4_moe", "head_dim": 256, "partial_rotary_factor": 0.25, "rope_theta": 1e7},
             pairing="interleaved",
         ),
-        "its pairs are 'interleaved', and the model's 'half'",
+        "channels (2i, 2i+1) instead of (i, i+",
     ),
     "jmaczan/tiny-vllm 6": (
         turned({**OLDER, "rope_scaling": {**LLAMA3, "factor": 32.0}}, pairing="interleaved"),
-        "its pairs are 'interleaved', and the model's 'half'",
+        "channels (2i, 2i+1) instead of (i, i+",
     ),
 }
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 
 import pytest
 import torch
@@ -129,7 +128,6 @@ def test_symbolic_trace_takes_placing_as_one_step() -> None:
 
 COMPILED = """
 import sys
-import threading
 import torch
 import posenc
 from posenc import Rotary, positions
@@ -184,33 +182,3 @@ def test_at_makes_the_tables_for_all_layers_but_none_of_a_cache(
         new.rotate(torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8))
     assert lengths == [3, 5]
     assert torch.equal(new.rotate(torch.randn(1, 4, 3, 8), torch.ones(1, 2, 5, 8))[1], rotated_k)
-
-
-def test_a_step_that_another_thread_takes_away_is_finished() -> None:
-    """Between two looks at the step that was kept another thread rotates what no step serves, and keeps none."""
-    placed = posenc.Rotary(8, pairing="half").at(torch.arange(5))
-    q, k = torch.randn(2, 1, 2, 5, 8)
-    want = placed.rotate(q, k)
-
-    class Raced(type(placed)):  # type: ignore[misc]
-        looks = 0
-
-        @property
-        def _step(self) -> object:
-            kept, self.looks = vars(self)["kept"], self.looks + 1
-            if self.looks == 1:
-                other = threading.Thread(target=vars(self).update, kwargs={"kept": None})
-                other.start()
-                other.join()
-            return kept
-
-        @_step.setter
-        def _step(self, step: object) -> None:
-            vars(self)["kept"] = step
-
-    kept = vars(placed).pop("_step")
-    placed.__class__ = Raced
-    placed._step = kept
-    for got, wanted in zip(placed.rotate(q, k), want, strict=True):
-        assert torch.equal(got, wanted)
-    assert placed.looks

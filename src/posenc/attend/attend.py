@@ -20,14 +20,14 @@ from torch import _C, Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
-from posenc.arguments import as_scale, flags, no_argument, one_of, tensors
+from posenc.arguments import as_scale, no_argument
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import LONG, AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.operator import TRACED, operator
 from posenc.attend.remapped import remapped
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
 from posenc.kernels.attention.softmax import attended, for_every_head, fused, merge
@@ -225,14 +225,14 @@ def _settings(
     return_logsumexp: bool, softcap: float | None, sinks: Tensor | None, dropout: float, backend: Backend
 ) -> Settings:
     """What is asked for, once it is known to make sense together."""
-    flags(return_logsumexp=return_logsumexp)
     if softcap is not None:
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
             f"dropout={dropout!r} must be a number in 0 … 1 (excluded), the share of weights that are dropped"
         )
-    one_of("backend", backend, BACKENDS)
+    if backend not in BACKENDS:
+        raise UnknownName("backend", backend, BACKENDS)
     if dropout and return_logsumexp:
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
@@ -267,7 +267,6 @@ def _prepared(
 ) -> list[Result]:
     """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast: once, or for
     every part of a remapped encoding that sees any key."""
-    tensors(v=v)
     mask = check(q, k, v, placed, mask)
     check_sinks(sinks, q)
     scale = scale_of_scores(placed, q.shape[-1], scale)
@@ -418,9 +417,9 @@ def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     assert spans is not None
     # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
     by_row = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
-    for row, (lengths, of_row) in enumerate(zip(spans, by_row, strict=True)):
+    for row, (lengths, tensors) in enumerate(zip(spans, by_row, strict=True)):
         alone = None if len(spans) == 1 else row
-        pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in of_row), strict=True)
+        pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in tensors), strict=True)
         outputs: list[Output] = []
         first = 0
         for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, heads_first, tensors
+from posenc.arguments import as_scale, heads_first
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
@@ -277,15 +277,14 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
         InvalidArgument: a scale that is not a finite number above 0.
     """
     if scale is not None:
-        return as_scale(scale, "scale") or 1.0
+        as_scale(scale, "scale")
+        return scale
     unscaled = 1 / math.sqrt(width - placed.added) if placed.softmax_scale is None else placed.softmax_scale
     return unscaled * placed.softmax_factor
 
 
 def check_sinks(sinks: Tensor | None, q: Tensor) -> None:
     """Refuse what is not one logit a head."""
-    if sinks is not None:
-        tensors(sinks=sinks)
     if sinks is not None and (sinks.shape != q.shape[1:2] or not sinks.is_floating_point()):
         raise InvalidArgument(
             f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected a logit for each of {q.shape[1]} heads"

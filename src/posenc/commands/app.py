@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from posenc.commands.compare import compare
-from posenc.commands.compare_code import compare_code
 from posenc.commands.diff import diff
+from posenc.commands.doctor import doctor
 from posenc.commands.extend import extend
 from posenc.commands.inspect import inspect
 from posenc.commands.lab import lab
@@ -43,7 +43,7 @@ def posenc(
         typer.echo(START)
 
 
-for verb in (compare, compare_code, diff, extend, inspect, lab, runs, show, vectors, verify):
+for verb in (compare, diff, doctor, extend, inspect, lab, runs, show, vectors, verify):
     app.command()(verb)
 app.add_typer(study, name="study")
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, flags, one_of
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, keys_at_queries
@@ -157,7 +157,6 @@ class ChannelRotary(Encoding):
         self.base = usual if base is None else as_number(base, "base")
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
-        flags(signed=signed)
         self.signed = signed
         self.isometric = self.relative = all(
             channel.angle == self.channels[channel.partner].angle for channel in self.channels

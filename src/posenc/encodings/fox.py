@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from posenc.arguments import at_least_one, tensors
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
@@ -46,8 +46,8 @@ class ForgetBias(Bias):
         B, H, S = self.gates.shape
         if k_order.shape[-1] != S:
             raise InvalidArgument(
-                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass the state of the "
-                "keys in the cache to with_content(x, state), or the state of all keys to with_state"
+                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass read the state of "
+                "the keys in the cache, or the state of all keys to with_state"
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
         place = place[:, None].expand(B, H, S)
@@ -91,13 +91,6 @@ class PlacedFoX(Placed):
     ) -> tuple[Placed, ContentState | None]:
         check_embeddings(x, self.q_positions, self.fox.width)
         gates = self.fox.gates(x)
-        if state is not None:
-            tensors(state=state)
-            if state.shape[:-1] != gates.shape[:-1]:
-                raise InvalidArgument(
-                    f"state has shape {tuple(state.shape)}; expected {tuple(gates.shape[:-1])} and a value a key, "
-                    "what with_content returned for the keys in the cache"
-                )
         return self._with(gates if state is None else torch.cat((state, gates), dim=-1))
 
     def with_state(self, state: ContentState | None) -> Placed:

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import MOST, as_integer, at_least_one
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
@@ -86,7 +86,7 @@ class Inkling(Encoding):
         super().__init__()
         at_least_one(width=width, heads=heads)
         at_least_one(extent=extent, basis=basis)
-        if log_floor is not None and not 1 <= as_integer(log_floor, "log_floor") < MOST:
+        if log_floor is not None and as_integer(log_floor, "log_floor") < 1:
             raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
         if not 0 <= log_amount < float("inf"):
             raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, as_number, at_least_one, flags
+from posenc.arguments import as_integer, as_number, at_least_one
 from posenc.encodings.placed import Positions
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
@@ -73,7 +73,6 @@ class LearnedRotary(Rotation):
             )
         self.base = as_number(base, "base")
         check_dim_and_base(2, self.base)
-        flags(signed=signed, shared=shared)
         self.axes, self.groups, self.signed, self.per_layer = axes, groups, signed, not shared
         self.heads = heads
         self.frequencies = nn.Parameter(torch.empty(axes, groups, self.rotary_dim // 2))

@@ -115,9 +115,6 @@ class Placed(Pytree):
                 )
         return self
 
-    __iter__ = None
-    """Layers are asked for by number; there is no end of them."""
-
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
         """The token embeddings, with their positions; once, before the first layer."""
         return x

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import MOST, one_of
+from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.wide import widest
@@ -77,7 +77,7 @@ class QueryScale(Encoding):
     def __init__(self, *, rule: Rule = "llama4", amount: float = 0.1, floor: int = 8192) -> None:
         super().__init__()
         one_of("rule", rule, RULES)
-        if type(floor) is not int or not 1 <= floor < MOST:
+        if type(floor) is not int or floor < 1:
             raise InvalidArgument(
                 f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"
             )

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, as_scale, flags, shown
+from posenc.arguments import as_integer, as_number, as_scale
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
@@ -83,20 +83,17 @@ class PlacedRotary(Placed):
             InvalidArgument: an out that does not fit q and k.
         """
         plain: tuple[Any, Any] | None = None
-        pair = out is None or (isinstance(out, tuple | list) and len(out) == 2)
-        if not pair or not all(x is None or isinstance(x, Tensor) for x in out or ()):
-            raise InvalidArgument(f"out={shown(out)} must be a pair: out=(q, k), None for fresh memory")
-        if out is None and isinstance(q, Tensor) and isinstance(k, Tensor) and not torch.compiler.is_compiling():
-            plain, rotates = (q, k), self._step  # read once: another thread may put another one there
-            again = None if rotates is None else rotates(q, k)
+        if out is None and not (q is None or k is None or torch.compiler.is_compiling()):
+            plain = q, k
+            again = None if self._step is None else self._step(q, k)
             if again is not None:
                 return again
         alike = keys_at_queries(self, q, k, self.rotary.head_dim)
         k_tables = self.key_tables(alike)
         pairing, backend = self.rotary.pairing, self.rotary.backend
         if plain is not None:
-            rotates = self._step = step(*plain, self.q_tables, k_tables, pairing, backend)
-            again = None if rotates is None else rotates(*plain)
+            self._step = step(*plain, self.q_tables, k_tables, pairing, backend)
+            again = None if self._step is None else self._step(*plain)
             if again is not None:
                 return again
         rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out)
@@ -164,7 +161,6 @@ class Rotary(Rotation):
         backend: Backend = "auto",
     ) -> None:
         super().__init__(head_dim, pairing)
-        flags(signed=signed, backwards=backwards)
         check_backend(backend)
         head_dim = self.head_dim
         if rotary_dim is None:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, flags, one_of
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.encoding import Encoding
@@ -62,7 +62,6 @@ class SinusoidalGrid(Encoding):
             axes = axial(self.width // 4, self.width // 4)
         if 2 * axes.pairs != self.width:
             raise InvalidArgument(f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; width={width}")
-        flags(signed=signed)
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
         self.base = as_number(base, "base")
         self.order: Order = order

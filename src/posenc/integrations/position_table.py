@@ -164,7 +164,7 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
     spectrum = planned(now, length).frequencies(rotary_dim, base)
     return LayerTable(
         base=base,
-        scaling=_briefly(now) + (f" for {length:,} tokens" if isinstance(now, LengthScaling) else ""),
+        scaling=briefly(now) + (f" for {length:,} tokens" if isinstance(now, LengthScaling) else ""),
         frequencies=tuple(float(theta) for theta in spectrum.exact),
         float32=tuple(spectrum.float32),
         attention_factor=spectrum.attention_factor,
@@ -178,7 +178,7 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
     )
 
 
-def _briefly(scaling: Scaling | LengthScaling) -> str:
+def briefly(scaling: Scaling | LengthScaling) -> str:
     """The text of a scaling without what it has by default."""
     stated = {f.name: getattr(scaling, f.name) for f in fields(scaling)}  # type: ignore[arg-type]
     short = {f.name for f in fields(scaling) if f.default != stated[f.name]}  # type: ignore[arg-type]

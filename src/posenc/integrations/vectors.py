@@ -8,8 +8,7 @@ The names and shapes of the file are those of docs/vectors.md, which a port need
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,9 +22,10 @@ from posenc.encodings.rotary import Rotary, rotate
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
+from posenc.integrations.doctor.doctor import diagnose_rotation, named, of_recipe
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
-from posenc.scaling import Default, YaRN, planned
+from posenc.scaling import planned
 
 FORMAT = "posenc-vectors 1"
 Port = Callable[[str, Float[Tensor, " D"], Int[Tensor, "A T"]], Any]
@@ -194,8 +194,7 @@ def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | P
     """Raise an AssertionError unless a port computes the reference vectors; it says what the port has wrong.
 
     An angle may be off by eight roundings of float32 and the others in proportion, so that a port that multiplies
-    a position by a float32 frequency passes. Wrong bases, pairings, factors, ramps, attention factors and
-    directions are named by trying them.
+    a position by a float32 frequency passes. The mistake is named as ``posenc doctor`` names it.
 
     Args:
         theirs: the port's arrays by their names in the file, one or more, such as ``{"cos": …, "sin": …}``; the
@@ -222,10 +221,17 @@ def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | P
         raise InvalidArgument(f"theirs has {sorted(theirs) or 'no arrays'}; give one or more of {known}")
     for name, layer in layers.items():
         given = {k: torch.as_tensor(theirs[f"{name}.{k}"]).double() for k in ours[name] if f"{name}.{k}" in theirs}
-        _check(name, canonical(parse(layer["encoding"]), full=True), given, ours[name])
+        ladders = {named(k, layers[k]["base"]): tuple(v["inv_freq"].tolist()) for k, v in ours.items()}
+        _check(name, canonical(parse(layer["encoding"]), full=True), given, ours[name], ladders)
 
 
-def _check(name: str, recipe: Recipe, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]) -> None:
+def _check(
+    name: str,
+    recipe: Recipe,
+    theirs: Mapping[str, Tensor],
+    ours: Mapping[str, Tensor],
+    ladders: Mapping[str, tuple[float, ...]],
+) -> None:
     """Compare the arrays of a layer type."""
     room = _room(recipe, ours)
     for key, array in theirs.items():
@@ -235,87 +241,24 @@ def _check(name: str, recipe: Recipe, theirs: Mapping[str, Tensor], ours: Mappin
         apart = (array - ours[key].double()).abs()
         if not bool((apart <= room[key]).all()):
             place = f" at position {ours['positions'][0, apart.amax(1).argmax()]}" if apart.ndim == 2 else ""
-            cause = _cause(recipe, theirs, ours)
+            cause = _cause(recipe, theirs, ours, ladders)
             raise AssertionError(f"{name}.{key} is off by {float(apart.max()):.3g}{place}: {cause}")
 
 
-def _cause(recipe: Recipe, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]) -> str:
+def _cause(
+    recipe: Recipe,
+    theirs: Mapping[str, Tensor],
+    ours: Mapping[str, Tensor],
+    ladders: Mapping[str, tuple[float, ...]],
+) -> str:
     """The mistake that gives the port's numbers, in words."""
-    turns, right = _turns(recipe, theirs, ours["query"], len(ours["inv_freq"])), _factor(ours)
-    measured = right if turns is None else float(turns.abs().mean())
-    factor = f"its attention factor is {measured:.6g}, and the model's {right:.6g}"
-    for text, (changes, of_scaling) in _mistakes(recipe, turns, theirs, ours).items():
-        with suppress(InvalidArgument):  # a change that this scaling refuses
-            scaling = replace(recipe.get("scaling"), **of_scaling) if of_scaling else recipe.get("scaling")
-            wrong = recipe.with_(**{"scaling": scaling, **changes})
-            sign = -1.0 if text == BACKWARDS else 1.0
-            gain = measured / _factor(_arrays(wrong, ours["positions"]))
-            for words, times in ((text, 1.0), (f"{text}, and {factor}" if text else factor, gain)):
-                arrays = _arrays(wrong, ours["positions"], times, sign)
-                room = _room(wrong, arrays)
-                if all(bool(((one - arrays[key]).abs() <= room[key]).all()) for key, one in theirs.items()):
-                    return words
-    return "no mistake that is known gives these numbers"
-
-
-BACKWARDS = "it rotates backwards"
-
-
-def _mistakes(
-    recipe: Recipe, turns: Tensor | None, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]
-) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """What ports get wrong, as changes of the recipe and of its scaling, by a sentence each."""
-    pairing, base, scaling, axes = (recipe.get(name) for name in ("pairing", "base", "scaling", "axes"))
-    theta, where = theirs.get("inv_freq", ours["inv_freq"]), ours["positions"]
-    if turns is not None and "inv_freq" not in theirs and bool((ones := where[0] == 1).any()):
-        coordinate = where[list(axes.axis_of_pair) if axes else [0] * len(theta)][:, ones][:, 0]
-        theta = turns[ones][0].angle() / coordinate
-    other = "interleaved" if pairing == "half" else "half"
-    plain = {"scaling": Default()}
-    result: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "": ({}, {}),  # the attention factor alone
-        BACKWARDS: ({}, {}),
-        f"its pairs are {other!r}, and the model's {pairing!r}": ({"pairing": other}, {}),
-        "all its pairs rotate by the first axis": ({"axes": None}, {}),
-        f"it leaves out the model's {scaling}": (plain, {}),
-    }
-    for measured in (1e4, *_digits(float(theta[0] / theta[1]) ** len(theta) if theta[1:2].any() else 0.0)):
-        text = f"its base is {measured:.6g}, and the model's {base:.10g}"
-        result[text] = {"base": measured}, {}
-        result[f"{text}, and it leaves out {scaling}"] = {"base": measured, **plain}, {}
-    factor, length = (getattr(scaling, name, None) for name in ("factor", "original_length"))
-    slowest = base ** (1 / len(theta) - 1) / float(theta[-1]) if theta[-1] else 0.0
-    for one in (*_digits(slowest), 2 * factor, factor / 2) if factor else ():
-        result[f"its factor is {one:.6g}, and the model's {factor:.6g}"] = {}, {"factor": one}
-    for n in (round(length * (factor or 1)), 2 * length, length // 2) if length else ():
-        result[f"its original length is {n}, and the model's {length}"] = {}, {"original_length": n}
-    if isinstance(scaling, YaRN):
-        ramp = {"dimension": "rotations", "rotations": "dimension"}[scaling.ramp]
-        turns_at = f"{scaling.beta_fast:g} and {scaling.beta_slow:g}"
-        result |= {
-            f"its ramp is by {ramp}, and the model's by {scaling.ramp}": ({}, {"ramp": ramp, "truncate": True}),
-            f"its ramp has truncate={not scaling.truncate}": ({}, {"truncate": not scaling.truncate}),
-            f"its ramp ends at 32 and 1 turns, and the model's at {turns_at}": (
-                {},
-                {"beta_fast": 32.0, "beta_slow": 1.0},
-            ),
-        }
-    return result
-
-
-def _digits(value: float) -> tuple[float, ...]:
-    """A measured number, as it may have been written."""
-    return tuple(float(f"{value:.{n}g}") for n in (2, 4, 6)) if value else ()
-
-
-def _turns(recipe: Recipe, arrays: Mapping[str, Tensor], query: Tensor, pairs: int) -> Tensor | None:
-    """cos + i·sin of every position and pair, ``(T, P)``, from whichever arrays have both."""
-    if "cos_sin" in arrays:
-        return torch.complex(*arrays["cos_sin"].chunk(2, -1))
-    for end, chosen in {"": slice(None), "_half": slice(pairs), "_interleaved": slice(None, None, 2)}.items():
-        if {f"cos{end}", f"sin{end}"} <= set(arrays):
-            return torch.complex(arrays[f"cos{end}"][:, chosen], arrays[f"sin{end}"][:, chosen])
-    if "rotated" not in arrays:
-        return None
-    after, before = (_pairs(x.double(), recipe, pairs) for x in (arrays["rotated"], query))
-    return torch.complex(*after) / torch.complex(*before)
+    numbers: dict[str, Any] = {name: theirs[name] for name in ("inv_freq", "rotated") if name in theirs}
+    if "rotated" in theirs:
+        numbers["x"] = ours["query"].expand_as(theirs["rotated"])
+    if "cos_sin" in theirs:
+        numbers |= dict(zip(("cos", "sin"), theirs["cos_sin"].chunk(2, -1), strict=True))
+    for end in ("_interleaved", "_half", ""):
+        numbers |= {name: theirs[name + end] for name in ("cos", "sin") if name + end in theirs}
+    if not numbers:
+        return "give inv_freq, rotated, or cos and sin too, and the mistake can be named"
+    return diagnose_rotation(of_recipe(recipe, ladders=ladders), numbers | {"positions": ours["positions"]}).text

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import MOST, as_integer, tensors
+from posenc.arguments import as_integer, tensors
 from posenc.errors import InvalidArgument
 from posenc.positions.limits import Device
 
@@ -24,8 +24,8 @@ def grid(
 
     The result is int64 ``(A, T)``, T the product of the shape.
     """
-    shape = _whole(shape)
-    if not shape or any(not 1 <= n < MOST for n in shape):
+    shape = tuple(as_integer(n, f"shape[{axis}]") for axis, n in enumerate(shape))
+    if not shape or any(n < 1 for n in shape):
         raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; leave an empty picture out")
     corners, steps = _each(corner, "corner", len(shape)), _each(step, "step", len(shape))
     lines = [
@@ -37,7 +37,7 @@ def grid(
 
 def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
     """A grid around its middle: −⌈n/2⌉ … ⌊n/2⌋−1 along every axis (Qwen-Image); for signed encodings."""
-    return grid(*shape, corner=[-((n + 1) // 2) for n in _whole(shape)], device=device)
+    return grid(*shape, corner=[-((n + 1) // 2) for n in shape], device=device)
 
 
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
@@ -47,7 +47,7 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
     of the cells along every axis. For pictures of several sizes take one that all sizes divide, ``math.lcm(…)``;
     the encoding's units are 1/parts.
     """
-    parts, shape = as_integer(parts, "parts"), _whole(shape)
+    parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):
         raise InvalidArgument(
             f"parts={parts} must be a multiple of the cells along every axis, {shape}; take math.lcm of all sizes"
@@ -79,10 +79,6 @@ def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"],
     return torch.cat(list(rows), 1), torch.arange(len(rows), device=rows[0].device).repeat_interleave(lengths)
 
 
-def _whole(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(as_integer(n, f"shape[{axis}]") for axis, n in enumerate(shape))
-
-
 def _check_rows(rows: Sequence[Tensor]) -> None:
     if not isinstance(rows, list | tuple):
         raise InvalidArgument(f"rows is {type(rows).__name__}; expected a list of tensors, [row, …]")
@@ -98,7 +94,4 @@ def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
         raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give one, or one an axis")
-    values = [as_integer(n, name) for n in values]
-    if any(not -MOST < n < MOST for n in values):
-        raise InvalidArgument(f"{name}={value} must lie within ±{MOST}, the range of positions")
-    return values
+    return [as_integer(n, name) for n in values]

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from numbers import Real
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import MOST, as_integer, at_least_one, flags, items, one_of, shown
+from posenc.arguments import as_integer, one_of
 from posenc.errors import InvalidArgument
 from posenc.positions.grids import grid
 from posenc.positions.limits import Device
@@ -44,11 +43,6 @@ class Counting:
     frames: int = 1
     ids_per_second: int | None = None
     whole_videos: bool = True
-
-    def __post_init__(self) -> None:
-        per_second = 1 if self.ids_per_second is None else self.ids_per_second
-        at_least_one(merge=self.merge, frames=self.frames, ids_per_second=per_second)
-        flags(whole_videos=self.whole_videos)
 
 
 COUNTINGS = {
@@ -119,7 +113,7 @@ class Video(Span):
         return axes
 
     def _seconds(self) -> Fraction:
-        if not isinstance(self.seconds, Real) or not 0 < self.seconds < MOST:
+        if self.seconds is None or not 0 < self.seconds < float("inf"):
             raise InvalidArgument(
                 f"{self} needs seconds above 0, how long one frame of its grid lasts: this family counts time in "
                 "seconds; give temporal_patch_size / fps"
@@ -144,17 +138,14 @@ def multimodal(
     multiplies in float32. Text after a video starts above the video's last time id, as the models were trained;
     transformers 5.23 starts it above the larger side of its grid, which falls into a long video.
     """
-    if not isinstance(counting, Counting):
-        counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
+    if isinstance(counting, str):
+        one_of("counting", counting, COUNTINGS)
+        counting = COUNTINGS[counting]
     after = as_integer(start, "start")
-    if not 0 <= after < MOST:
-        raise InvalidArgument(
-            f"start={start} must not be negative, and below {MOST}; the first position of a sequence is 0"
-        )
+    if after < 0:
+        raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")
     coordinates = [torch.empty(3, 0, dtype=torch.int64)]
-    for span in items("spans", spans):
-        if not isinstance(span, Span):
-            raise InvalidArgument(f"spans has {shown(span)}; expected Text(…), Image(…) or Video(…)")
+    for span in spans:
         coordinates.append(span.coordinates(counting) + after)
         after = int(coordinates[-1].max()) + 1
     return torch.cat(coordinates, 1).to(device), after
@@ -174,5 +165,5 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
 
 def _check_size(span: Span, **sizes: int) -> None:
     for name, size in sizes.items():
-        if not 1 <= as_integer(size, name) < MOST:
+        if as_integer(size, name) < 1:
             raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or leave the span out")

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, at_least_one, flags, items, tensors
+from posenc.arguments import as_integer, tensors
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions.limits import LIMIT, Device
 
@@ -26,8 +26,6 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
 
 def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
     """Positions of text for an encoding with so many axes: the same along each, which they lead."""
-    tensors(positions=positions)
-    at_least_one(axes=axes)
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
 
 
@@ -49,7 +47,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
     Pass the segments to attention so that no document sees another.
     """
-    lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(items("lengths", lengths))]
+    lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
         raise InvalidArgument(f"lengths={lengths} must all be at least 1; leave empty documents out")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
@@ -89,7 +87,6 @@ def sharded(
     tokens by them too.
     """
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
-    flags(zigzag=zigzag)
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
         raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")

@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import MOST
 from posenc.errors import InvalidArgument
 from posenc.scaling.frequencies import Frequencies
 
@@ -85,8 +84,6 @@ def check_dim_and_base(rotary_dim: int, base: float, name: str = "rotary_dim") -
             f"{name}={rotary_dim} must be even and at least 2: channels rotate in pairs; "
             f"use {max(2, rotary_dim + rotary_dim % 2)}"
         )
-    if rotary_dim >= MOST:
-        raise InvalidArgument(f"{name}={rotary_dim} must be below {MOST}")
     if not 1 < base < float("inf"):
         raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
 

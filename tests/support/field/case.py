@@ -16,7 +16,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 
 DATA = Path(__file__).parents[2] / "data" / "field"
 """The configs, made for this: the keys of published files, at small sizes."""
-UNNAMED = re.compile("no mistake that is known|no known form")
+UNNAMED = re.compile("nothing that was tried")
 REFUSED = re.compile(r"^error: |\brefused: ", re.MULTILINE)
 
 

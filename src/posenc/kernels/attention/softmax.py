@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 
 SHARES_KEYS = torch.__version__ >= "2.13"
@@ -62,16 +61,8 @@ def merge(
     ]
     if not pairs or not all(pairs):
         raise InvalidArgument("parts must be pairs: [attention(…, return_logsumexp=True), …], one at least")
-    tensors(**{f"parts[{i}][{j}]": x for i, part in enumerate(parts) for j, x in enumerate(part)})
-    (out, lse), shapes = parts[0], [(out.shape, lse.shape) for out, lse in parts]
-    if len(set(shapes)) > 1 or out.dim() != 4 or out.shape[:3] != lse.shape:
-        raise InvalidArgument(f"parts have shapes {shapes}; expected (B, H, T, V) and (B, H, T), the same in all")
     if sinks is not None:
-        tensors(sinks=sinks)
-        if sinks.shape != lse.shape[1:2]:
-            raise InvalidArgument(
-                f"sinks has shape {tuple(sinks.shape)}; expected a logit for each of {lse.shape[1]} heads"
-            )
+        out, lse = parts[0]
         sink = sinks.to(lse.dtype)[:, None].expand_as(lse)
         parts = [*parts, (torch.zeros_like(out), sink)]
     lse = logsumexp(torch.stack([part for _, part in parts]), 0)

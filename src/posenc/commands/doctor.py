@@ -1,0 +1,70 @@
+"""`posenc doctor`: which mistake of a port gives its numbers."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from posenc.integrations.huggingface.model_positions import ModelPositions
+
+
+def doctor(
+    model: Annotated[
+        str,
+        typer.Argument(help="A folder, a config.json or a .gguf file; or an encoding: rotary, alibi, sinusoidal."),
+    ],
+    numbers: Annotated[
+        Path | None, typer.Argument(help="The port's arrays by name: .npz, .safetensors or .json.")
+    ] = None,
+    call: Annotated[
+        str | None, typer.Option(help="Instead of numbers: a function or class of the port, my_port.py:apply_rope.")
+    ] = None,
+    layer: Annotated[str | None, typer.Option(help="The layer type, where several rotate.")] = None,
+    as_type: Annotated[
+        str | None, typer.Option(help="The family by whose rules to read a config of code on the Hub.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer with its causes as JSON.")] = False,
+) -> None:
+    """Say which mistake of a port gives its numbers: `posenc doctor config.json numbers.npz`.
+
+    A function that --call names runs as any program of yours does, in a process of its own; exit status 1 where
+    the port is not right.
+    """
+    from posenc.integrations.doctor import diagnose, diagnose_call, load
+
+    if (numbers is None) == (call is None):
+        raise InvalidArgument(
+            "posenc doctor needs the port's numbers: name a file of them, or --call FILE:FUNCTION"
+        )
+    asked = _model(model, as_type)
+    if call is not None:
+        path, _, name = call.rpartition(":")
+        if not path or not name:
+            raise InvalidArgument(f"--call {call!r} must be FILE:FUNCTION, such as my_port.py:apply_rope")
+        answer = diagnose_call(asked, Path(path), name, layer=layer)
+    else:
+        assert numbers is not None
+        answer = diagnose(asked, load(numbers), layer=layer)
+    typer.echo(json.dumps(asdict(answer), ensure_ascii=False, indent=1) if as_json else answer.text)
+    if not answer.right:
+        raise typer.Exit(1)
+
+
+def _model(text: str, as_type: str | None) -> "ModelPositions | str":
+    """A model that was read, or the text of an encoding that the search knows."""
+    from posenc.integrations import huggingface
+    from posenc.integrations.doctor import NAMES
+    from posenc.integrations.programs import llama_cpp
+
+    if text.partition("(")[0] in NAMES and not Path(text).exists():
+        return text
+    return (
+        llama_cpp.positions_of(llama_cpp.fields(Path(text)))
+        if text.endswith(".gguf")
+        else huggingface.read(text, as_type=as_type)
+    )

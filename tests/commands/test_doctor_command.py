@@ -1,0 +1,84 @@
+"""`posenc doctor` from the command line: a file of numbers, a function of any signature, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from posenc.commands.app import app
+from posenc.errors import PosencError
+
+LLAMA = Path(__file__).parents[1] / "data" / "configs" / "llama-3.1-8b.json"
+PORT = """
+import torch
+
+def precompute_freqs_cis(dim, end, theta=10000.0):
+    f = theta ** (-torch.arange(0, dim, 2) / dim)
+    return torch.polar(torch.ones(end, dim // 2), torch.outer(torch.arange(end), f))
+
+def apply_rope(xq, xk, freqs_cis):
+    q = torch.view_as_complex(xq.float().reshape(*xq.shape[:-1], -1, 2)) * freqs_cis[None, :, None]
+    return torch.view_as_real(q).flatten(3), xk
+"""
+
+
+def asked(*words: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["doctor", *map(str, words)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def test_numbers_of_a_file_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "port.npz", inv_freq=5e5 ** (-np.arange(64) / 64))
+    code, out = asked(LLAMA, tmp_path / "port.npz")
+    assert (code, out.startswith("leaves out the model's llama3")) == (1, True)
+    (tmp_path / "port.json").write_text(json.dumps({"slopes": [2.0 ** -(i + 1) for i in range(8)]}))
+    code, out = asked("alibi", tmp_path / "port.json", "--json")
+    assert code == 0
+    assert json.loads(out)["right"]
+
+
+def test_a_function_is_called_in_a_process_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "port.py").write_text(PORT)
+    code, out = asked("rotary(pairing=half)", "--call", f"{tmp_path}/port.py:apply_rope")
+    assert code == 1
+    assert "rotates channels (2i, 2i+1) instead of (i, i+32)" in out
+    assert "x as (B, T, H, D)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rotary",), "name a file of them, or --call"),
+        (("rotary", "--call", "port.py"), "must be FILE:FUNCTION"),
+        (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
+        (("rotary", "no_such.npz"), "is no file"),
+    ],
+)
+def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(PosencError, match=said):
+        asked(*words)
+
+
+@pytest.mark.parametrize(
+    ("listing", "said"),
+    [
+        ("import time\nwhile True: time.sleep(1)\n", "has not ended after"),
+        ("raise RuntimeError('no')\n", "RuntimeError: no"),
+        ("def other(x): return x\n", "there are other"),
+        ("def apply_rope(x, colour): return x\n", "it needs colour"),
+    ],
+)
+def test_a_file_that_does_not_run_is_one_sentence(
+    listing: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from posenc.integrations.doctor import call
+
+    if "ended" in said:
+        monkeypatch.setattr(call, "SECONDS", 1)
+    (tmp_path / "port.py").write_text(listing)
+    with pytest.raises(PosencError, match=said):
+        asked("rotary", "--call", f"{tmp_path}/port.py:apply_rope")

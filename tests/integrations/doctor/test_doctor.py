@@ -1,0 +1,111 @@
+"""Every planted mistake is named with its value, no right port is blamed, and no random table is explained."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from integrations.doctor import models, plants_porters, plants_reader
+from integrations.doctor.plants_porters import GRID, TEXT, Plant, query
+from integrations.doctor.plants_porters import rotated as written_down
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.doctor import diagnose
+from posenc.integrations.doctor.search import Diagnosis
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.model_positions import ModelPositions
+
+PLANTS = (*plants_porters.PLANTS, *plants_reader.PLANTS)
+"""Two halves: the second was written by somebody who had not seen the search."""
+CONFIGS = Path(__file__).parents[2] / "data" / "configs"
+
+
+@cache
+def model_of(name: str) -> ModelPositions | str:
+    config = models.CONFIGS.get(name)
+    if name == "t5":
+        return "t5(two_sided=True)"
+    return name if config is None else read(CONFIGS / config if isinstance(config, str) else config)
+
+
+def diagnosis(plant: Plant) -> Diagnosis:
+    name, _, layer = plant.model.partition(" ")
+    return diagnose(model_of(name), plant.numbers(), layer=layer or None)
+
+
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.says], ids=lambda plant: plant.name)
+def test_a_planted_mistake_is_named(plant: Plant) -> None:
+    answer = diagnosis(plant)
+    assert not answer.right
+    assert plant.found_in(str(answer)), answer
+
+
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if not plant.says], ids=lambda plant: plant.name)
+def test_a_right_port_is_right(plant: Plant) -> None:
+    answer = diagnosis(plant)
+    assert answer.right, answer
+    assert not answer.causes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", plants_reader.PAIRS, ids=lambda plant: plant.name)
+def test_two_mistakes_at_once_are_named(plant: Plant) -> None:
+    answer = diagnosis(plant)
+    assert not answer.right
+    assert plant.found_in(str(answer)), answer
+
+
+@pytest.mark.parametrize("seed", [pytest.param(i, marks=[pytest.mark.slow] if i > 1 else []) for i in range(20)])
+def test_a_random_table_is_not_named(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    name = ("llama3_1", "gpt_oss", "qwen2_vl", "deepseek_v3")[seed % 4]
+    layer = models.LAYERS[name]
+    positions = GRID if name == "qwen2_vl" else TEXT
+    x, y = random.standard_normal((2, positions.shape[-1], layer.head_dim))
+    numbers = {"positions": positions, "x": x, "rotated": y}
+    if seed % 5 == 0:
+        numbers = {"inv_freq": np.sort(random.uniform(0, 1, len(layer.theta)))[::-1].copy()}
+    answer = diagnose(model_of(name), numbers)
+    assert not answer.right
+    assert not answer.causes, answer
+    assert "nothing that was tried" in str(answer)
+
+
+def test_what_cannot_be_told_apart_is_said_to_be_so() -> None:
+    """Position 0 tells no pairing, one position no sign of a multiple, 8 channels no base."""
+    layer = models.LAYERS["llama3_1"]
+    at = np.array([0])
+    still = diagnose(model_of("llama3_1"), {"positions": at, "x": query(1, 128), "rotated": query(1, 128)})
+    assert still.right
+    assert "do not show here" in str(still)
+    x, at = query(1, 128), np.array([1])
+    wrong = diagnose(model_of("llama3_1"), {"positions": at, "x": x, "rotated": layer.rotate(x, at + 1)})
+    assert "cannot tell apart" in str(wrong)
+    assert "off by +1" in str(wrong)
+    assert "multiplied by 2" in str(wrong)
+    assert "Give positions" in str(wrong)
+
+
+def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
+    layer = models.LAYERS["llama3_1"]
+    numbers = written_down("llama3_1", lambda x: layer.rotate(x, TEXT))
+    numbers["rotated"][TEXT > 100] += 0.1
+    answer = str(diagnose(model_of("llama3_1"), numbers))
+    assert "from position 1,000 on" in answer
+    assert "all before agree, up to 100" in answer
+
+
+def test_what_is_no_port_is_refused_by_name() -> None:
+    llama = model_of("llama3_1")
+    with pytest.raises(UnknownName, match="cosine"):
+        diagnose(llama, {"cosine": [1.0]})
+    with pytest.raises(InvalidArgument, match="positions"):
+        diagnose(llama, {"cos": np.ones((3, 64)), "sin": np.ones((3, 64))})
+    with pytest.raises(InvalidArgument, match=r"x and rotated both"):
+        diagnose(llama, {"positions": [0], "rotated": np.ones((1, 128))})
+    with pytest.raises(InvalidArgument, match="128"):
+        diagnose(llama, {"positions": [0], "x": np.ones((1, 64)), "rotated": np.ones((1, 64))})
+    with pytest.raises(InvalidArgument, match="layer types; give layer"):
+        diagnose(model_of("gemma4"), {"inv_freq": np.ones(8)})
+    with pytest.raises(UnknownName, match="learned"):
+        diagnose("learned", {"table": np.ones((8, 8))})
