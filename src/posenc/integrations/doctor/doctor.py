@@ -18,7 +18,8 @@ from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations import position_table
 from posenc.integrations.doctor.call import OFFSETS, called, vector
-from posenc.integrations.doctor.rotation import Rotation, RotationPort
+from posenc.integrations.doctor.rotation import Rotation
+from posenc.integrations.doctor.rotation_port import RotationPort
 from posenc.integrations.doctor.search import Array, Diagnosis, Subject, diagnosed
 from posenc.integrations.doctor.tables import Buckets, BucketsPort, Codes, CodesPort, Slopes, SlopesPort
 from posenc.integrations.huggingface.model_positions import ModelPositions
