@@ -120,6 +120,21 @@ def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:
     assert Mask(causal=True, key_mask=keys).spans(T, T) is None
 
 
+class InHalf(posenc.Bias):
+    """Rows of 16 bits."""
+
+    heads = 4
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        return torch.zeros(1, 4, last - first, keys - start, dtype=torch.float16)
+
+
+def test_rows_of_16_bits_are_refused() -> None:
+    _, q, k, v = inputs(1)
+    with pytest.raises(InvalidArgument, match=r"rows of InHalf are torch.float16, .* float32 at least"):
+        attention(q, k, v, posenc.Placed(arange(T), arange(T), bias=InHalf()), causal=True)
+
+
 class Plain(posenc.Bias):
     """A bias with rows and nothing else, as somebody's own may be: −(key·query)/1000."""
 

@@ -38,6 +38,19 @@ class LineOffByOne(Biased):
         return bias
 
 
+class TooSteep(LinearBias):
+    """Its fall is 64 times what it falls."""
+
+    @property
+    def fall(self) -> Tensor:  # type: ignore[override]
+        return 64 * self.slopes
+
+
+class FallsTooFast(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return TooSteep(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
 class FirstRows(LinearBias):
     """Every block has the first rows' distances."""
 

@@ -92,6 +92,7 @@ MUTANTS = [
     Mutant("later keys the first", broken_scores.BlocksFromTheFirstKey, plumbing.scores.shortcuts_are_rows),
     Mutant("every block the first", broken_scores.BlocksFromTheStart, plumbing.scores.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
+    Mutant("a fall steeper than the bias", broken_scores.FallsTooFast, paths.paths_are_scores),
     Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),
     Mutant("a table cut off", broken_layers.TableOfAllLayers, plumbing.layers.shared_placings_train),
     Mutant(

@@ -207,7 +207,13 @@ class AttentionCall:
             return hidden.expand(-1, -1, last - first, keys - start)
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
-        bias = self.bias.rows(first, last, keys, scores, start).to(self.dtype)
+        bias = self.bias.rows(first, last, keys, scores, start)
+        if bias.dtype in (torch.float16, torch.bfloat16):
+            raise InvalidArgument(
+                f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them in "
+                "float32 at least"
+            )
+        bias = bias.to(self.dtype)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias if visible is None else bias + hidden
 

@@ -10,7 +10,7 @@ from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
 from posenc.laws.effects import defined, inputs
-from posenc.laws.law import law, near, owed
+from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer
 from posenc.mask import Mask
 
@@ -45,9 +45,15 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 def paths_are_scores(subject: Subject) -> None:
     """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp.
 
-    Give the same numbers from ``rows`` and from every shortcut that the bias offers.
+    Give the same numbers from ``rows`` and from every shortcut that the bias offers, and no steeper ``fall``.
     """
     S = subject.longest(LONG)
+    for layer, here, _, _ in Meeting.of(subject, S, S).layers:
+        fall = None if here.bias is None else here.bias.fall
+        if here.bias is not None and fall is not None:  # texts here are too short for attention to use it
+            most = -fall[:, None] * torch.arange(S - 1, -1, -1)
+            above = (here.bias.rows(S - 1, S, S)[:, :, 0] - most).clamp(min=0)
+            near(above, torch.zeros_like(above), ROUNDING * S, f"bias of layer {layer} above −fall · distance")
     for T in (S, min(S, 5), 0):
         meeting = Meeting.of(subject, T, S)
         with torch.no_grad():
