@@ -15,8 +15,8 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import differences, of
 from posenc.integrations.serving import REFUSED, serving
 from posenc.integrations.sources import laid_over, program_of, scaling_of
+from posenc.integrations.words import inspect
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
-from posenc.teaching.inspect import inspect
 from support.files import converted
 from support.served import (
     BASE,

@@ -11,9 +11,9 @@ from posenc.commands import app as cli
 from posenc.commands.screen import screen
 from posenc.commands.verify import report
 from posenc.errors import InvalidArgument
+from posenc.integrations.words import inspect
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Finding, Outcome
-from posenc.teaching.inspect import inspect
 
 WORKBENCH = Path(cli.__file__).parent
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"

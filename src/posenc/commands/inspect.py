@@ -46,8 +46,8 @@ def inspect(
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
     from posenc.integrations.serving import REFUSED, in_words, serving
-    from posenc.teaching.inspect import inspect as look
-    from posenc.teaching.inspect import measured
+    from posenc.integrations.words import inspect as look
+    from posenc.integrations.words import measured
 
     console = screen(soft_wrap=True)
     if programs is not None:
@@ -70,11 +70,17 @@ def inspect(
         console.print(words)
         raise typer.Exit(differs)
     inspection = look(path, base=base, as_type=as_type)
-    if output is not None and inspection.view is None:
+    positions = inspection.positions
+    if output is not None and (positions.layout or not positions.rotary_recipes):
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
     console.print(inspection.text())
-    if output is None or inspection.view is None:
+    if output is None:
         return
     from posenc.pictures.draw import save
+    from posenc.scaling import planned
+    from posenc.teaching.views.scaling import drawn
 
-    console.print(f"wrote {save(inspection.view, output)}")
+    rotary = positions.rotary
+    plan = planned(rotary.get("scaling"), positions.max_length)
+    view = drawn(plan, rotary.get("rotary_dim"), rotary.get("base"), positions.original_length)
+    console.print(f"wrote {save(view, output)}")

@@ -11,9 +11,9 @@ from torch import Tensor
 import posenc
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.words import Inspection, inspect, longest
 from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.scaling import Default
-from posenc.teaching.inspect import Inspection, inspect, longest
 from posenc.teaching.views.bounds import Bounds, bounded
 
 PYTHON = """\

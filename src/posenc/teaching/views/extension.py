@@ -7,17 +7,9 @@ from torch import Tensor
 
 from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Frequencies, method, planned
+from posenc.scaling.wavelengths import frequencies, slowing, wavelengths
 from posenc.teaching.views.bounds import bounded
-from posenc.teaching.views.scaling import (
-    LABELS,
-    Factor,
-    RopeBase,
-    Rotated,
-    Trained,
-    frequencies,
-    slowing,
-    wavelengths,
-)
+from posenc.teaching.views.scaling import LABELS, Factor, RopeBase, Rotated, Trained
 
 METHODS = ("linear", "ntk", "yarn", "llama3")
 

@@ -6,7 +6,8 @@ from typing import Annotated
 import torch
 
 from posenc.pictures.view import Line, Lines, View, counted
-from posenc.scaling import Default, Frequencies, Scaling, method, planned, to_dict
+from posenc.scaling import Default, Scaling, method, planned, to_dict
+from posenc.scaling.wavelengths import frequencies, slowing, turns, wavelengths
 from posenc.teaching.views.bounds import FAR, Bounds, bounded
 
 Rotated = Annotated[int, Bounds(4, 1024)]
@@ -67,24 +68,3 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         readouts,
         f"from posenc.scaling import *\n\nprint({scaling!r}.frequencies({rotary_dim}, {base!r}))",
     )
-
-
-def frequencies(pairs: Frequencies) -> torch.Tensor:
-    """θ_i in radians per position; NaN for a pair that does not rotate, which a logarithmic axis cannot show."""
-    return torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
-
-
-def wavelengths(pairs: Frequencies) -> torch.Tensor:
-    """2π/θ_i in positions."""
-    return 2 * math.pi / frequencies(pairs)
-
-
-def turns(pairs: Frequencies, length: int) -> int:
-    """How many pairs complete a turn within ``length`` positions."""
-    return int((wavelengths(pairs) <= length).sum())
-
-
-def slowing(scaling: Scaling, rotary_dim: int, base: float) -> list[float]:
-    """By how much each pair is slowed; infinity for one that does not rotate."""
-    plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
-    return [float(p / s) if s else math.inf for p, s in zip(plain, scaled, strict=True)]

@@ -12,11 +12,12 @@ from posenc.commands.inspect import inspect as command
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
+from posenc.integrations.words import inspect
 from posenc.pictures.view import Lines
 from posenc.scaling import Default, Proportional, YaRN
-from posenc.teaching.inspect import inspect
+from posenc.scaling.wavelengths import slowing, turns
 from posenc.teaching.views.catalogue import make
-from posenc.teaching.views.scaling import drawn, slowing, turns
+from posenc.teaching.views.scaling import drawn
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 

@@ -4,9 +4,11 @@ import math
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import get_args
 
 import torch
 
+from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
@@ -16,8 +18,6 @@ from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.programs import llama_cpp
-from posenc.pictures.numbers import fixed
-from posenc.pictures.view import View
 from posenc.scaling import (
     NTK,
     Default,
@@ -33,8 +33,7 @@ from posenc.scaling import (
     YaRN,
     planned,
 )
-from posenc.teaching.views.exactness import drift
-from posenc.teaching.views.scaling import drawn, slowing, turns, wavelengths
+from posenc.scaling.wavelengths import slowing, turns, wavelengths
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,12 @@ class Inspection:
         answer: the whole in one sentence.
         facts: one sentence each, in the order of reading.
         risks: what can go wrong, each with its reason; may be empty.
-        view: frequencies and wavelengths, for a rotary model.
         positions: what was read of the config.
     """
 
     answer: str
     facts: tuple[str, ...]
     risks: tuple[str, ...]
-    view: View | None
     positions: ModelPositions
 
     def text(self) -> str:
@@ -98,11 +95,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
     ]
     risks += positions.known_issues
-    view = None
-    if rotary:
-        scaling, rotary_dim, base = _frequencies(positions.rotary)
-        view = drawn(planned(scaling, positions.max_length), rotary_dim, base, positions.original_length)
-    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view, positions)
+    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), positions)
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
@@ -300,9 +293,12 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
     """What the model's own number types do to its angles at the longest input."""
     last = positions.max_length - 1
+    exact, float32 = (
+        torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)
+    )
     risks = [
         f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
-        f"{fixed(drift(spectrum, last), 1)} at position {count(last)}"
+        f"{float((exact - float32).abs().max()):.2g} at position {count(last)}"
     ]
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
     if kind in ("float16", "bfloat16"):

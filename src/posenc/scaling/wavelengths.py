@@ -1,0 +1,32 @@
+"""How long a turn of every pair is, how many turn within a length, and by how much a scaling slows them."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.scaling.default import Default
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import Scaling
+
+
+def frequencies(pairs: Frequencies) -> Float[Tensor, " pairs"]:
+    """θ_i in radians per position; NaN for a pair that does not rotate, which a logarithmic axis cannot show."""
+    return torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
+
+
+def wavelengths(pairs: Frequencies) -> Float[Tensor, " pairs"]:
+    """2π/θ_i in positions."""
+    return 2 * math.pi / frequencies(pairs)
+
+
+def turns(pairs: Frequencies, length: int) -> int:
+    """How many pairs complete a turn within ``length`` positions."""
+    return int((wavelengths(pairs) <= length).sum())
+
+
+def slowing(scaling: Scaling, rotary_dim: int, base: float) -> list[float]:
+    """By how much each pair is slowed; infinity for one that does not rotate."""
+    plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
+    return [float(p / s) if s else math.inf for p, s in zip(plain, scaled, strict=True)]
