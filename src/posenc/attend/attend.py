@@ -279,8 +279,9 @@ def _prepared(
         settings = settings._replace(exact_rows=True)
     results = []
     for q, k, placed, mask in calls:
-        # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
-        q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
+        if autocast:
+            # It would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
+            q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         check_types(q, k, v)
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))
