@@ -52,7 +52,7 @@ def test_a_function_is_called_in_a_process_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rotary",), "name a file of them, or --call"),
+        (("rotary",), "either a file of them or --call"),
         (("rotary", "--call", "port.py"), "must be FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
         (("rotary", "no_such.npz"), "is no file"),

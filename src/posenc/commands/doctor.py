@@ -37,19 +37,18 @@ def doctor(
     """
     from posenc.integrations.doctor import diagnose, diagnose_call, load
 
-    if (numbers is None) == (call is None):
-        raise InvalidArgument(
-            "posenc doctor needs the port's numbers: name a file of them, or --call FILE:FUNCTION"
-        )
     asked = _model(model, as_type)
-    if call is not None:
+    if numbers is not None and call is None:
+        answer = diagnose(asked, load(numbers), layer=layer)
+    elif call is not None and numbers is None:
         path, _, name = call.rpartition(":")
         if not path or not name:
             raise InvalidArgument(f"--call {call!r} must be FILE:FUNCTION, such as my_port.py:apply_rope")
         answer = diagnose_call(asked, Path(path), name, layer=layer)
     else:
-        assert numbers is not None
-        answer = diagnose(asked, load(numbers), layer=layer)
+        raise InvalidArgument(
+            "posenc doctor needs the port's numbers: either a file of them or --call FILE:FUNCTION"
+        )
     typer.echo(json.dumps(asdict(answer), ensure_ascii=False, indent=1) if as_json else answer.text)
     if not answer.right:
         raise typer.Exit(1)
