@@ -198,3 +198,38 @@ def test_a_counterexample_says_where_and_how_far() -> None:
     with pytest.raises(Broken) as broken:
         fails(Subject("x", posenc.NoPE))
     assert broken.value.law == "fails"
+
+
+class LogFrequencies(posenc.Rotation):
+    """Learned logarithms of frequencies; ``wide`` computes from them in float64, as the remedy says."""
+
+    name, relative, wide = "log-frequencies", True, False
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__(head_dim, pairing="half")
+        self.a = torch.nn.Parameter(torch.empty(head_dim // 2))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        torch.nn.init.uniform_(self.a, -6.0, 0.0)
+
+    def tables(self, positions: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+        a = self.a.double() if self.wide else self.a
+        angles = self.angles(positions, a.exp())
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+class WideLogFrequencies(LogFrequencies):
+    wide = True
+
+
+def test_the_remedy_for_trained_parameters_mends() -> None:
+    """exp in 16 bits breaks two laws; both remedies say float64, and with it both hold."""
+    laws = [law for law in LAWS if law.name in ("low_precision_rounds_once", "survives_casts")]
+    assert len(laws) == 2
+    for rule in laws:
+        broken = verdict(rule, Subject("exp in 16 bits", lambda: LogFrequencies(8)))
+        assert broken.outcome == "broken", broken
+        assert "in float64, ``self.a.double()``" in rule.remedy
+        kept = verdict(rule, Subject("in float64", lambda: WideLogFrequencies(8)))
+        assert kept.outcome == "kept", kept

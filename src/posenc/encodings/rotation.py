@@ -41,6 +41,9 @@ class Rotation(Encoding):
                 angles = self.angles(positions, self.frequencies)
                 return angles.cos().to(dtype), angles.sin().to(dtype)
 
+    What is computed from trained parameters, such as the exp of logarithms, is computed in float64,
+    ``self.a.double().exp()``, so that a cast to 16 bits rounds the parameters alone.
+
     Args:
         head_dim: D, channels of one head; those behind the pairs of ``tables`` pass bit for bit.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.

@@ -17,8 +17,8 @@ from posenc.laws.subject import Subject, each_layer
 def low_precision_rounds_once(subject: Subject) -> None:
     """In bf16 and fp16 an effect is float64's result, rounded once; attention adds its two roundings of v.
 
-    Compute in float32 or wider and round once at the end, ``.to(x.dtype)``; for sums over channels pass
-    ``roundings=`` to ``check``.
+    Compute in float32 or wider and round once at the end, ``.to(x.dtype)``, from trained parameters too: exp of
+    them in float64, ``self.a.double()``; for sums over channels pass ``roundings=`` to ``check``.
     """
     at = subject.plain(9, min(40, subject.declared.position_limit - 9))
     for dtype in (torch.bfloat16,) if subject.declared.grows else (torch.bfloat16, torch.float16):

@@ -16,7 +16,7 @@ def survives_casts(subject: Subject) -> None:
     """Casting the module rounds its parameters and nothing else: no frequency, slope or position.
 
     Keep frequencies and slopes as integers, ``register_constants(bits=table.view(torch.int32))``, or as Python
-    numbers.
+    numbers; if they are trained, compute from them in float64, ``self.a.double()``.
     """
     at = late(subject)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
