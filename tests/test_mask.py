@@ -105,6 +105,8 @@ def test_a_query_that_sees_nothing_returns_zeros() -> None:
         ({"q_segments": torch.ones(3, dtype=torch.bool)}, "q_segments is torch.bool; expected integers"),
         ({"key_mask": torch.ones(1, 3)}, r"key_mask is torch.float32 with shape \(1, 3\); expected bool"),
         ({"key_mask": torch.ones(3, dtype=torch.bool)}, r"expected bool \(B, S\)"),
+        ({"q_order": torch.tensor(3)}, "q_order is one number, 3; expected one per query"),
+        ({"bidirectional_groups": torch.tensor(3)}, "bidirectional_groups is one number, 3; expected one per key"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -122,7 +124,6 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
             Mask(q_order=torch.arange(4)),
             r"q_order has shape \(4,\); expected \(3,\) or .* one per query",
         ),
-        (Mask(q_order=torch.tensor(3)), r"q_order has shape \(\); expected \(3,\)"),
         (Mask(q_segments=torch.zeros(3, 3, dtype=torch.int64)), r"q_segments has shape \(3, 3\)"),
         (Mask(key_mask=torch.ones(2, 4, dtype=torch.bool)), r"key_mask has shape \(2, 4\); .* one per key"),
         (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),

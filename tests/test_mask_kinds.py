@@ -14,6 +14,7 @@ from transformers import masking_utils
 
 import posenc
 from posenc import Layers, Mask, NoPE, Rotary, attention, scores
+from posenc.attend.remapped import RemappedMask
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.positions import arange
@@ -137,7 +138,7 @@ def said(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
 def made(T: int, say: dict[str, Any]) -> Mask:
     segments, padding, dense = say["segments"], say["key_mask"], say["dense"]
     at, first, last = say["range"] or (None, None, None)
-    return Mask(
+    mask = Mask(
         say["causal"],
         window=say["window"],
         chunk=say["chunk"],
@@ -146,10 +147,8 @@ def made(T: int, say: dict[str, Any]) -> Mask:
         key_mask=None if padding is None else padding[None],
         bidirectional_groups=say["groups"],
         dense=None if dense is None else dense[None, None],
-        k_positions=at,
-        q_from=first,
-        q_until=last,
     )
+    return mask if at is None else mask.become(RemappedMask, k_positions=at, q_from=first, q_until=last)
 
 
 @given(said())

@@ -5,12 +5,11 @@ window, in another chunk or document, or is padding. Causality, windows and chun
 in its sequence, and never its position: positions restart in packed documents and repeat in pictures.
 """
 
-import copy
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -18,9 +17,9 @@ from torch import Tensor
 
 from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.flex import MaskMod, visible_mask_mod
+from posenc.kernels.attention.flex import MaskMod, mask_mod
 from posenc.kernels.memory import may_be_looked_at
-from posenc.pytrees import Pytree
+from posenc.pytrees import Pytree, narrowed
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "#B T"]
 Keys = Int[Tensor, " S"] | Int[Tensor, "#B S"]
@@ -30,10 +29,31 @@ Lengths = tuple[tuple[int, ...], ...]
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
 
+Kind = TypeVar("Kind", bound="Mask")
+
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
 """Shorter documents, and padded rows of fewer tokens (more without a bias), on average, are left to one call with a
 mask. Documents hide most of what a mask would compute, so that many calls win soon; padding hides little, and a
 mask without a bias is made once for all heads."""
+
+
+Row = Mapping[str, str]
+"""What is known of a field that holds a tensor.
+
+``axes``: what its axes count, ``b`` rows of the batch, ``h`` heads, ``q`` queries, ``k`` keys. Integers may lack
+``b``; b and h may be 1. ``truth``: of booleans, which hide a key where they are false: what true means, and how to
+make booleans of something else.
+
+From this the field is checked, copied, sliced, sharded and handed to FlexAttention. Booleans need no more; what
+integers mean is a line of ``Mask.sees``.
+"""
+
+PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
+
+
+def declared(names: Mapping[str, Any]) -> dict[str, Row]:
+    """The rows that a class declares in its body."""
+    return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +80,8 @@ class Mask(Pytree):
             a picture do in PaliGemma and Gemma 3; −1 for all others.
         dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for what the others cannot say, such as
             a tree of drafted tokens. It costs T·S bytes, and every block of keys is computed.
-        k_positions: integers ``(S,)`` or ``(B, S)``, what ``q_from`` and ``q_until`` are compared with.
-        q_from, q_until: integers ``(T,)`` or ``(B, T)``: a query sees the keys whose ``k_positions`` lie from
-            ``q_from`` on and below ``q_until``, as each part of a remapped encoding does (``posenc.remap``).
 
-    All of them hold at once: a key is seen where none hides it.
+    All conditions apply together: a key is seen if none hides it.
 
     Tensors are copied: one that is changed in place afterwards changes nothing here, so a loop that fills its mask
     makes a mask for every step.
@@ -80,59 +97,53 @@ class Mask(Pytree):
     facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
 
     causal: bool = False
-    q_order: Queries | None = None
-    k_order: Keys | None = None
+    q_order: Queries | None = field(default=None, metadata=PER_QUERY)
+    k_order: Keys | None = field(default=None, metadata=PER_KEY)
     window: int | None = None
-    q_segments: Queries | None = None
-    k_segments: Keys | None = None
-    key_mask: Bool[Tensor, "#B S"] | None = None
+    q_segments: Queries | None = field(default=None, metadata=PER_QUERY)
+    k_segments: Keys | None = field(default=None, metadata=PER_KEY)
+    key_mask: Bool[Tensor, "#B S"] | None = field(
+        default=None, metadata={**PER_KEY, "truth": "true at keys that may be seen: pass key_mask.bool()"}
+    )
     document_lengths: Lengths | None = None
     left_padding: tuple[int, ...] | None = None
     chunk: int | None = None
-    bidirectional_groups: Keys | None = None
-    dense: Bool[Tensor, "#B #H T S"] | None = None
-    k_positions: Keys | None = None
-    q_from: Queries | None = None
-    q_until: Queries | None = None
+    bidirectional_groups: Keys | None = field(default=None, metadata=PER_KEY)
+    dense: Bool[Tensor, "#B #H T S"] | None = field(
+        default=None,
+        metadata={
+            "axes": "bhqk",
+            "truth": "true where a query may see a key: for numbers that are added to scores pass dense == 0, for "
+            "one mask of all heads dense[:, None]",
+        },
+    )
+
+    rows: ClassVar[dict[str, Row]] = declared(vars())
+    """Its fields that hold tensors."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.rows = cls.rows | declared(vars(cls))
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
         vars(self).update(_whole(window=self.window, chunk=self.chunk))
-        rows = {name: getattr(self, name) for name in ROWS}
-        tensors(**{name: row for name, row in rows.items() if row is not None})
-        if self.q_segments is not None and not self.q_segments.dim():
-            raise InvalidArgument(f"q_segments is one number, {self.q_segments.item()}; expected one a query")
+        given = self.tensors()
+        tensors(**given)
+        copies = {name: _copied(name, x, self.rows[name]) for name, x in given.items()}
         for name in ("order", "segments"):
-            q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
+            q, k = given.get(f"q_{name}"), given.get(f"k_{name}")
             if q is None and k is not None:
                 raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
-            for side, row in (("q", q), ("k", k)):
-                _check_integers(f"{side}_{name}", row)
-            if q is not None:  # in narrower integers, differences of places would come round
-                queries = q.to(torch.int64, copy=True)
-                keys = queries if k is None or k is q else k.to(torch.int64, copy=True)
-                object.__setattr__(self, f"q_{name}", queries)
-                object.__setattr__(self, f"k_{name}", keys)
-        if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):
-            raise InvalidArgument(
-                f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
-                "true at keys that may be seen: pass key_mask.bool()"
-            )
-        if self.dense is not None and (self.dense.dtype != torch.bool or self.dense.dim() != 4):
-            raise InvalidArgument(
-                f"dense is {self.dense.dtype} with shape {tuple(self.dense.shape)}; expected bool (B, H, T, S), "
-                "true where a query may see a key: for numbers that are added to scores pass dense == 0, for one "
-                "mask of all heads dense[:, None]"
-            )
-        if (self.k_positions is None) != (self.q_from is None and self.q_until is None):
-            raise InvalidArgument("k_positions are compared with q_from and q_until; give them together, or none")
-        for name in ("bidirectional_groups", *RANGE):
-            _check_integers(name, getattr(self, name))
-        for name in ("key_mask", "bidirectional_groups", "dense", *RANGE):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, getattr(self, name).clone())
+            if q is not None and (k is None or k is q):
+                copies[f"k_{name}"] = copies[f"q_{name}"]
+        vars(self).update(copies)
         self.look()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its tensors, by the names of their fields."""
+        return {name: x for name, x in vars(self).items() if x is not None and name in self.rows}
 
     def look(self) -> None:
         """Find in the tensors how documents and padding lie, or hold what was declared to them."""
@@ -193,34 +204,19 @@ class Mask(Pytree):
             return self
         return self._with(**_whole(window=window, chunk=chunk))
 
-    def between(self, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> "Mask | None":
-        """The same for the keys at positions from ``q_from`` on and below ``q_until``: where those are known to be
-        all keys itself, and where they are known to be none, None."""
-        if self.k_positions is not None:
-            raise InvalidArgument("the mask has k_positions, and so has every part of the encoding; leave them out")
-        bounds = [x for x in (k_positions, q_from, q_until) if x is not None]
-        if all(x.is_cpu and x.numel() for x in bounds) and may_be_looked_at(*bounds):
-            first, last = k_positions.aminmax()
-            if q_from is not None:
-                if bool(q_from.amin() > last):
-                    return None
-                q_from = None if bool(q_from.amax() <= first) else q_from
-            if q_until is not None:
-                if bool(q_until.amax() <= first):
-                    return None
-                q_until = None if bool(q_until.amin() > last) else q_until
-        if q_from is None and q_until is None:
-            return self
-        return self._with(k_positions=k_positions, q_from=q_from, q_until=q_until)
-
     def _with(self, **changes: Any) -> "Mask":
         """The same with other attributes; shares tensors, which nobody else holds, and what was found in them."""
+        return self.become(type(self), **changes)
+
+    def become(self, kind: type[Kind], **changes: Any) -> Kind:
+        """The same as a mask of this kind, which may have more fields or fewer, with these attributes."""
+        state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
-            made = replace(self, dense=None, **changes)
+            made = kind(**{**state, "dense": None})
             object.__setattr__(made, "dense", self.dense)
             return made
-        other = copy.copy(self)
-        vars(other).update(changes)
+        other = object.__new__(kind)
+        vars(other).update(state)
         return other
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
@@ -272,24 +268,19 @@ class Mask(Pytree):
         lengths = [length for row in rows for length, sees in row if sees]
         return rows if sum(lengths) >= short * len(lengths) else None
 
+    def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
+        """The same for these queries and keys alone, of one row of the batch or of all. Slices have two ends."""
+        places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
+        some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
+        other = self._with(**some)
+        other.look_again()
+        return other
+
     def part(self, row: int | None, first: int, last: int) -> "Mask":
         """What one span may see: its own tokens, within the window."""
-
-        def of_row(x: Tensor | None) -> Tensor | None:
-            return x if x is None or row is None or x.dim() == 1 or x.shape[0] == 1 else x[row : row + 1]
-
-        keys, groups, dense = (of_row(x) for x in (self.key_mask, self.bidirectional_groups, self.dense))
-        part = Mask(
-            self.causal,
-            window=self.window,
-            key_mask=None if keys is None or self.document_lengths is None else keys[:, first:last],
-            bidirectional_groups=None if groups is None else groups[..., first:last],
-            dense=None if dense is None else dense[..., first:last, first:last],
-        )
-        bounds = [x if x is None else x[..., first:last] for x in (of_row(getattr(self, name)) for name in RANGE)]
-        if bounds[0] is None:
-            return part
-        return part.between(bounds[0], *bounds[1:]) or part._with(**dict(zip(RANGE, bounds, strict=True)))
+        padding = {} if self.document_lengths is not None else {"key_mask": None}
+        alone, tokens = self._with(q_segments=None, k_segments=None, **padding), slice(first, last)
+        return alone.cut(row, tokens, tokens)
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
@@ -311,98 +302,85 @@ class Mask(Pytree):
     @property
     def by_offset(self) -> bool:
         """Whether nothing hides keys but causality and a window, in the default order."""
-        tokens = self.q_order is None and self.q_segments is None and self.key_mask is None
-        tokens = tokens and self.k_positions is None
-        return tokens and self.chunk is None and self.bidirectional_groups is None and self.dense is None
+        if self.chunk is not None:
+            return False
+        for name in self.rows:  # noqa: SIM110  asked in every call
+            if getattr(self, name) is not None:
+                return False
+        return True
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
         if self.q_order is not None or self.bidirectional_groups is not None or not (self.causal or self.window):
-            keys = S
-        else:
-            keys = last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
-        if self.k_positions is None or self.q_until is None or not last or not self._looks:
-            return keys
-        below = self.k_positions < self.q_until[..., :last].amax(-1, keepdim=True)
-        places = below.nonzero()[:, -1]
-        return min(keys, int(places.amax()) + 1) if len(places) else min(keys, 1)  # kernels take no fewer than one
+            return S
+        return last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
 
     def keys_from(self, first: int, T: int, S: int) -> int:
         """How many of the first keys no query from ``first`` on can see, out of its window."""
         slides = self.window is not None and self.q_order is None and self.bidirectional_groups is None
-        start = max(0, S - T + first - (self.window or 0) + 1) if slides else 0
-        if self.k_positions is None or self.q_from is None or not self._looks or first >= T:
-            return start
-        places = (self.k_positions >= self.q_from[..., first:].amin(-1, keepdim=True)).nonzero()[:, -1]
-        return max(start, int(places.amin())) if len(places) else S
+        return max(0, S - T + first - (self.window or 0) + 1) if slides else 0
 
-    @property
-    def _looks(self) -> bool:
-        """Whether the numbers of the range may be looked at without waiting for a device."""
-        bounds = [x for x in (self.k_positions, self.q_from, self.q_until) if x is not None]
-        return all(x.is_cpu for x in bounds) and may_be_looked_at(*bounds)
+    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
+        """Whether queries see keys; None if nothing hides any.
+
+        ``at`` has the mask's tensors for these queries and keys, by the names of their fields, in shapes that
+        broadcast: a block of rows, or one query and one key, as FlexAttention asks. Of ``q_order`` and ``k_order``
+        it has the defaults too, and as ``q_groups`` the queries' ``bidirectional_groups``.
+        """
+        near, hides = [], []
+        if self.causal or self.window is not None:
+            ahead = at["k_order"] - at["q_order"]
+            near += [ahead <= 0] if self.causal else []
+            near += [ahead > -self.window] if self.window is not None else []
+            near += [ahead < self.window] if self.window is not None and not self.causal else []
+        if near and "q_groups" in at:
+            group = at["q_groups"]
+            near = [reduce(torch.logical_and, near) | (group == at["bidirectional_groups"]) & (group >= 0)]
+        if "q_segments" in at:
+            hides.append(at["q_segments"] == at["k_segments"])
+        hides += [x for x in at.values() if x.dtype == torch.bool]
+        return all_of(near + hides)
+
+    def known(self, T: int, S: int, device: torch.device) -> list[tuple[str, str, Tensor]]:
+        """What ``sees`` reads, of T queries and S keys: by name, with what the axes count."""
+        if self.chunk is not None:
+            return self.without_chunks(T, S, device).known(T, S, device)
+        known = [(name, self.rows[name]["axes"][-x.dim() :], x) for name, x in self.tensors().items()]
+        if self.q_order is None and (self.causal or self.window is not None):
+            q, k = self.places(T, S, device)
+            known += [("q_order", "q", q), ("k_order", "k", k)]
+        if self.bidirectional_groups is not None:
+            groups = self.bidirectional_groups[..., S - T :]
+            known.append(("q_groups", "bq"[-groups.dim() :], groups))
+        return known
 
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
         """Which keys from ``start`` to ``keys`` (excluded) queries ``first`` to ``last`` may see; None for all."""
-        if self.chunk is not None:
-            return self.without_chunks(T, S, device).visible(first, last, keys, T, S, device, start)
-        parts: list[Tensor] = []
-        if self.causal or self.window is not None:
-            q, k = self.places(T, S, device)
-            ahead = k[..., None, start:keys] - q[..., first:last, None]
-            parts += [ahead <= 0] if self.causal else []
-            parts += [ahead > -self.window] if self.window is not None else []
-            parts += [ahead < self.window] if self.window is not None and not self.causal else []
-        if parts and self.bidirectional_groups is not None:
-            groups = self.bidirectional_groups
-            q_groups = groups[..., S - T :][..., first:last, None]
-            parts = [_all(parts) | _all([q_groups == groups[..., None, start:keys], q_groups >= 0])]
-        if self.q_segments is not None and self.k_segments is not None:
-            parts.append(self.q_segments[..., first:last, None] == self.k_segments[..., None, start:keys])
-        if self.k_positions is not None:
-            at = self.k_positions[..., None, start:keys]
-            parts += [] if self.q_from is None else [at >= self.q_from[..., first:last, None]]
-            parts += [] if self.q_until is None else [at < self.q_until[..., first:last, None]]
-        if self.key_mask is not None:
-            parts.append(self.key_mask[:, None, None, start:keys])
-        if self.dense is not None:
-            parts.append(self.dense[:, :, first:last, start:keys])
-        return _all(parts) if parts else None
+        at = {"b": slice(None), "h": slice(None), "q": slice(first, last), "k": slice(start, keys)}
+        known = self.known(T, S, device)
+        return self.sees({name: x[tuple([at[a] if a in axes else None for a in at])] for name, axes, x in known})
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
-        """``visible`` as a function of one query and one key, as FlexAttention takes it; None for all."""
-        if self.chunk is not None:
-            return self.without_chunks(T, S, device).modifier(T, S, device)
+        """``sees`` as a function of one query and one key, as FlexAttention takes it; None for all."""
         if self.only_causal and not self.causal:
             return None
-        pairs = self.places(T, S, device), (self.q_segments, self.k_segments)
-        bounds = self.k_positions, self.q_from, self.q_until
-        return visible_mask_mod(
-            self.causal, self.window, *pairs, self.key_mask, self.bidirectional_groups, self.dense, S - T, bounds
-        )
+        return mask_mod(self.sees, self.known(T, S, device))
 
     def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:
         """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""
-        lengths = {"q_order": T, "k_order": S, "q_segments": T, "k_segments": S, "key_mask": S}
-        lengths |= {"bidirectional_groups": S, "k_positions": S, "q_from": T, "q_until": T}
-        for name, length in lengths.items():
-            row = getattr(self, name)
-            if row is None:
-                continue
-            fits = row.dim() in (1, 2) and row.shape[-1] == length
-            if not fits or (row.dim() == 2 and row.shape[0] != 1 and row.shape[0] != B):  # `in` misleads compilers
-                raise InvalidArgument(
-                    f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one "
-                    + ("per query" if length == T and name.startswith("q") else "per key")
-                )
-            _check_device(name, row, device)
-        if self.dense is not None:
-            shape = tuple(self.dense.shape)
-            if shape[2:] != (T, S) or any(n != 1 and n != full for n, full in zip(shape, (B, H), strict=False)):
-                raise InvalidArgument(f"dense has shape {shape}; expected {(B, H, T, S)}, B and H of it or 1")
-            _check_device("dense", self.dense, device)
+        sizes = {"b": B, "h": H, "q": T, "k": S}
+        for name, x in self.tensors().items():
+            axes = self.rows[name]["axes"]
+            full, pairs = [sizes[axis] for axis in axes], zip(reversed(axes), reversed(x.shape), strict=False)
+            # `in` misleads compilers.
+            if x.dim() > len(axes) or any(n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs):
+                row = f"({full[1]},) or (B, {full[1]}) with B={B}: one {_per(axes)}"
+                expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
+                raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
+            if x.device != device:
+                raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
         if self.bidirectional_groups is not None and self.q_order is not None and T != S:
             raise InvalidArgument(
                 f"bidirectional_groups says the group of every key, and with q_order nobody knows which of {S} the "
@@ -428,20 +406,30 @@ def _whole(**sizes: Any) -> dict[str, int | None]:
     return sizes
 
 
-def _check_integers(name: str, row: Tensor | None) -> None:
-    if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
-        raise InvalidArgument(f"{name} is {row.dtype}; expected integers: pass {name}.long()")
+def _per(axes: str) -> str:
+    return "per query" if "q" in axes else "per key"
 
 
-def _check_device(name: str, x: Tensor, device: torch.device) -> None:
-    if x.device != device:
-        raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
+def _copied(name: str, x: Tensor, row: Row) -> Tensor:
+    """A copy, in int64 or bool, of a tensor of the kind that its field holds; in narrower integers, differences of
+    places would come round."""
+    axes, truth = row["axes"], row.get("truth")
+    if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
+        shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
+        raise InvalidArgument(f"{name} is {x.dtype} with shape {tuple(x.shape)}; expected bool ({shape}), {truth}")
+    if truth is not None:
+        return x.clone()
+    if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+        raise InvalidArgument(f"{name} is {x.dtype}; expected integers: pass {name}.long()")
+    if not x.dim():
+        raise InvalidArgument(f"{name} is one number, {x.item()}; expected one {_per(axes)}")
+    return x.to(torch.int64, copy=True)
 
 
-def _all(parts: list[Tensor]) -> Tensor:
-    """Where all of them hold, with an axis of heads."""
-    parts = [part[None, None] if part.dim() == 2 else part[:, None] if part.dim() == 3 else part for part in parts]
-    return reduce(torch.logical_and, parts)
+def all_of(parts: Iterable[Tensor | None]) -> Tensor | None:
+    """Where all of them hold; None hides nothing."""
+    given = [part for part in parts if part is not None]
+    return reduce(torch.logical_and, given) if given else None
 
 
 def _names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -481,11 +469,5 @@ def _padding(key_mask: Tensor) -> tuple[int, ...] | None:
         return None
     return tuple(hidden.tolist())
 
-
-RANGE = "k_positions", "q_from", "q_until"
-"""Those of a mask's attributes that bound positions."""
-
-ROWS = ("q_order", "k_order", "q_segments", "k_segments", "key_mask", "bidirectional_groups", "dense", *RANGE)
-"""The attributes of a mask that are tensors."""
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)

@@ -2,7 +2,7 @@
 
 import copy
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -139,3 +139,13 @@ def _unflatten(leaves: Iterable[Any], structure: Structure) -> Any:
         return kind(*values) if hasattr(kind, "_fields") else kind(values)
 
     return rebuilt(structure)
+
+
+def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
+    """The slices, each with two ends, of a tensor whose last axes count these: ``q`` queries, ``k`` keys, and
+    anything else, which stays where it broadcasts."""
+    for axis, name in enumerate(reversed(axes), 1):
+        place = places.get(name)
+        if place is not None and axis <= x.dim() and (name in "qk" or x.shape[-axis] != 1):
+            x = x.narrow(-axis, place.start, place.stop - place.start)
+    return x

@@ -18,6 +18,10 @@ from posenc.encodings.alibi import LinearBias
 from posenc.kernels.attention import flex
 from posenc.kernels.attention.flex import alibi_score_mod
 
+pytestmark = pytest.mark.usefixtures(
+    "unchecked"
+)  # a checker of annotations cannot be traced with a mask's predicate
+
 attend = sys.modules["posenc.attend.attend"]
 HEADS, T, S = 6, 3, 8
 

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import posenc
 from posenc import Mask, Rotary
 from posenc.attend import attend as attend_module
+from posenc.attend.remapped import RemappedMask
 from posenc.encodings.placed import RemappedPart
 from posenc.errors import InvalidArgument, PosencError
 from posenc.positions import left_padded, packed
@@ -299,10 +300,6 @@ def test_what_attention_cannot_do_in_parts_is_refused() -> None:
         tokens = (x[:, :, :few] for x in (q, k, v))
         with pytest.raises(InvalidArgument, match=r"dropout=0.5 beside remapped positions: .* attention_dropout=0"):
             attended(encoding, *tokens, at[:few], dropout=0.5)
-    with pytest.raises(InvalidArgument, match="so has every part"):
-        attended(encoding, q, k, v, at, Mask(causal=True, k_positions=at, q_until=at + 1))
-    with pytest.raises(InvalidArgument, match="give them together"):
-        Mask(causal=True, q_until=at)
 
 
 def test_others_in_the_stack_act_in_every_part() -> None:
@@ -354,6 +351,7 @@ def test_masks_by_position_equal_dense_ones() -> None:
     visible = (at[:, None, :] >= low[..., None]) & (at[:, None, :] < high[..., None])
     segments = torch.arange(300) // 100
     for more in ({}, {"q_segments": segments}, {"key_mask": torch.arange(300).expand(2, -1) > 20}):
-        ranged = Mask(causal=True, k_positions=at, q_from=low, q_until=high, **more)  # type: ignore[arg-type]
-        dense = replace(ranged, k_positions=None, q_from=None, q_until=None, dense=visible[:, None])
+        mask = Mask(causal=True, **more)  # type: ignore[arg-type]
+        ranged = mask.become(RemappedMask, k_positions=at, q_from=low, q_until=high)
+        dense = replace(mask, dense=visible[:, None])
         assert near(posenc.attention(q, k, v, placed, ranged), posenc.attention(q, k, v, placed, dense))

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc.arguments import as_scale
 from posenc.attend.call import check, check_sinks, scale_of_scores
+from posenc.attend.remapped import RemappedMask
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import capped, products
 from posenc.mask import Mask
@@ -34,7 +35,7 @@ def scores(
     T, S = q.shape[2], k.shape[2]
     plain = products(q, k)
     for part in placed.remaps:
-        met = Mask(k_positions=placed.k_positions, q_from=part.q_from, q_until=part.q_until)
+        met = RemappedMask(k_positions=placed.k_positions, q_from=part.q_from, q_until=part.q_until)
         sees = met.visible(0, T, S, T, S, q.device)
         assert sees is not None
         plain = torch.where(sees, products(*part.rotate(q, k)), plain)

@@ -1,12 +1,69 @@
 """The calls of attention that a remapped encoding is made of: one for each part, merged by their logsumexps."""
 
 import copy
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.mask import Mask
+from posenc.kernels.memory import may_be_looked_at
+from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries, all_of
+
+
+@dataclass(frozen=True, eq=False)
+class RemappedMask(Mask):
+    """What queries see in one part of a remapped encoding: of the keys that the mask shows them those whose
+    ``k_positions`` lie from ``q_from`` on and below ``q_until``; None for no bound."""
+
+    k_positions: Keys = field(kw_only=True, metadata=PER_KEY)
+    q_from: Queries | None = field(default=None, metadata=PER_QUERY)
+    q_until: Queries | None = field(default=None, metadata=PER_QUERY)
+
+    @classmethod
+    def of_part(cls, mask: Mask, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> Mask | None:
+        """The mask within these bounds: where they are known to hold every key itself, and where none, None."""
+        if _may_be_compared(k_positions, q_from, q_until):
+            first, last = k_positions.aminmax()
+            if (q_from is not None and q_from.amin() > last) or (q_until is not None and q_until.amax() <= first):
+                return None
+            q_from = None if q_from is None or q_from.amax() <= first else q_from
+            q_until = None if q_until is None or q_until.amin() > last else q_until
+        if q_from is None and q_until is None:
+            return mask
+        return mask.become(cls, k_positions=k_positions, q_from=q_from, q_until=q_until)
+
+    def sees(self, at: dict[str, Tensor]) -> Tensor | None:
+        parts = [super().sees(at)]
+        parts += [at["k_positions"] >= at["q_from"]] if "q_from" in at else []
+        parts += [at["k_positions"] < at["q_until"]] if "q_until" in at else []
+        return all_of(parts)
+
+    def part(self, row: int | None, first: int, last: int) -> Mask:
+        part = super().part(row, first, last)
+        assert isinstance(part, RemappedMask)
+        return self.of_part(part.become(Mask), part.k_positions, part.q_from, part.q_until) or part
+
+    def keys_before(self, last: int, T: int, S: int) -> int:
+        keys = super().keys_before(last, T, S)
+        if self.q_until is None or not last or not _may_be_compared(self.k_positions, self.q_until):
+            return keys
+        inside = (self.k_positions < self.q_until[..., :last].amax(-1, keepdim=True)).nonzero()[:, -1]
+        return min(keys, int(inside.amax()) + 1 if len(inside) else 1)  # kernels take no fewer than one
+
+    def keys_from(self, first: int, T: int, S: int) -> int:
+        start = super().keys_from(first, T, S)
+        if self.q_from is None or first >= T or not _may_be_compared(self.k_positions, self.q_from):
+            return start
+        inside = (self.k_positions >= self.q_from[..., first:].amin(-1, keepdim=True)).nonzero()[:, -1]
+        return max(start, int(inside.amin())) if len(inside) else S
+
+
+def _may_be_compared(*bounds: Tensor | None) -> bool:
+    """Whether there are numbers that may be looked at without waiting for a device."""
+    given = [x for x in bounds if x is not None]
+    return all(x.is_cpu and x.numel() for x in given) and may_be_looked_at(*given)
+
 
 Call = tuple[Tensor, Tensor, Placed, Mask]
 
@@ -24,7 +81,7 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
     layer.remaps, layer.window, layer.chunk = (), None, None  # the mask has been narrowed
     calls: list[Call] = []
     for part in placed.remaps:
-        visible = mask.between(placed.k_positions, part.q_from, part.q_until)
+        visible = RemappedMask.of_part(mask, placed.k_positions, part.q_from, part.q_until)
         if visible is not None:
             calls.append((*part.rotate(q, k), layer, visible))
     return calls or [(*placed.remaps[0].rotate(q, k), layer, mask)]

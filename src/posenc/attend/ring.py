@@ -5,7 +5,6 @@ Backward, keys travel again, and their gradients with them until they are home.
 """
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -108,26 +107,17 @@ class _Ring:
     ) -> Block:
         """Output and logsumexp over the keys that this rank has after so many steps."""
         layer, keys = copy.copy(self.placed), self.keys(step, k.shape[2])
+        mask = self.mask.cut(keys=keys)
         layer.k_positions, layer.scale = layer.k_positions[..., keys], row_scale
         if bias is not None:
             layer.bias = bias.cut(keys=keys).met_with(q, k, self.scale)
         with torch.autocast(q.device.type, enabled=False):
-            return attention(
-                q, k, v, layer, self.seen(keys), scale=self.scale, softcap=self.softcap, return_logsumexp=True
-            )
+            return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
         """Which of all keys they are: those of the rank that is so many steps before this one."""
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)
-
-    def seen(self, keys: slice) -> Mask:
-        """Who of this rank sees these keys."""
-        of_keys = {
-            name: getattr(self.mask, name) for name in ("k_order", "k_segments", "key_mask", "dense", "k_positions")
-        }
-        some: dict[str, Any] = {name: None if x is None else x[..., keys] for name, x in of_keys.items()}
-        return replace(self.mask, **some, document_lengths=None, left_padding=None)
 
     def hides(self, step: int, n: int) -> bool:
         """Whether it is known that no query sees any of these keys."""

@@ -15,7 +15,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, table_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
-from posenc.pytrees import Pytree
+from posenc.pytrees import Pytree, narrowed
 
 Values = Callable[..., Float[Tensor, "H *shape"]]
 """A bias as a function of the offset, key position − query position, int64 of any shape, and of its trainable
@@ -423,12 +423,7 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
     if isinstance(attribute, tuple):
         return tuple(sliced(one, axes, places) for one in attribute)
-    if isinstance(attribute, Tensor):
-        for axis, name in enumerate(reversed(axes), 1):
-            place = places.get(name)
-            if place is not None and axis <= attribute.dim() and (name in "qk" or attribute.shape[-axis] != 1):
-                attribute = attribute.narrow(-axis, place.start, place.stop - place.start)
-    return attribute
+    return narrowed(attribute, axes, places) if isinstance(attribute, Tensor) else attribute
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:

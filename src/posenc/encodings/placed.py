@@ -202,8 +202,8 @@ class Placed(Pytree):
 
 
 class RemappedPart(NamedTuple):
-    """Positions of queries and keys, and which keys a query meets at these: those of ``Mask.k_positions`` from
-    ``q_from`` on and below ``q_until``.
+    """Positions of queries and keys, and which keys a query meets at these: those whose ``Placed.k_positions`` lie
+    from ``q_from`` on and below ``q_until``.
 
     Args:
         queries: the rotation at the queries' positions.

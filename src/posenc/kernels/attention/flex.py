@@ -135,48 +135,22 @@ def capped_score_mod(softcap: float, added: ScoreMod | None) -> ScoreMod:
     return score_mod
 
 
-def visible_mask_mod(
-    causal: bool,
-    window: int | None,
-    orders: tuple[Tensor, Tensor],
-    segments: tuple[Tensor | None, Tensor | None],
-    key_mask: Tensor | None,
-    groups: Tensor | None = None,
-    dense: Tensor | None = None,
-    first_key: int = 0,
-    bounds: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None),
-) -> MaskMod:
-    """What ``Mask`` says of one query and one key; every pair of tensors is the queries' and the keys'.
+def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: list[tuple[str, str, Tensor]]) -> MaskMod:
+    """What a predicate says of one query and one key, from what it reads of them.
 
-    ``first_key`` is the key of the first query, S − T; ``bounds`` are the positions of keys, and those from and
-    until which a query sees them.
+    ``known`` has what it reads by name, with what its axes count: ``b`` the batch and ``h`` heads, all alike where
+    they are 1, ``q`` queries and ``k`` keys.
     """
-    at, q_from, q_until = bounds
 
-    def mask_mod(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        ahead = picked(orders[1], b, k_index) - picked(orders[0], b, q_index)
-        visible = k_index >= 0
-        if causal:
-            visible = visible & (ahead <= 0)
-        if window is not None:
-            visible = visible & (ahead > -window)
-            visible = visible if causal else visible & (ahead < window)
-        if groups is not None:
-            group = picked(groups, b, q_index + first_key)
-            visible = visible | (group == picked(groups, b, k_index)) & (group >= 0)
-        if segments[0] is not None and segments[1] is not None:
-            visible = visible & (picked(segments[0], b, q_index) == picked(segments[1], b, k_index))
-        if at is not None:
-            if q_from is not None:
-                visible = visible & (picked(at, b, k_index) >= picked(q_from, b, q_index))
-            if q_until is not None:
-                visible = visible & (picked(at, b, k_index) < picked(q_until, b, q_index))
-        if dense is not None:
-            row = dense[b if dense.shape[0] > 1 else 0, h if dense.shape[1] > 1 else 0]
-            visible = visible & row[q_index, k_index]
-        return visible if key_mask is None else visible & picked(key_mask, b, k_index)
+    def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
+        index, at = {"b": b, "h": h, "q": q_index, "k": k_index}, {}
+        for name, axes, x in known:
+            where = [index[a] if a in "qk" or n > 1 else 0 for a, n in zip(axes, x.shape, strict=True)]
+            at[name] = x[tuple(where)]
+        visible = sees(at)
+        return k_index >= 0 if visible is None else visible
 
-    return mask_mod
+    return picks
 
 
 def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:

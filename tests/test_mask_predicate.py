@@ -1,0 +1,133 @@
+"""One predicate says what a mask means: in dense blocks, to FlexAttention and in what is cut out of a mask; and a
+field is served everywhere once it is declared."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from posenc import Mask, NoPE, attention
+from posenc.attend.remapped import RemappedMask
+from posenc.errors import InvalidArgument
+from posenc.mask import PER_QUERY
+from posenc.positions import arange
+from support import pairs
+
+CPU = torch.device("cpu")
+B, H = 2, 2
+
+
+def drawn(order: bool | None = None) -> tuple[Mask, int, int]:
+    """Any mask, its queries and its keys; with an order, without one, or either."""
+    T = random.choice((1, 3, 7))
+    S = T + random.choice((0, 0, 3))
+    maybe = lambda share: random.random() < share  # noqa: E731
+    row = lambda low, high, n: torch.randint(low, high, random.choice(((n,), (1, n), (B, n))))  # noqa: E731
+    given: dict[str, Any] = {"causal": maybe(0.6)}
+    if order or (order is None and maybe(0.3)):
+        given |= {"q_order": row(0, 9, T), "k_order": row(0, 9, S)}
+    if maybe(0.4):
+        given["window"] = random.randint(1, 5)
+    if maybe(0.3):
+        given["key_mask"] = torch.rand(random.choice((1, B)), S) > 0.3
+    if maybe(0.3):
+        given |= {"q_segments": row(0, 2, T), "k_segments": row(0, 2, S)}
+    if maybe(0.2):
+        given["chunk"] = random.randint(1, 5)
+    if maybe(0.3) and ("q_order" not in given or T == S):
+        given["bidirectional_groups"] = row(-1, 2, S)
+    if maybe(0.2):
+        given["dense"] = torch.rand(random.choice((1, B)), random.choice((1, H)), T, S) > 0.3
+    mask = Mask(**given)
+    if maybe(0.3):
+        ends = [row(0, 9, T) if maybe(0.7) else None for _ in range(2)]
+        mask = mask.become(RemappedMask, k_positions=row(0, 9, S), q_from=ends[0], q_until=ends[1])
+    return mask, T, S
+
+
+def whole(mask: Mask, T: int, S: int) -> Tensor:
+    visible = mask.visible(0, T, S, T, S, CPU)
+    return (torch.ones(1, 1, 1, 1).bool() if visible is None else visible).expand(B, H, T, S)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_blocks_and_flex_attention_ask_one_predicate() -> None:
+    """Equal to both as they were written apart, on 35,000 pairs of a query and a key; some by plain numbers."""
+    random.seed(0)
+    torch.manual_seed(0)
+    compared = 0
+    b, h, i, j = torch.meshgrid(*(torch.arange(n) for n in (B, H, 7, 10)), indexing="ij")
+    while compared < 35_000:
+        mask, T, S = drawn()
+        got, want = whole(mask, T, S), pairs.visible(mask, T, S)
+        assert torch.equal(got, torch.ones(B, H, T, S).bool() if want is None else want.expand(B, H, T, S)), mask
+        sees = mask.modifier(T, S, CPU)
+        if sees is not None:
+            asked = [index[:, :, :T, :S] for index in (b, h, i, j)]
+            assert torch.equal(sees(*asked).expand(B, H, T, S), got), mask
+        one = [random.randrange(n) for n in (B, H, T, S)]
+        assert pairs.sees(mask, T, S, *one) == got[tuple(one)], (mask, one)
+        compared += got.numel()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_cut_out_of_a_mask_sees_as_it_did() -> None:
+    random.seed(1)
+    torch.manual_seed(1)
+    for _ in range(200):
+        mask, T, S = drawn(order=True)
+        if mask.bidirectional_groups is not None or mask.chunk is not None:
+            continue  # groups are of the last keys, and are refused of others; chunks become segments beforehand
+        first, start = random.randrange(T), random.randrange(S)
+        last, keys = random.randint(first + 1, T), random.randint(start + 1, S)
+        some = mask.cut(queries=slice(first, last), keys=slice(start, keys))
+        some.check(B, H, last - first, keys - start, CPU)
+        want = whole(mask, T, S)[:, :, first:last, start:keys]
+        assert torch.equal(whole(some, last - first, keys - start), want)
+        assert torch.equal(whole(mask.cut(row=1), T, S)[1], whole(mask, T, S)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class WithAwake(Mask):
+    """A field more, in one line: queries that are false here see nothing."""
+
+    awake: Bool[Tensor, "#B T"] | None = field(
+        default=None, metadata={**PER_QUERY, "truth": "true at queries that see"}
+    )
+
+
+@pytest.mark.usefixtures("unchecked", "small_blocks")
+@pytest.mark.parametrize("more", [{}, {"q_segments": torch.arange(80) // 40}, {"window": 7}])
+def test_a_field_is_declared_in_one_place(more: dict[str, Any]) -> None:
+    """It is checked, copied, cut into documents and blocks, sharded and handed to FlexAttention."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, B, H, 80, 8, dtype=torch.float64)
+    awake, at = torch.rand(B, 80) < 0.8, NoPE().at(arange(80))
+    mask = WithAwake(causal=True, awake=awake, **more)
+    hidden = Mask(causal=True, dense=awake[:, None, :, None].expand(-1, -1, -1, 80), **more)
+    want = attention(q, k, v, at, hidden)
+    assert not want[:, :, ~awake[0]][0].any()
+    for got in (
+        attention(q, k, v, at, mask),
+        attention(q, k, v, at, mask, backend="blocks"),
+    ):
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+    sees = mask.modifier(80, 80, CPU)
+    assert sees is not None
+    b, i, j = torch.meshgrid(*(torch.arange(n) for n in (B, 80, 80)), indexing="ij")
+    assert torch.equal(sees(b, torch.tensor(0), i, j), whole(hidden, 80, 80)[:, 0])
+    part = mask.cut(row=1, queries=slice(3, 9), keys=slice(0, 9))
+    assert isinstance(part, WithAwake)
+    assert torch.equal(part.awake, awake[1:, 3:9])
+    awake.logical_not_()
+    torch.testing.assert_close(attention(q, k, v, at, mask), want, rtol=0, atol=1e-12)
+    with pytest.raises(InvalidArgument, match=r"awake has shape \(1, 3\); expected \(80,\) or .*: one per query"):
+        attention(q, k, v, at, WithAwake(awake=awake[:1, :3]))
+    with pytest.raises(
+        InvalidArgument, match=r"awake is torch.int64 .* expected bool \(B, T\), true at queries that see"
+    ):
+        WithAwake(awake=awake.long())
