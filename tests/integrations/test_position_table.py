@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument, PosencError
-from posenc.integrations import position_table
+from posenc.integrations.differences import BLOCK, Error, differences, parting
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import softmax_factor
-from posenc.integrations.position_table import PositionTable, differences, of, parting
+from posenc.integrations.position_table import PositionTable, of
 from posenc.scaling import DynamicNTK, Linear, YaRN
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
@@ -74,7 +74,7 @@ def test_a_draft_parts_where_it_does(base: float) -> None:
     want = next(where, None) if apart else None
     text = parting(target, draft, 1e-4)
     assert text.startswith("cos differs by at most" if want is None else f"they part at position {want:,}, ")
-    assert base != 500_000.05 or (want is not None and want > position_table.BLOCK)
+    assert base != 500_000.05 or (want is not None and want > BLOCK)
 
 
 def test_lengths_are_three() -> None:
@@ -153,7 +153,7 @@ def test_positions_are_asked_for() -> None:
     table = of(LLAMA)
     lost = of(LLAMA.with_scaling(Linear(1.0)))
     (error,) = differences(table, lost, [0])[0].errors
-    assert error == position_table.Error(0, 0.0, 0.0)
+    assert error == Error(0, 0.0, 0.0)
     with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must be 0 or more"):
         differences(table, lost, [-1])
 

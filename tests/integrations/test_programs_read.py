@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface import write as config_json
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.position_table import PositionTable, differences, of
+from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import llama_cpp, mlx, sglang, transformers, vllm
 from posenc.scaling import LongRoPE
 from support.served import BASE, DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, VLLM, YARN, ask_vllm, asked

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
-from posenc.integrations.position_table import differences, of
+from posenc.integrations.inspection import inspect
+from posenc.integrations.position_table import of
 from posenc.integrations.serving import REFUSED, serving
 from posenc.integrations.sources import laid_over, program_of, scaling_of
-from posenc.integrations.words import inspect
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
 from support.files import converted
 from support.served import (

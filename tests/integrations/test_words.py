@@ -1,225 +1,186 @@
-"""`posenc inspect` says the right thing about real-world configs, and catches a misspelt key."""
+"""Every field of a position table is told: its value by inspect, and by diff a line with the error of it alone."""
 
-import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-import torch
-import typer
-from typer.testing import CliRunner
 
-from posenc.commands.inspect import inspect as command
-from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.family import Family
-from posenc.integrations.words import inspect
-from posenc.pictures.view import Lines
-from posenc.scaling import Default, Proportional, YaRN
-from posenc.scaling.wavelengths import slowing, turns
-from posenc.teaching.views.catalogue import make
-from posenc.teaching.views.scaling import drawn
+from posenc.integrations.differences import differences
+from posenc.integrations.huggingface import read
+from posenc.integrations.inspection import inspect
+from posenc.integrations.position_table import LayerTable, PositionTable, of
+from posenc.integrations.words import PHRASES, TABLE, sentences
 
-CONFIGS = Path(__file__).parent.parent / "data" / "configs"
-
-SAYS: dict[str, tuple[str, ...]] = {
-    "llama-3.1-8b": (
-        "llama: rotary positions, base 500 000, Llama 3 scaling by 8.",
-        "32 layers with rotary positions: all 128 channels of a head rotate, in half pairs (i, i+64)",
-        "Trained length 8 192, inputs allowed to 131 072.",
-        "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
-        "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
-        "Factor 8 for inputs of 131 072 is how Llama 3.1 and later are shipped.",
-        "bfloat16 tables",
-    ),
-    "yarn-llama-2-7b-128k": (
-        "YaRN scaling by 32",
-        "21 keep their frequency, 25 lie between, 18 are slowed 32 times",
-        "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
-        "short texts are scaled too",
-    ),
-    "mistral-7b": (
-        "no scaling",
-        "60 of 64 pairs",
-        "base 10 000; in them a token sees itself and 4 095 before.",
-        "past 32 768 tokens the 4 slowest pairs reach angles never seen",
-    ),
-    "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
-    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys are stale"),
-    "gemma-3-4b": (
-        "5 layers of full_attention",
-        "29 layers of sliding_attention",
-        "base 10 000; in them a token sees itself and 1 023 before.",
-        "full_attention: Wavelengths run from 50.27 to",
-        "assumed: rope_theta = 1000000, as in every released gemma3_text",
-        "before or after scaling by 8",
-    ),
-    "pythia-1.4b": ("the first 32 of 128 channels", "11 of 16 pairs"),
-    "gpt-j-6b": (
-        "the first 64 of 256 channels",
-        "interleaved pairs (2i, 2i+1)",
-        "base = 10000, written in gptj's code",
-    ),
-    "gpt-oss-20b": (
-        "YaRN scaling by 32, ramp ends not rounded",
-        "base 150 000; in 12 of them a token sees itself and 127 before.",
-    ),
-    "deepseek-v3": ("interleaved pairs", "softmax scale is multiplied by 1.874 (mscale_all_dim)"),
-    "smollm2-135m": (
-        "base 100 000, no scaling",
-        "Trained length 8 192, the longest input: the config states no other.",
-        "20 of 32 pairs",
-    ),
-    "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
-    "bloom-7b1": (
-        "bloom: ALiBi: 32 heads, smallest slope",
-        "30 layers with ALiBi: 32 heads",
-        "fades out far tokens",
-    ),
-    "mpt-7b-storywriter": ("smallest slope 2^−16",),
-    "gpt2": (
-        "gpt2: a learned table of 1024 positions.",
-        "table of 1 024 rows",
-        "the last position is 1 023",
-        "longer than 1 024 tokens has no rows",
-    ),
-    "falcon-7b": ("assumed: rope_theta = 10000",),
-}
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+MODELS = ("llama-3.1-8b", "gemma-3-4b", "deepseek-v3", "gpt-oss-20b", "phi-3-mini-128k", "smollm3-3b")
+POSITIONS = (0, 1, 100, 4096)
 
 
-def read_aloud(name: str) -> str:
-    return inspect(CONFIGS / f"{name}.json").text().replace("\u2009", " ")
+@dataclass(frozen=True)
+class Sample:
+    """A value that a field does not have in any of the models.
+
+    Args:
+        value: of the field.
+        says: what inspect then says, and does not say without it.
+        around: what both tables have besides.
+        along: fields that only go together with this one.
+    """
+
+    value: Any
+    says: str
+    around: Mapping[str, Any] = field(default_factory=dict)
+    along: Mapping[str, Any] = field(default_factory=dict)
 
 
-@pytest.mark.parametrize("name", SAYS)
-def test_real_configs(name: str) -> None:
-    said = read_aloud(name)
-    for sentence in SAYS[name]:
-        assert sentence in said
-
-
-def test_the_trained_length_of_qwen3_is_doubted() -> None:
-    config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
-    config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
-    said = inspect(config).text().replace("\u2009", " ")
-    assert "trained length in doubt: the 40 960 of Qwen3 are 32 768 and 8 192 for the answer" in said
-    assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
-
-
-def test_no_invented_risks() -> None:
-    assert "mismatch" not in read_aloud("llama-3.1-8b")
-    assert "window" not in read_aloud("qwen2.5-7b-yarn") + read_aloud("phi-3-mini-128k") + read_aloud("smollm3-3b")
-    assert "factor mismatch" not in read_aloud("gpt-oss-20b") + read_aloud("deepseek-v3")
-    assert "assumed" not in read_aloud("llama-3.1-8b") + read_aloud("mistral-7b")
-    assert "16 tables" not in read_aloud("falcon-7b")
-
-
-def test_a_table_of_an_encoder_says_how_long_documents_are_read() -> None:
-    said = read_aloud("bert-base")
-    assert "longer than 512 tokens has no rows and fails: read a longer document in overlapping pieces" in said
-    assert "pieces" not in read_aloud("bloom-7b1") + read_aloud("mistral-7b")
-
-
-def test_a_misspelt_key_and_a_missing_base() -> None:
-    config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
-    config["rope_scalling"] = config.pop("rope_scaling")
-    with pytest.raises(UnknownName, match="did you mean 'rope_scaling'"):
-        inspect(config)
-    with pytest.raises(InvalidArgument, match="no 'rope_theta'"):
-        inspect(CONFIGS / "llama-2-7b.json")
-    assert "base 10\u2009000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
-
-
-def test_the_command_prints_and_draws(tmp_path: Path) -> None:
-    app = typer.Typer()
-    app.command()(command)
-    result = CliRunner().invoke(app, [str(CONFIGS / "smollm2-135m.json"), "-o", str(tmp_path / "figure.svg")])
-    assert result.exit_code == 0
-    assert "no scaling" in result.stdout
-    assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
-    result = CliRunner().invoke(app, [str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
-    assert "has no frequencies to draw" in str(result.exception)
-
-
-def test_view_of_a_scaling() -> None:
-    view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
-    wavelength = view.panels[1]
-    assert isinstance(wavelength, Lines)
-    assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
-    assert wavelength.marks[0][0] == 45.5
-    assert view.readouts["pairs with a full turn, unscaled"] == 46
-    unscaled, scaled = (line.values for line in wavelength.lines[:2])
-    assert torch.equal(unscaled[:21], scaled[:21])
-    torch.testing.assert_close(scaled[46:], 16 * unscaled[46:], rtol=1e-12, atol=0)
-    assert len(drawn(Default(), 128, 1e4, 4096).panels[0].lines) == 1
-    still = drawn(Proportional(0.25), 64, 1e4, 4096)
-    assert still.readouts["most slowed pair"] == "stands still"
-    assert torch.isnan(still.panels[0].lines[-1].values[8:]).all()
-    assert slowing(Proportional(0.25), 64, 1e4)[8:] == [float("inf")] * 24
-
-
-def test_views_by_name() -> None:
-    for name in (
-        "default",
-        "linear",
-        "ntk",
-        "ntk-fixed",
-        "abf",
-        "dynamic",
-        "yarn",
-        "yarn-paper",
-        "llama3",
-        "proportional",
-    ):
-        assert make("scaling", {"scaling": name, "rotary_dim": "32"}).panels
-    # A config with factor 8 has it at 8 times its length: NTK at 8² − 8 + 1.
-    assert make("scaling", {"scaling": "dynamic", "factor": "8"}).readouts["most slowed pair"] == "57 times"
-    with pytest.raises(UnknownName, match="did you mean 'yarn'"):
-        make("scaling", {"scaling": "yarm"})
-    assert turns(Default().frequencies(64, 1e5), 8192) == 20
-
-
-def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 4,
-        "vocab_size": 99,
-        "pad_token_id": 1,
+def samples(layer: LayerTable) -> dict[str, Sample]:
+    """One for every field of a layer that rotates."""
+    half, other = len(layer.frequencies) // 2, "half" if layer.pairing == "interleaved" else "interleaved"
+    bare = {name: getattr(LayerTable(), name) for name in PHRASES} | {"encoding": "nope"}
+    slower, tiny = tuple(theta / 3 for theta in layer.frequencies), (1e-9,) * len(layer.frequencies)
+    cut = {name: getattr(layer, name)[:half] for name in ("frequencies", "float32", "unscaled", "axes")}
+    dealt = tuple(i % 3 for i in range(2 * half))
+    shares = ", ".join(str(dealt.count(axis)) for axis in range(3))
+    return {
+        "encoding": Sample("alibi(heads=8)", "ALiBi: 8 heads", around=bare),
+        "base": Sample(12345.0, "base 12 345"),
+        "scaling": Sample("linear(factor=3.5)", "linear(factor=3.5)"),
+        "frequencies": Sample(slower, f"from {6 * np.pi / layer.frequencies[0]:.4g} to"),
+        "float32": Sample(slower, ""),  # the frequencies once more
+        "unscaled": Sample(tiny, f" 0 of {2 * half} pairs complete a turn"),
+        "attention_factor": Sample(1.75, "Attention factor 1.75"),
+        "own_attention_factor": Sample(1.625, "own would be 1.62"),
+        "softmax_factor": Sample(1.53125, "is multiplied by 1.531"),
+        "softmax_origin": Sample("somebody's key", "(somebody's key)", around={"softmax_factor": 1.5}),
+        "pairing": Sample(other, "(2i, 2i+1)" if other == "interleaved" else f"(i, i+{2 * half})"),
+        "head_dim": Sample(999, "999 channels of a head rotate", around={"query_dim": None}),
+        "rotary_dim": Sample(2 * half, f"the first {2 * half} of", along=cut),
+        "query_dim": Sample(999, "of 999 channels of a head", around={"query_dim": 998}),
+        "axes": Sample(dealt, f"3 axes, in interleaved sections of {shares}"),
+        "backwards": Sample(True, "turn backwards"),
+        "signed": Sample(True, "may be negative"),
+        "window": Sample(78, "itself and 77 before"),
+        "window_after": Sample(55, "77 before and 55 after", around={"window": 78}),
+        "chunk": Sample(4321, "its chunk of 4 321"),
+        "query_scale": Sample("query-scale(rule=llama4, amount=0.1, floor=8191)", "floor 8191"),
+        "added_table": Sample("learned-grid(num_positions=7, columns=9, width=8, tables=grid)", "table of 7×9"),
     }
-    config = {"model_type": "smollm3", **sizes, "intermediate_size": 64, "max_position_embeddings": 64}
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**config, "num_key_value_heads": 2, "rope_theta": 1e4}))
-    app = typer.Typer()
-    app.command()(command)
-    said = CliRunner().invoke(app, [str(path), "--measure"])
-    assert said.exit_code == 0, said.output
-    assert "layers 0 to 2: 8 half pairs of 16 channels rotate by 1 to 0.0003162" in said.output
-    assert "layer 3: no positions" in said.output
-    assert "The config says the same." in said.output
-    wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
-    monkeypatch.setitem(FAMILIES, "smollm3", wrong)
-    differs = CliRunner().invoke(app, [str(path), "--measure"])
-    assert "Differs: layer 3 (all): queries at position" in differs.output
-    assert (said.exit_code, differs.exit_code) == (0, 1)
-    monkeypatch.delitem(FAMILIES, "smollm3")
-    assert (
-        "Not compared: model_type 'smollm3' is a family" in CliRunner().invoke(app, [str(path), "--measure"]).output
-    )
-    refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
-    assert "--output 'a.svg' does not apply to --measure" in str(refused.exception)
+
+
+def rotating(model: str) -> Iterator[tuple[PositionTable, str, str, Sample, LayerTable]]:
+    """Every field of every layer type that rotates: the table, both names, the sample, and what is around it."""
+    table = of(read(CONFIGS / f"{model}.json"))
+    for name, layer in table.layers.items():
+        for what, sample in samples(layer).items() if layer.frequencies else ():
+            yield table, name, what, sample, replace(layer, **sample.around)
+
+
+def put(table: PositionTable, name: str, layer: LayerTable) -> PositionTable:
+    return replace(table, layers={**table.layers, name: layer})
+
+
+def cos(layer: LayerTable, position: int) -> np.ndarray:
+    """What cos multiplies every channel by."""
+    pairs = layer.attention_factor * np.cos(position * np.array(layer.frequencies))
+    rotated = np.repeat(pairs, 2) if layer.pairing == "interleaved" else np.tile(pairs, 2)
+    return np.pad(rotated, (0, layer.head_dim - len(rotated)), constant_values=1.0)
+
+
+def score(layer: LayerTable, distance: int) -> float:
+    x = np.sqrt(2) * np.sin(np.arange(1, layer.head_dim + 1, dtype=np.float64) ** 2)
+    multiplied = cos(layer, distance)
+    multiplied[: 2 * len(layer.frequencies)] *= layer.attention_factor
+    return float(layer.softmax_factor * (x**2 * multiplied).sum() / np.sqrt(layer.head_dim))
+
+
+def errors(one: LayerTable, other: LayerTable) -> list[tuple[float, float]]:
+    """The largest error of cos and the difference of the score, at every position."""
+    return [
+        (float(np.abs(cos(one, p) - cos(other, p)).max()), abs(score(one, p) - score(other, p))) for p in POSITIONS
+    ]
+
+
+def named(value: object) -> set[tuple[type, str]]:
+    """The fields of a value and of all that it holds."""
+    if isinstance(value, Mapping):
+        return set().union(*map(named, value.values()))
+    if not is_dataclass(value):
+        return set()
+    names = [f.name for f in fields(value)]
+    return {(type(value), name) for name in names}.union(*(named(getattr(value, name)) for name in names))
+
+
+def test_every_field_has_a_phrase_and_a_sample() -> None:
+    table = of(read(CONFIGS / "llama-3.1-8b.json"))
+    phrases = {(LayerTable, name) for name in PHRASES} | {(PositionTable, name) for name in TABLE}
+    assert named(table) == phrases
+    assert set(samples(table.layers["all"])) == set(PHRASES)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_inspect_says_the_value_of_every_field(model: str) -> None:
+    for table, name, what, sample, layer in rotating(model):
+        before, after = (
+            "\n".join(sentences(put(table, name, given))).replace("\u2009", " ")
+            for given in (layer, replace(layer, **{what: sample.value, **sample.along}))
+        )
+        assert sample.says in after, (name, what)
+        assert not sample.says or sample.says not in before, (name, what)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_diff_names_every_field_with_its_error_alone(model: str) -> None:
+    for table, name, what, sample, layer in rotating(model):
+        changed = replace(layer, **{what: sample.value, **sample.along})
+        found = differences(put(table, name, layer), put(table, name, changed), POSITIONS)
+        assert [(d.what, d.layer_type) for d in found] == [(what, name)] * bool(PHRASES[what].differs), (name, what)
+        wanted = errors(layer, changed) if found and what not in ("encoding", "head_dim") else []
+        if not any(map(any, wanted)):
+            assert "off by" not in "".join(map(str, found)), (name, what)
+            continue
+        given = [(error.cos, error.score) for error in found[0].errors]
+        assert np.allclose(given, wanted, rtol=1e-9, atol=1e-11), (name, what)
+        worst = max(range(len(POSITIONS)), key=lambda at: wanted[at])
+        off = f"cos off by {wanted[worst][0]:.2g}" if wanted[worst][0] else f"a score off by {wanted[worst][1]:.2g}"
+        assert f"{off}{'' if wanted[worst][0] else ' nats'} at position {POSITIONS[worst]}" in str(found[0])
+
+
+def test_two_differences_have_an_error_each() -> None:
+    table = of(read(CONFIGS / "llama-3.1-8b.json"))
+    layer = table.layers["all"]
+    alone = {"attention_factor": 1.25, "pairing": "interleaved"}
+    found = differences(table, put(table, "all", replace(layer, **alone)), POSITIONS)
+    assert [d.what for d in found] == ["pairing", "attention_factor"]
+    for difference in found:
+        wanted = errors(layer, replace(layer, **{difference.what: alone[difference.what]}))
+        assert np.allclose([(e.cos, e.score) for e in difference.errors], wanted, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("what", "value", "says"),
     [
-        (
-            {"model_type": "bart", "d_model": 64, "max_position_embeddings": 1024}
-            | {"encoder_layers": 2, "decoder_layers": 3},
-            "A learned table of 1 024 rows before 3 layers of decoder",
-        ),
-        ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
-        ({"model_type": "pixtral"}, "axes=dealt(2, 32)"),
+        ("pretrained_length", 12345, "Trained length 12 345"),
+        ("tuned_length", 23456, "tuned to 23 456"),
+        ("admitted_length", 345678, "allowed to 345 678"),
+        ("layer_types", ("all",) * 33, "33 layers"),
+        ("layout", "dinov3", "layout dinov3"),
+        ("program", "vllm 9.9", "Computed by vllm 9.9."),
     ],
 )
-def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:
-    assert said in inspect(config).text()
+def test_fields_of_the_whole_model(what: str, value: Any, says: str) -> None:
+    table = of(read(CONFIGS / "llama-3.1-8b.json"))
+    changed = replace(table, **{what: value})
+    before, after = ("\n".join(sentences(given)).replace("\u2009", " ") for given in (table, changed))
+    assert says in after
+    assert says not in before
+    assert [d.what for d in differences(table, changed)] == [what] * (what != "program")
+
+
+def test_the_type_and_the_notes_are_told() -> None:
+    inspection = inspect(CONFIGS / "falcon-7b.json")
+    assert inspection.answer.startswith(f"{inspection.table.model_type}: ")
+    assert inspection.table.notes
+    assert all(note in inspection.text() for note in inspection.table.notes)

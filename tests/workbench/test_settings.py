@@ -11,7 +11,7 @@ from posenc.commands import app as cli
 from posenc.commands.screen import screen
 from posenc.commands.verify import report
 from posenc.errors import InvalidArgument
-from posenc.integrations.words import inspect
+from posenc.integrations.inspection import inspect
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Finding, Outcome
 

@@ -12,6 +12,8 @@ from posenc.errors import InvalidArgument
 
 SOURCES = "a folder, a config.json, a .gguf file, or what a program makes of one: vllm@0.33.0:config.json"
 
+NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_after", "softmax_factor")
+
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare: {SOURCES}.")],
@@ -34,7 +36,7 @@ def diff(
     ] = False,
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
-    from posenc.integrations.position_table import differences, parting
+    from posenc.integrations.differences import differences, parting
     from posenc.integrations.sources import table
 
     other = b if draft is None else draft
@@ -44,7 +46,7 @@ def diff(
     ours, theirs = table(a, other, as_type), table(other, a, as_type)
     parted = differences(ours, theirs, at, ("A", "B"))
     if draft is not None:  # another model, of other heads and layers
-        parted = [one for one in parted if one.what not in ("layer_types", "head_dim", "window", "softmax_factor")]
+        parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in parted], ensure_ascii=False, indent=1))
     else:

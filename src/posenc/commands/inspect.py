@@ -45,9 +45,9 @@ def inspect(
     ] = None,
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    from posenc.integrations.inspection import inspect as look
+    from posenc.integrations.inspection import measured
     from posenc.integrations.serving import REFUSED, in_words, serving
-    from posenc.integrations.words import inspect as look
-    from posenc.integrations.words import measured
 
     console = screen(soft_wrap=True)
     if programs is not None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
-from posenc.integrations.position_table import PositionTable, differences, of
+from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import llama_cpp, transformers
 from posenc.integrations.sources import SPELT, laid_over, program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling

@@ -22,6 +22,7 @@ from posenc.encodings.rotary import Rotary, rotate
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
+from posenc.integrations.differences import CLOSE
 from posenc.integrations.doctor.doctor import diagnose_rotation, named, of_recipe
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
@@ -126,7 +127,7 @@ def vectors(
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
         raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, and so no vectors")
-    lengths = {key: getattr(table, key) for key in position_table.LENGTHS}
+    lengths = {key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")}
     header = {"format": FORMAT, "model_type": positions.model_type, "phases": phases, **lengths}
     header |= {"total_length": length, "layer_types": list(table.layer_types), "layers": layers}
     return Vectors(header | ({"source": dict(source)} if source else {}), arrays)
@@ -168,13 +169,11 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """How far every array may be off: eight roundings of float32 of an angle, and of what is multiplied by it."""
     theta, query = arrays["inv_freq"], arrays["query"].double().abs()
     angles = arrays["positions"].double().amax(0)[:, None] * theta
-    table = position_table.CLOSE * (1 + angles) * _factor(arrays)
+    table = CLOSE * (1 + angles) * _factor(arrays)
     layout = "cos_half" if recipe.get("pairing") == "half" else "cos_interleaved"
     size = _pairs(query, recipe, len(theta)).sum(0)
     still = torch.zeros(len(table), len(query) - 2 * len(theta), dtype=torch.float64)
-    relative = {
-        key: position_table.CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays
-    }
+    relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
     laid = _layouts(table, table)
     return {**relative, **laid, "rotated": torch.cat((_layouts(size * table, table)[layout], still), -1)}
 

@@ -1,131 +1,54 @@
-"""Says in plain words what a Hugging Face config does with positions, and what can go wrong with it."""
+"""The words of a position table: a phrase for every field of it, which ``inspect``, ``diff`` and the lab say.
+
+``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; the tests refuse a
+field without a phrase.
+"""
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
-from pathlib import Path
-from typing import get_args
 
-import torch
-
-from posenc.clock import Clock, Phases
+from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.class_defaults import untried
-from posenc.integrations.huggingface.config import read
-from posenc.integrations.huggingface.measuring import differences, measure
-from posenc.integrations.huggingface.measuring.shrink import WINDOW
-from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
-from posenc.integrations.programs import llama_cpp
-from posenc.scaling import (
-    NTK,
-    Default,
-    DynamicNTK,
-    Frequencies,
-    LengthScaling,
-    Linear,
-    Llama3,
-    LongRoPE,
-    Proportional,
-    Scaling,
-    Tiered,
-    YaRN,
-    planned,
-)
-from posenc.scaling.wavelengths import slowing, turns, wavelengths
+from posenc.encodings.text import parse
+from posenc.integrations.position_table import LayerTable, PositionTable
 
 
 @dataclass(frozen=True)
-class Inspection:
-    """What was found.
+class Phrase:
+    """How a field is told.
 
     Args:
-        answer: the whole in one sentence.
-        facts: one sentence each, in the order of reading.
-        risks: what can go wrong, each with its reason; may be empty.
-        positions: what was read of the config.
+        inspect: the words, of (layer, table) or of (table), if the field has a value; what begins with a capital
+            is a sentence, all else continues a line. Empty for what another field's phrase says.
+        differs: what stands before both values in ``diff``; empty for what changes no number.
     """
 
-    answer: str
-    facts: tuple[str, ...]
-    risks: tuple[str, ...]
-    positions: ModelPositions
-
-    def text(self) -> str:
-        """As the terminal prints it."""
-        facts = "\n".join(f"  {fact}" for fact in self.facts)
-        risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
-        return f"{self.answer}\n{facts}\nRisks:\n{risks}"
+    inspect: Callable[..., str] = lambda *tables: ""
+    differs: str = ""
 
 
-def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
-    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file; say what it means.
-
-    Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
-            lacks no base, and one is given.
-    """
-    gguf = str(config).endswith(".gguf")
-    if base is not None and (gguf or _reads(config, as_type)):
-        raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
-    if gguf:
-        positions = llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
-    else:
-        positions = read(config, base=base, as_type=as_type)
-    rotary = (
-        {} if positions.layout else positions.rotary_recipes
-    )  # a tower's places have no length to be trained at
-    encodings = positions.encodings(positions.max_length)
-    facts = [_layers(positions, name, encoding) for name, encoding in encodings.items()]
-    if positions.layout is None:
-        stated = positions.original_length != positions.max_length
-        longest = f"inputs allowed to {count(positions.max_length)}."
-        unsaid = "the longest input: the config states no other."
-        facts.append(f"Trained length {count(positions.original_length)}, {longest if stated else unsaid}")
-    risks = [f"assumed: {note}" for note in positions.assumed] + list(filter(None, [untried()]))
-    for name, recipe in rotary.items():
-        where = "" if len(rotary) == 1 else f"{name}: "
-        facts += [where + sentence for sentence in _rotary_facts(recipe, positions)]
-        risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
-    risks += [
-        f"an input longer than {count(encoding.position_limit)} tokens has no rows and fails: read a longer "
-        f"document in overlapping pieces of at most {count(encoding.position_limit)}"
-        for encoding in encodings.values()
-        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+def sentences(table: PositionTable) -> list[str]:
+    """What a table says: a line per layer type, then lengths, then the frequencies and factors of every type."""
+    phrases = {
+        name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
+        for name, layer in ((name, _within(table.admitted_length, layer)) for name, layer in table.layers.items())
+    }
+    lines = [
+        f"{_label(name, table.layer_types.count(name))}{''.join(text for text in words if not text[:1].isupper())}."
+        for name, words in phrases.items()
     ]
-    risks += positions.known_issues
-    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), positions)
-
-
-def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it; and
-    whether the two differ."""
-    measurement = measure(path)
-    try:
-        positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
-    except InvalidArgument as error:
-        positions, awaiting = None, str(error)
-    lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
-    lines += [f"  {table.module}: {table.describe()}" for table in measurement.tables]
-    for (tower, words), group in groupby(measurement.layers, key=lambda layer: (layer.tower, layer.describe())):
-        indices = [layer.index for layer in group]
-        which = f"layer {indices[0]}" if len(indices) == 1 else f"layers {indices[0]} to {indices[-1]}"
-        lines.append(f"  {' '.join(filter(None, (tower, which)))}: {words}")
-    if positions is None:
-        return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."]), False
-    off = differences(measurement, positions)
-    verdicts = [f"Differs: {text}." for text in off] or ["The config says the same."]
-    return "\n".join([*lines, *verdicts]), bool(off)
-
-
-def _reads(config: object, as_type: str | None) -> bool:
-    """Whether the config can be read as it stands."""
-    try:
-        read(config, as_type=as_type)
-    except InvalidArgument:
-        return False
-    return True
+    several = len({_type(name) for name, layer in table.layers.items() if layer.frequencies}) > 1
+    facts = [
+        f"{_type(name)}: {text}" if several else text
+        for name, words in phrases.items()
+        for text in words
+        if text[:1].isupper()
+    ]
+    return [*lines, *filter(None, (phrase.inspect(table) for phrase in TABLE.values())), *dict.fromkeys(facts)]
 
 
 def count(value: float) -> str:
@@ -134,179 +57,178 @@ def count(value: float) -> str:
     return text.replace(",", "\u2009")
 
 
-def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
-    if not positions.rotary_recipes or positions.layout:
-        descriptions = dict.fromkeys(encoding.describe() for encoding in encodings.values())
-        return f"{positions.model_type}: {'; '.join(descriptions)}."
-    layers: dict[str, int] = {}
-    for name, recipe in positions.rotary_recipes.items():
-        scaling, _, base = _frequencies(recipe)
-        words = f"base {count(base)}, {describe(scaling)}"
-        layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
-    without_positions = not all(encoding.acts_on for encoding in encodings.values())
-    mixed = " in some of its layers, no positions in the others" if without_positions else ""
-    if len(layers) == 1:
-        return f"{positions.model_type}: rotary positions{mixed}, {next(iter(layers))}."
-    each = "; ".join(f"{many} layers with {words}" for words, many in layers.items())
-    return f"{positions.model_type}: rotary positions{mixed}, {each}."
+def longest(layer: LayerTable) -> float:
+    """The wavelength of the slowest pair that rotates, in positions."""
+    return 2 * math.pi / min(filter(None, layer.frequencies))
 
 
-def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
-    """What sets the frequencies of a rotary kind: scaling, channels that rotate, base."""
-    return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
-
-
-def describe(scaling: Scaling | LengthScaling) -> str:
-    """A scaling in a few words."""
-    factor = count(getattr(scaling, "factor", 1.0))
-    names: dict[type, str] = {
-        Default: "no scaling",
-        Linear: f"every frequency divided by {factor} (position interpolation)",
-        NTK: f"{'ABF' if getattr(scaling, 'form', None) == 'abf' else 'NTK'} scaling by {factor}",
-        DynamicNTK: "dynamic NTK: the base grows with the length of the request",
-        Llama3: f"Llama 3 scaling by {factor}",
-        LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
-        Tiered: "the smallest of several factors that covers the request",
-        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
+@lru_cache(maxsize=64)
+def encoding_in_words(text: str) -> str:
+    """What an encoding is, from its text: the words of its class, or its settings as words."""
+    encoding = build(parse(text), ModelShape())
+    if type(encoding).describe is not Encoding.describe:
+        return encoding.describe()
+    settings = {
+        name: f"{value:g}" if isinstance(value, float) else "" if value is True else str(value)
+        for name, value in encoding.settings.items()
+        if name != "std" and value not in (None, False)
     }
-    if isinstance(scaling, YaRN):
-        return f"YaRN scaling by {factor}" + ("" if scaling.truncate else ", ramp ends not rounded")
-    return names.get(type(scaling), "a factor per pair")
-
-
-def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
-    """How many layers are of this kind, and what they do."""
-    many = positions.layer_types.count(name)
-    label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
-    if name in positions.rotary_recipes and positions.layout is None:
-        return f"{label} with rotary positions: {_channels(positions.recipes[name])}{_window(positions, name)}."
-    if not encoding.acts_on:
-        return f"{label} without positions{_window(positions, name)}."
-    if (
-        "embeddings" in encoding.acts_on
-        and encoding.axes == 1
-        and encoding.position_limit < Encoding.position_limit
-    ):
-        rows, last = count(encoding.position_limit), count(encoding.position_limit - 1)
-        return (
-            f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
-        )
-    return f"{label} with {encoding.describe()}."
-
-
-def _window(positions: ModelPositions, name: str) -> str:
-    """How far back layers of this kind see, where that is less than the longest input."""
-    all_windows = [w for kind, w in zip(positions.layer_types, positions.windows, strict=True) if kind == name]
-    windows = [w for w in all_windows if w and w < positions.max_length]
-    who = "them" if len(windows) == len(all_windows) else f"{len(windows)} of them"
-    return f"; in {who} a token sees itself and {count(max(windows) - 1)} before" if windows else ""
-
-
-def _channels(recipe: Recipe) -> str:
-    """Which channels of a head rotate, in which pairs, and their base."""
-    head_dim, rotary_dim, base = (recipe.get(name) for name in ("head_dim", "rotary_dim", "base"))
-    rotated = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
-    half = f"half pairs (i, i+{rotary_dim // 2})"
-    pairs = half if recipe.get("pairing") == "half" else "interleaved pairs (2i, 2i+1)"
-    return f"{rotated} {head_dim} channels of a head rotate, in {pairs}, base {count(base)}"
-
-
-def longest(recipe: Recipe, positions: ModelPositions) -> float:
-    """The wavelength of the slowest pair that rotates, in positions, in layers of this recipe."""
-    scaling, rotary_dim, base = _frequencies(recipe)
-    waves = wavelengths(planned(scaling, positions.max_length).frequencies(rotary_dim, base))
-    return float(waves[~waves.isnan()].max())
-
-
-def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
-    scaling, rotary_dim, base = _frequencies(recipe)
-    plan = planned(scaling, positions.max_length)
-    spectrum, plain = (s.frequencies(rotary_dim, base) for s in (plan, Default()))
-    length = positions.original_length
-    unscaled = "" if scaling == Default() else "unscaled, "
-    facts = [
-        f"Wavelengths run from {count(float(wavelengths(spectrum)[0]))} to {count(longest(recipe, positions))} "
-        f"positions; {unscaled}{turns(plain, length)} of {len(plain)} pairs complete a turn within the trained "
-        "length."
+    words = [
+        f"{value} {name}" if name in ("heads", "buckets") else f"{name} {value}".strip()
+        for name, value in settings.items()
     ]
-    if scaling == Default():
-        return facts
-    slowed = slowing(plan, rotary_dim, base)
-    unslowed = sum(s < 1 + 1e-9 for s in slowed)
-    full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
-    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "not rotated at all"
-    at = f" at {count(positions.max_length)}" if plan is not scaling else ""
-    facts.append(
-        f"Scaling{at}: {describe(scaling)}. Of the pairs {unslowed} keep their frequency, "
-        f"{len(slowed) - unslowed - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
+    return f"{encoding.name}: {', '.join(words).replace('_', ' ')}"
+
+
+def _within(length: int, layer: LayerTable) -> LayerTable:
+    """The layer without a window that no input reaches past."""
+    return replace(layer, window=None) if layer.window and layer.window >= length else layer
+
+
+def _type(name: str) -> str:
+    """The layer type in a name of ``types_by_window``."""
+    return name.partition(" within ")[0]
+
+
+def _label(name: str, many: int) -> str:
+    of = "" if _type(name) in ("all", "rotary", "nope") else f" of {_type(name)}"
+    return f"{many} layer{'s' * (many != 1)}{of}"
+
+
+def _encoding(layer: LayerTable, table: PositionTable) -> str:
+    if layer.encoding == "nope":
+        return " without positions"
+    return f" with {'rotary positions' if layer.frequencies else encoding_in_words(layer.encoding)}"
+
+
+def _rotated(layer: LayerTable, table: PositionTable) -> str:
+    """Which channels of a head rotate: all, the first, the last, or those of pairs that do not stand still."""
+    rotated, channels = 2 * sum(map(bool, layer.frequencies)), layer.query_dim or layer.head_dim
+    first = f"{'the first ' * (rotated == layer.rotary_dim)}{rotated} of" if rotated != layer.head_dim else ""
+    last = f"the last {layer.head_dim} of" if layer.query_dim else "" if first else "all"
+    return f": {' '.join(filter(None, (first, last)))} {channels} channels of a head rotate"
+
+
+def _pairing(layer: LayerTable, table: PositionTable) -> str:
+    pairs, still = len(layer.frequencies), layer.frequencies.count(0.0)
+    of = "interleaved pairs (2i, 2i+1)" if layer.pairing == "interleaved" else f"half pairs (i, i+{pairs})"
+    return f", in {of}" + (f", of which {pairs - still} turn and {still} stand still" if still else "")
+
+
+def _axes(layer: LayerTable, table: PositionTable) -> str:
+    """The sections of pairs that rotate by every axis, and how they lie."""
+    runs = [(axis, len(list(pairs))) for axis, pairs in groupby(layer.axes)]
+    chunked = len(runs) == len(layer.sections)
+    order, sizes = zip(*runs, strict=True) if chunked else ((), layer.sections)
+    by = "" if list(order) == sorted(order) else f", of axes {', '.join(map(str, order))}"
+    how = f"{'chunked' if chunked else 'interleaved'} sections of {', '.join(map(str, sizes))}{by}"
+    return f"; pairs rotate by {len(sizes)} axes, in {how}" if len(sizes) > 1 else ""
+
+
+def _window(layer: LayerTable, table: PositionTable) -> str:
+    before = count((layer.window or 1) - 1)
+    sides = (
+        f", {before} before and {count(layer.window_after)} after"
+        if layer.window_after
+        else f" and {before} before"
     )
-    if spectrum.attention_factor != 1:
-        a = spectrum.attention_factor
-        facts.append(f"Attention factor {a:.4g}: scores are multiplied by {a * a:.4g}, which sharpens attention.")
-    if isinstance(scaling, Llama3) and positions.max_length == 131_072 != scaling.factor * length:
-        facts.append(
-            f"Factor {count(scaling.factor)} for inputs of 131\u2009072 is how Llama 3.1 and later are shipped."
-        )
-    factor = softmax_factor(recipe)
-    if factor != 1:
-        facts.append(f"Besides, the softmax scale is multiplied by {factor:.4g} (mscale_all_dim).")
-    return facts
+    return f"; a token sees itself{sides}"
 
 
-def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
-    scaling, rotary_dim, base = _frequencies(recipe)
-    length, longest = positions.original_length, positions.max_length
-    risks = []
-    factor = getattr(scaling, "factor", None)
-    stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = isinstance(scaling, Llama3) and longest == 131_072  # said among the facts
-    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
-        risks.append(
-            f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
-            f"{count(factor * length)}, and the config allows {count(longest)}"
-        )
-    if isinstance(scaling, Linear):
-        risks.append(
-            f"the config does not say whether {count(longest)} is the length before or after scaling by "
-            f"{count(scaling.factor)}; released models have either"
-        )
-    if isinstance(scaling, YaRN):
-        risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
-        if scaling.beta_fast >= length / (2 * math.pi):
-            risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
-    if isinstance(scaling, LengthScaling):
-        risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
-    if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
-        risks.append(
-            "trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer"
-        )
-    if scaling == Default():
-        slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-        if slow:
-            risks.append(
-                f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
-                "expect the loss to rise there without scaling"
-            )
-    return [*risks, *_rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)]
+def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
+    ends = f"{count(2 * math.pi / max(layer.frequencies))} to {count(longest(layer))} positions"
+    full = sum(theta * (table.pretrained_length or 0) >= 2 * math.pi for theta in layer.unscaled)
+    plainly = "" if layer.unscaled == layer.frequencies else "unscaled, "
+    turns = f"; {plainly}{full} of {len(layer.unscaled)} pairs complete a turn within the trained length"
+    return f"Wavelengths run from {ends}{'' if table.layout else turns}."
 
 
-def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
-    """What the model's own number types do to its angles at the longest input."""
-    last = positions.max_length - 1
-    exact, float32 = (
-        torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)
+def _scaling(layer: LayerTable, table: PositionTable) -> str:
+    """The scaling's text, and how many pairs it slows by how much."""
+    pairs = zip(layer.unscaled, layer.frequencies, strict=True)
+    slowed = [plain / theta if theta else math.inf for plain, theta in pairs]
+    most = max(filter(math.isfinite, slowed))
+    fates = Counter(
+        "stand still"
+        if times == math.inf
+        else "keep their frequency"
+        if times < 1 + 1e-9
+        else f"are slowed {most:.4g} times"
+        if times > most * (1 - 1e-9)
+        else "lie between"
+        for times in slowed
     )
-    risks = [
-        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
-        f"{float((exact - float32).abs().max()):.2g} at position {count(last)}"
-    ]
-    kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
-    if kind in ("float16", "bfloat16"):
-        dtype = getattr(torch, str(kind))
-        frequencies = torch.tensor(spectrum.float32)
-        error = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
-        risks.append(
-            f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
-            f"position {count(last)} angles are then off by up to {error:.2g} rad"
-        )
-    return risks
+    shares = ", ".join(f"{many} {fate}" for fate, many in fates.items())
+    return "" if layer.scaling == "default()" else f"Scaling {layer.scaling}: of the pairs {shares}."
+
+
+def _attention_factor(layer: LayerTable, table: PositionTable) -> str:
+    a, unstated = layer.attention_factor, layer.own_attention_factor
+    stated = "" if unstated is None else f" is stated; the scaling's own would be {unstated:.3g}"
+    effect = f": scores are multiplied by {a * a:.4g}, which {'sharp' if a > 1 else 'flatt'}ens attention"
+    return "" if a == 1 and unstated is None else f"Attention factor {a:.4g}{stated}{effect if a != 1 else ''}."
+
+
+def _softmax_factor(layer: LayerTable, table: PositionTable) -> str:
+    factor, channels = layer.softmax_factor, layer.query_dim or layer.head_dim
+    scale = f", which makes it {factor / math.sqrt(channels):.4g}" if channels else ""
+    origin = f" ({layer.softmax_origin})" if layer.softmax_origin else ""
+    sentence = f"The softmax scale 1/√{channels or 'D'} is multiplied by {factor:.4g}{scale}{origin}."
+    return sentence if factor != 1 else ""
+
+
+PHRASES: Mapping[str, Phrase] = {
+    "encoding": Phrase(_encoding, "the encoding is"),
+    "rotary_dim": Phrase(_rotated, "channels that rotate:"),
+    "head_dim": Phrase(differs="channels of a head:"),
+    "query_dim": Phrase(differs="channels of a head, with those that never rotate:"),
+    "pairing": Phrase(_pairing, "pairs are"),
+    "base": Phrase(lambda layer, table: f", base {count(layer.base)}"),
+    "axes": Phrase(_axes, "the axis of every pair:"),
+    "backwards": Phrase(lambda layer, table: "; pairs turn backwards, by −p·θ", "pairs turn backwards:"),
+    "signed": Phrase(lambda layer, table: "; positions may be negative", "positions may be negative:"),
+    "window": Phrase(_window, "tokens that a token sees, itself included:"),
+    "window_after": Phrase(differs="tokens after it that a token sees:"),
+    "chunk": Phrase(
+        lambda layer, table: f"; a token sees its chunk of {count(layer.chunk)} alone", "tokens of a chunk:"
+    ),
+    "query_scale": Phrase(
+        lambda layer, table: f"; queries are scaled by {encoding_in_words(layer.query_scale).partition(': ')[2]}",
+        "the scale of queries is",
+    ),
+    "added_table": Phrase(
+        lambda layer, table: f"; beside {encoding_in_words(layer.added_table)}", "the table that is added is"
+    ),
+    "frequencies": Phrase(_wavelengths, "frequencies"),
+    "float32": Phrase(),
+    "unscaled": Phrase(),
+    "scaling": Phrase(_scaling),
+    "attention_factor": Phrase(_attention_factor, "cos and sin are multiplied by"),
+    "own_attention_factor": Phrase(),
+    "softmax_factor": Phrase(_softmax_factor, "1/√D is multiplied by"),
+    "softmax_origin": Phrase(),
+}
+"""Every field of ``LayerTable``, in the order in which ``inspect`` says them."""
+
+
+def _lengths(table: PositionTable) -> str:
+    trained, tuned, longest = table.pretrained_length, table.tuned_length, table.admitted_length
+    sentence = f"Trained length {count(trained)}" if trained else "Trained length not stated"
+    sentence += "" if tuned in (trained, longest) else f", tuned to {count(tuned)}"
+    unstated = "the longest input: the config states no other"
+    sentence += f", {unstated if trained == longest else f'inputs allowed to {count(longest)}'}."
+    return f"Patches have the positions of the layout {table.layout}." if table.layout else sentence
+
+
+TABLE: Mapping[str, Phrase] = {
+    "model_type": Phrase(),
+    "layers": Phrase(),
+    "layer_types": Phrase(differs="layers:"),
+    "pretrained_length": Phrase(_lengths, "the pretrained length is"),
+    "tuned_length": Phrase(differs="the length that it was tuned to is"),
+    "admitted_length": Phrase(differs="the longest input let in is"),
+    "layout": Phrase(differs="the layout of patches is"),
+    "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
+    "notes": Phrase(),
+}
+"""Every field of ``PositionTable``; ``inspect`` begins with the model's type, and lists notes among its risks."""

@@ -223,7 +223,7 @@ CASES = tuple(
             "F31",
             "modelscope/ms-swift 9501, vllm-project/vllm 54815, huggingface/transformers 45910",
             "inspect deepseek-v4-flat.json",
-            ("compress: Scaling: YaRN scaling by 16",),
+            (r"compress: Scaling yarn\(factor=16,",),
             ("Attention factor",),
         ),
         (

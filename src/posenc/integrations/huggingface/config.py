@@ -17,7 +17,16 @@ from posenc.integrations.huggingface.families import ALIASES
 from posenc.integrations.huggingface.keys import check_keys, check_outer
 from posenc.integrations.huggingface.language_model import path_of_text
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.policies import Recipes, by_layer, derived_types, scales, stated_types, windows
+from posenc.integrations.huggingface.policies import (
+    Recipes,
+    by_layer,
+    derived_types,
+    query_dim,
+    scales,
+    stated_types,
+    window_after,
+    windows,
+)
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
@@ -145,6 +154,8 @@ def _positions(reader: Reader) -> ModelPositions:
         recipes=recipes,
         layer_types=types,
         windows=windows(reader),
+        window_after=window_after(reader),
+        query_dim=query_dim(reader),
         chunk=reader.get("attention_chunk_size"),
         scales=scales(reader, recipes, reader.rope_parameters()),
         original_length=next((n for n in originals if n), reader.length),

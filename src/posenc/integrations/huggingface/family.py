@@ -19,6 +19,13 @@ TOKENS_BACK: Mapping[Count, Callable[[int], int | None]] = {
     "ignored": lambda window: None,
 }
 """How many tokens back, itself included, a token sees by a window that counts so many in this way."""
+TOKENS_AHEAD: Mapping[Count, Callable[[int], int]] = {
+    "neighbours": int,
+    "both sides": lambda window: window // 2,
+    "both sides, ends out": lambda window: window // 2,
+    "both sides, ends in": lambda window: window // 2 + 1,
+}
+"""How many tokens after it; none by what is missing."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,

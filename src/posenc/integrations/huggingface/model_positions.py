@@ -48,6 +48,8 @@ class ModelPositions:
         recipes: one recipe per layer type: of ``"all"``, or of the names that the config has for its types.
         layer_types: the type of every layer, first to last.
         windows: how many tokens back every layer sees, itself included; None for all.
+        window_after: how many tokens after it a token sees where it sees a window, as in encoders.
+        query_dim: channels of a query in latent attention, of which the last rotate; None elsewhere.
         chunk: how many tokens a chunk has, where layers that rotate see their own alone (Llama 4).
         original_length: the trained length, before any scaling, where the config states it; else max_length.
         max_length: the longest input that the config allows.
@@ -74,6 +76,8 @@ class ModelPositions:
     wrong_up_to_version: str | None = None
     added_table: Recipe | None = None
     chunk: int | None = None
+    window_after: int = 0
+    query_dim: int | None = None
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
     path: tuple[str, ...] = field(default=(), compare=False)
 
@@ -108,6 +112,13 @@ class ModelPositions:
                 "its code normalises queries and keys after they rotate, which divides the attention factor of "
                 f"{factor:.6g} out"
                 for factor in sorted({each.attention_factor for each in rotary if isinstance(each, Rotary)} - {1.0})
+            ]
+        if FAMILIES[self.model_type].rotates.by == "compression":
+            issues += [
+                "DeepSeek-V4's released code applies no attention factor, and transformers "
+                f"{recipe.get('scaling').scale:.4g} under this config; state attention_factor = 1"
+                for recipe in self.rotary_recipes.values()
+                if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]
         if version := self.wrong_up_to_version:
             issues.append(f"transformers {version} does something else than this config says; a newer one does it")

@@ -17,7 +17,7 @@ from typing import Any
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.class_defaults import class_version
-from posenc.integrations.huggingface.family import TOKENS_BACK, LocalBase
+from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count, LocalBase
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.scaling import rope_type
@@ -144,17 +144,10 @@ def derived_types(reader: Reader) -> tuple[str, ...]:
 
 def windows(reader: Reader) -> tuple[int | None, ...]:
     """How many tokens back every layer sees, itself included, where the config says so; None for all."""
-    count = reader.depth
-    if reader.get("use_sliding_window") is False:
+    count, stated = reader.depth, _window(reader)
+    if not stated:
         return (None,) * count
-    window, both = reader.get("sliding_window"), reader.get("local_attention")
-    before = reader.get(reader.family.windows.before)
-    window = window if before is None else before + 1
-    window = window if both is None else both // 2  # of which half are on either side
-    if not window:
-        return (None,) * count
-    two_sided = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
-    window = TOKENS_BACK[two_sided or reader.family.windows.counts](window)
+    window = TOKENS_BACK[_counts(reader)](stated)
     if reader.family.rotates.by == "compression":
         return (window,) * count
     if stated_types(reader) or reader.family.windows.pattern:
@@ -162,6 +155,36 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
     else:
         near = [i >= (reader.get("max_window_layers") or 0) for i in range(count)]
     return tuple(window if within else None for within in near)
+
+
+def _counts(reader: Reader) -> Count:
+    """What the number of a window counts in this config."""
+    both = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
+    return both or reader.family.windows.counts
+
+
+def _window(reader: Reader) -> int | None:
+    """The number of a window, which counts what ``_counts`` says."""
+    if reader.get("use_sliding_window") is False:
+        return None
+    window, both = reader.get("sliding_window"), reader.get("local_attention")
+    before = reader.get(reader.family.windows.before)
+    window = window if before is None else before + 1
+    return window if both is None else both // 2  # of which half are on either side
+
+
+def window_after(reader: Reader) -> int:
+    """How many tokens after it a token sees where it sees a window."""
+    return TOKENS_AHEAD.get(_counts(reader), lambda window: 0)(_window(reader) or 0)
+
+
+def query_dim(reader: Reader) -> int | None:
+    """Channels of a query in latent attention, of which the last rotate; None in other families."""
+    if reader.family.rotates.by == "compression":
+        return int(reader.need("head_dim"))
+    if reader.family.head_dim != "qk_rope_head_dim":
+        return None
+    return int(reader.need("qk_nope_head_dim") + reader.need("qk_rope_head_dim"))
 
 
 def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from torch import Tensor
 import posenc
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.words import Inspection, inspect, longest
+from posenc.integrations.inspection import Inspection, inspect
+from posenc.integrations.words import longest
 from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.scaling import Default
 from posenc.teaching.views.bounds import Bounds, bounded
@@ -27,12 +28,14 @@ print(positions.recipes, positions.layer_types, positions.windows)"""
 def layers(config: str) -> View:
     """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
     given, inspection = _inspected(config)
-    positions = inspection.positions
+    positions, table = inspection.positions, inspection.table
+    of_layer = [table.layers[name] for name in table.layer_types]
     values = {
         "longest wavelength" + (f", {name}" if len(positions.rotary_recipes) > 1 else ""): [
-            longest(recipe, positions) if kind == name else math.nan for kind in positions.layer_types
+            longest(layer) if kind == name and layer.frequencies else math.nan
+            for layer, kind in zip(of_layer, positions.layer_types, strict=True)
         ]
-        for name, recipe in positions.rotary_recipes.items()
+        for name in positions.rotary_recipes
     }
     values["window"] = [float(window or math.nan) for window in positions.windows]
     lines = tuple(

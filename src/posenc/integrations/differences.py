@@ -1,0 +1,205 @@
+"""All in which two position tables differ, in words, and what every difference does to cos and scores.
+
+    from posenc.integrations import huggingface, position_table
+    from posenc.integrations.differences import differences
+
+    ours = position_table.of(huggingface.read("model/config.json"))
+    theirs = vllm.read(config, "0.33.0")
+    for difference in differences(ours, theirs):
+        print(difference)
+
+Two programs that run one checkpoint with different tables compute different scores: by nothing at position 0, and
+by more the further apart two tokens are, so that no short text shows it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.position_table import LayerTable, PositionTable
+from posenc.integrations.words import PHRASES, TABLE
+
+BLOCK = 8192
+"""Positions of two tables that are compared at a time."""
+CLOSE = 2.0**-21
+"""Eight roundings of float32, which a frequency may have behind it in a file or a program."""
+TURNING: dict[str, tuple[str, ...]] = {
+    "frequencies": ("frequencies",),
+    "attention_factor": ("attention_factor",),
+    "softmax_factor": ("softmax_factor",),
+    "pairing": ("pairing",),
+    "rotary_dim": ("rotary_dim", "frequencies", "axes"),
+}
+"""The fields that change cos or scores of a text, each with those that change with it."""
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far two tables are apart at a position.
+
+    Args:
+        position: where a token stands, or how far behind its query.
+        cos: the largest error of cos over the channels of a head, attention factor included.
+        score: the difference of ``LayerTable.score``, in nats.
+    """
+
+    position: int
+    cos: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two tables differ.
+
+    Args:
+        what: a field of ``LayerTable`` or ``PositionTable``.
+        layer_type: where; None for the whole model.
+        ours, theirs: both values.
+        text: the difference in a sentence.
+        errors: what this field alone does to cos and scores at the positions that were asked for; empty if it
+            does nothing to them.
+    """
+
+    what: str
+    layer_type: str | None
+    ours: Any
+    theirs: Any
+    text: str
+    errors: tuple[Error, ...] = ()
+
+    def __str__(self) -> str:
+        worst = max(self.errors, key=lambda error: (error.cos, error.score), default=Error(0, 0.0, 0.0))
+        off = f"cos off by {worst.cos:.2g}" if worst.cos else f"a score off by {worst.score:.2g} nats"
+        apart = f"; {off} at position {worst.position}" if worst.cos or worst.score else ""
+        return f"{self.layer_type}: {self.text}{apart}" if self.layer_type else f"{self.text}{apart}"
+
+
+def differences(
+    ours: PositionTable,
+    theirs: PositionTable,
+    positions: Sequence[int] | None = None,
+    names: tuple[str, str] = ("ours", "theirs"),
+) -> list[Difference]:
+    """All in which two tables differ, layer types first, then lengths; none for equal ones.
+
+    Layers are compared by their number, whatever their types are called. Frequencies differ where they are further
+    apart than eight roundings of float32.
+
+    Args:
+        positions: where errors are asked for; default 0, L/2, L and 4·L for our pretrained length L.
+        names: what the sentences call the two.
+    """
+    length = ours.pretrained_length or ours.admitted_length
+    at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
+    if any(p < 0 for p in at):
+        raise InvalidArgument(f"positions={list(at)} must be 0 or more; leave the others out")
+    result: list[Difference] = []
+
+    def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
+        sentence = f"{text} {_words(values[0])} in {names[0]}, {_words(values[1])} in {names[1]}"
+        result.append(Difference(what, layer_type, *values, sentence, errors))
+
+    both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
+    for one, other in both:
+        first, second = ours.layers[one], theirs.layers[other]
+        for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
+            values = (getattr(first, what), getattr(second, what))
+            text = "" if _same(what, first, second) else PHRASES[what].differs
+            if what == "frequencies":
+                values, text = (_origin(first), _origin(second)), _frequencies(first, second)
+            if text:
+                add(what, one, values, text, _errors(what, first, second, at))
+    if len(ours.layer_types) != len(theirs.layer_types):
+        add("layer_types", None, (len(ours.layer_types), len(theirs.layer_types)), TABLE["layer_types"].differs)
+    for what, phrase in TABLE.items():
+        values = (getattr(ours, what), getattr(theirs, what))
+        if phrase.differs and what != "layer_types" and values[0] != values[1] and None not in values:
+            add(what, None, values, phrase.differs)
+    return result
+
+
+def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
+    """Where a draft model's positions part from those of the model that it drafts for, in a sentence.
+
+    Args:
+        above: the difference of cos, over the channels of a head, from which on they are called apart.
+    """
+    both = [
+        (layer, other)
+        for name, layer in target.layers.items()
+        for other in ([draft.layers[name]] if name in draft.layers else draft.layers.values())
+    ]
+    pairs = [(one, other) for one, other in both if one != other and _turn(one, other)]
+    reach = min(target.admitted_length, draft.admitted_length)
+    for at in torch.arange(reach).split(BLOCK):
+        apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]
+        if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
+            first = int(at[anywhere][0])
+            return f"they part at position {first:,}, where cos differs by more than {above:g}"
+    if draft.admitted_length < target.admitted_length:
+        return f"the draft has no position {reach:,}, and its target has {target.admitted_length:,}"
+    return f"cos differs by at most {above:g} up to position {reach - 1:,}"
+
+
+def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
+    """Whether a field says the same of both, or nothing that may be compared: None where a file does not say it."""
+    values = (getattr(first, what), getattr(second, what))
+    pairs = (len(first.frequencies), len(second.frequencies))
+    if what in ("pairing", "query_dim") and None in values:
+        return True
+    if what in ("pairing", "axes", "rotary_dim") and not all(pairs):
+        return True
+    if (what == "axes" and pairs[0] != pairs[1]) or (
+        what == "window_after" and None in (first.window, second.window)
+    ):
+        return True
+    if all(isinstance(value, float) for value in values):
+        return math.isclose(*values, rel_tol=CLOSE)
+    return bool(values[0] == values[1])
+
+
+def _frequencies(first: LayerTable, second: LayerTable) -> str:
+    """How many frequencies differ and by how much, in words; empty where they are the same."""
+    if not first.frequencies or not second.frequencies:
+        return ""
+    if len(first.frequencies) != len(second.frequencies):
+        return "" if _origin(first) == _origin(second) else "frequencies are those of"
+    pairs = list(zip(first.frequencies, second.frequencies, strict=True))
+    off = [(one, other) for one, other in pairs if not math.isclose(one, other, rel_tol=CLOSE)]
+    if not off:
+        return ""
+    most = max(max(one, other) / min(one, other) if min(one, other) else math.inf for one, other in off)
+    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by up to {most:.4g} times:"
+
+
+def _origin(layer: LayerTable) -> str:
+    return f"base {layer.base:.10g}, {layer.scaling}" if layer.base else f"{layer.scaling}"
+
+
+def _turn(first: LayerTable, second: LayerTable) -> bool:
+    """Whether both rotate, in heads of one size, so that their channels may be compared."""
+    return bool(first.frequencies and second.frequencies) and first.head_dim == second.head_dim
+
+
+def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
+    """What the second's value of this field does in the first."""
+    several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
+    if what not in TURNING or several or not _turn(first, second):
+        return ()
+    first = replace(first, pairing=first.pairing or second.pairing)  # that of the other, where one is not known
+    second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})
+    positions = torch.tensor(at, dtype=torch.int64)
+    apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()
+    return tuple(Error(p, off, abs(first.score(p) - second.score(p))) for p, off in zip(at, apart, strict=True))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    text = "none" if value is None else f"{value:,}" if type(value) is int else str(value)
+    return text if len(text) <= 100 else f"{text[:99]}…"

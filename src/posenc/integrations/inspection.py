@@ -1,0 +1,231 @@
+"""What a Hugging Face config does with positions, in plain words, and what can go wrong with it."""
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import get_args
+
+import torch
+
+from posenc.clock import Clock, Phases
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.text import Recipe
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.class_defaults import untried
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.measuring import differences, measure
+from posenc.integrations.huggingface.measuring.shrink import WINDOW
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.position_table import PositionTable, of
+from posenc.integrations.programs import llama_cpp
+from posenc.integrations.words import count, encoding_in_words, sentences
+from posenc.scaling import (
+    NTK,
+    Default,
+    DynamicNTK,
+    Frequencies,
+    LengthScaling,
+    Linear,
+    Llama3,
+    LongRoPE,
+    Proportional,
+    Scaling,
+    Tiered,
+    YaRN,
+    planned,
+)
+from posenc.scaling.wavelengths import turns
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found.
+
+    Args:
+        answer: the whole in one sentence.
+        facts: one sentence each, in the order of reading.
+        risks: what can go wrong, each with its reason; may be empty.
+        positions: what was read of the config.
+        table: the effective positions, whose words the facts are.
+    """
+
+    answer: str
+    facts: tuple[str, ...]
+    risks: tuple[str, ...]
+    positions: ModelPositions
+    table: PositionTable
+
+    def text(self) -> str:
+        """As the terminal prints it."""
+        facts = "\n".join(f"  {fact}" for fact in self.facts)
+        risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
+        return f"{self.answer}\n{facts}\nRisks:\n{risks}"
+
+
+def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
+    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file; say what it means.
+
+    Raises:
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
+            lacks no base, and one is given.
+    """
+    gguf = str(config).endswith(".gguf")
+    if base is not None and (gguf or _reads(config, as_type)):
+        raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
+    if gguf:
+        positions = llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
+    else:
+        positions = read(config, base=base, as_type=as_type)
+    table, encodings = of(positions), positions.encodings(positions.max_length)
+    risks = [f"assumed: {note}" for note in table.notes] + list(filter(None, [untried()]))
+    rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no length to be trained at
+    for name, recipe in rotary.items():
+        where = "" if len(rotary) == 1 else f"{name}: "
+        risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
+    risks += [
+        f"an input longer than {count(encoding.position_limit)} tokens has no rows and fails: read a longer "
+        f"document in overlapping pieces of at most {count(encoding.position_limit)}"
+        for encoding in encodings.values()
+        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+    ]
+    risks += positions.known_issues
+    facts = sentences(table)
+    if any(_shipped(recipe.get("scaling"), positions) for recipe in rotary.values()):
+        facts.append("Factor 8 for inputs of 131\u2009072 is how Llama 3.1 and later are shipped.")
+    return Inspection(_answer(positions, table), tuple(facts), tuple(risks), positions, table)
+
+
+def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
+    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it; and
+    whether the two differ."""
+    measurement = measure(path)
+    try:
+        positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
+    except InvalidArgument as error:
+        positions, awaiting = None, str(error)
+    lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
+    lines += [f"  {table.module}: {table.describe()}" for table in measurement.tables]
+    for (tower, words), group in groupby(measurement.layers, key=lambda layer: (layer.tower, layer.describe())):
+        indices = [layer.index for layer in group]
+        which = f"layer {indices[0]}" if len(indices) == 1 else f"layers {indices[0]} to {indices[-1]}"
+        lines.append(f"  {' '.join(filter(None, (tower, which)))}: {words}")
+    if positions is None:
+        return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."]), False
+    off = differences(measurement, positions)
+    verdicts = [f"Differs: {text}." for text in off] or ["The config says the same."]
+    return "\n".join([*lines, *verdicts]), bool(off)
+
+
+def _reads(config: object, as_type: str | None) -> bool:
+    """Whether the config can be read as it stands."""
+    try:
+        read(config, as_type=as_type)
+    except InvalidArgument:
+        return False
+    return True
+
+
+def _answer(positions: ModelPositions, table: PositionTable) -> str:
+    if not positions.rotary_recipes:
+        encodings = dict.fromkeys(encoding_in_words(layer.encoding) for layer in table.layers.values())
+        return f"{positions.model_type}: {'; '.join(encodings)}."
+    layers: dict[str, int] = {}
+    for name, recipe in positions.rotary_recipes.items():
+        scaling, _, base = _frequencies(recipe)
+        words = f"base {count(base)}, {describe(scaling)}"
+        layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
+    without_positions = not all(layer.frequencies for layer in table.layers.values())
+    mixed = " in some of its layers, no positions in the others" if without_positions else ""
+    if len(layers) == 1:
+        return f"{positions.model_type}: rotary positions{mixed}, {next(iter(layers))}."
+    each = "; ".join(f"{many} layers with {words}" for words, many in layers.items())
+    return f"{positions.model_type}: rotary positions{mixed}, {each}."
+
+
+def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
+    """What sets the frequencies of a rotary kind: scaling, channels that rotate, base."""
+    return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
+
+
+def describe(scaling: Scaling | LengthScaling) -> str:
+    """A scaling in a few words."""
+    factor = count(getattr(scaling, "factor", 1.0))
+    names: dict[type, str] = {
+        Default: "no scaling",
+        Linear: f"every frequency divided by {factor} (position interpolation)",
+        NTK: f"{'ABF' if getattr(scaling, 'form', None) == 'abf' else 'NTK'} scaling by {factor}",
+        DynamicNTK: "dynamic NTK: the base grows with the length of the request",
+        Llama3: f"Llama 3 scaling by {factor}",
+        LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
+        Tiered: "the smallest of several factors that covers the request",
+        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
+    }
+    if isinstance(scaling, YaRN):
+        return f"YaRN scaling by {factor}" + ("" if scaling.truncate else ", ramp ends not rounded")
+    return names.get(type(scaling), "a factor per pair")
+
+
+def _shipped(scaling: object, positions: ModelPositions) -> bool:
+    """Whether this is Llama 3.1's, whose factor times its trained length is half of what its config allows."""
+    shorter = isinstance(scaling, Llama3) and scaling.factor * positions.original_length != positions.max_length
+    return shorter and positions.max_length == 131_072
+
+
+def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
+    scaling, rotary_dim, base = _frequencies(recipe)
+    length, longest = positions.original_length, positions.max_length
+    risks = []
+    factor = getattr(scaling, "factor", None)
+    stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
+    shipped = _shipped(scaling, positions)  # said among the facts
+    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
+        risks.append(
+            f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
+            f"{count(factor * length)}, and the config allows {count(longest)}"
+        )
+    if isinstance(scaling, Linear):
+        risks.append(
+            f"the config does not say whether {count(longest)} is the length before or after scaling by "
+            f"{count(scaling.factor)}; released models have either"
+        )
+    if isinstance(scaling, YaRN):
+        risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
+        if scaling.beta_fast >= length / (2 * math.pi):
+            risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
+    if isinstance(scaling, LengthScaling):
+        risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
+    if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
+        risks.append(
+            "trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer"
+        )
+    if scaling == Default():
+        slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
+        if slow:
+            risks.append(
+                f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
+                "expect the loss to rise there without scaling"
+            )
+    return [*risks, *_rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)]
+
+
+def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
+    """What the model's own number types do to its angles at the longest input."""
+    last = positions.max_length - 1
+    exact, float32 = (
+        torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)
+    )
+    risks = [
+        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
+        f"{float((exact - float32).abs().max()):.2g} at position {count(last)}"
+    ]
+    kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
+    if kind in ("float16", "bfloat16"):
+        dtype = getattr(torch, str(kind))
+        frequencies = torch.tensor(spectrum.float32)
+        error = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
+        risks.append(
+            f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
+            f"position {count(last)} angles are then off by up to {error:.2g} rad"
+        )
+    return risks

@@ -1,0 +1,226 @@
+"""`posenc inspect` says the right thing about real-world configs, and catches a misspelt key."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from posenc.commands.inspect import inspect as command
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
+from posenc.integrations.inspection import inspect
+from posenc.pictures.view import Lines
+from posenc.scaling import Default, Proportional, YaRN
+from posenc.scaling.wavelengths import slowing, turns
+from posenc.teaching.views.catalogue import make
+from posenc.teaching.views.scaling import drawn
+
+CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+
+SAYS: dict[str, tuple[str, ...]] = {
+    "llama-3.1-8b": (
+        "llama: rotary positions, base 500 000, Llama 3 scaling by 8.",
+        "32 layers with rotary positions: all 128 channels of a head rotate, in half pairs (i, i+64)",
+        "Trained length 8 192, inputs allowed to 131 072.",
+        "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
+        "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
+        "Factor 8 for inputs of 131 072 is how Llama 3.1 and later are shipped.",
+        "bfloat16 tables",
+    ),
+    "yarn-llama-2-7b-128k": (
+        "YaRN scaling by 32",
+        "21 keep their frequency, 25 lie between, 18 are slowed 32 times",
+        "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
+        "short texts are scaled too",
+    ),
+    "mistral-7b": (
+        "no scaling",
+        "60 of 64 pairs",
+        "base 10 000; a token sees itself and 4 095 before.",
+        "past 32 768 tokens the 4 slowest pairs reach angles never seen",
+    ),
+    "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
+    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys are stale"),
+    "gemma-3-4b": (
+        "5 layers of full_attention",
+        "29 layers of sliding_attention",
+        "base 10 000; a token sees itself and 1 023 before.",
+        "full_attention: Wavelengths run from 50.27 to",
+        "assumed: rope_theta = 1000000, as in every released gemma3_text",
+        "before or after scaling by 8",
+    ),
+    "pythia-1.4b": ("the first 32 of 128 channels", "11 of 16 pairs"),
+    "gpt-j-6b": (
+        "the first 64 of 256 channels",
+        "interleaved pairs (2i, 2i+1)",
+        "base = 10000, written in gptj's code",
+    ),
+    "gpt-oss-20b": (
+        "YaRN scaling by 32, ramp ends not rounded",
+        "base 150 000; a token sees itself and 127 before.",
+    ),
+    "deepseek-v3": (
+        "the last 64 of 192 channels of a head rotate, in interleaved pairs",
+        "The softmax scale 1/√192 is multiplied by 1.874, which makes it 0.1352 (mscale_all_dim)",
+    ),
+    "smollm2-135m": (
+        "base 100 000, no scaling",
+        "Trained length 8 192, the longest input: the config states no other.",
+        "20 of 32 pairs",
+    ),
+    "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
+    "bloom-7b1": (
+        "bloom: ALiBi: 32 heads, smallest slope",
+        "30 layers with ALiBi: 32 heads",
+        "fades out far tokens",
+    ),
+    "mpt-7b-storywriter": ("smallest slope 2^−16",),
+    "gpt2": (
+        "gpt2: a learned table of 1024 positions.",
+        "longer than 1 024 tokens has no rows",
+    ),
+    "falcon-7b": ("assumed: rope_theta = 10000",),
+}
+
+
+def read_aloud(name: str) -> str:
+    return inspect(CONFIGS / f"{name}.json").text().replace("\u2009", " ")
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_real_configs(name: str) -> None:
+    said = read_aloud(name)
+    for sentence in SAYS[name]:
+        assert sentence in said
+
+
+def test_the_trained_length_of_qwen3_is_doubted() -> None:
+    config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+    config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
+    said = inspect(config).text().replace("\u2009", " ")
+    assert "trained length in doubt: the 40 960 of Qwen3 are 32 768 and 8 192 for the answer" in said
+    assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
+
+
+def test_no_invented_risks() -> None:
+    assert "mismatch" not in read_aloud("llama-3.1-8b")
+    assert "window" not in read_aloud("qwen2.5-7b-yarn") + read_aloud("phi-3-mini-128k") + read_aloud("smollm3-3b")
+    assert "factor mismatch" not in read_aloud("gpt-oss-20b") + read_aloud("deepseek-v3")
+    assert "assumed" not in read_aloud("llama-3.1-8b") + read_aloud("mistral-7b")
+    assert "16 tables" not in read_aloud("falcon-7b")
+
+
+def test_a_table_of_an_encoder_says_how_long_documents_are_read() -> None:
+    said = read_aloud("bert-base")
+    assert "longer than 512 tokens has no rows and fails: read a longer document in overlapping pieces" in said
+    assert "pieces" not in read_aloud("bloom-7b1") + read_aloud("mistral-7b")
+
+
+def test_a_misspelt_key_and_a_missing_base() -> None:
+    config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
+    config["rope_scalling"] = config.pop("rope_scaling")
+    with pytest.raises(UnknownName, match="did you mean 'rope_scaling'"):
+        inspect(config)
+    with pytest.raises(InvalidArgument, match="no 'rope_theta'"):
+        inspect(CONFIGS / "llama-2-7b.json")
+    assert "base 10\u2009000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
+
+
+def test_the_command_prints_and_draws(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    result = CliRunner().invoke(app, [str(CONFIGS / "smollm2-135m.json"), "-o", str(tmp_path / "figure.svg")])
+    assert result.exit_code == 0
+    assert "no scaling" in result.stdout
+    assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
+    result = CliRunner().invoke(app, [str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
+    assert "has no frequencies to draw" in str(result.exception)
+
+
+def test_view_of_a_scaling() -> None:
+    view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
+    wavelength = view.panels[1]
+    assert isinstance(wavelength, Lines)
+    assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
+    assert wavelength.marks[0][0] == 45.5
+    assert view.readouts["pairs with a full turn, unscaled"] == 46
+    unscaled, scaled = (line.values for line in wavelength.lines[:2])
+    assert torch.equal(unscaled[:21], scaled[:21])
+    torch.testing.assert_close(scaled[46:], 16 * unscaled[46:], rtol=1e-12, atol=0)
+    assert len(drawn(Default(), 128, 1e4, 4096).panels[0].lines) == 1
+    still = drawn(Proportional(0.25), 64, 1e4, 4096)
+    assert still.readouts["most slowed pair"] == "stands still"
+    assert torch.isnan(still.panels[0].lines[-1].values[8:]).all()
+    assert slowing(Proportional(0.25), 64, 1e4)[8:] == [float("inf")] * 24
+
+
+def test_views_by_name() -> None:
+    for name in (
+        "default",
+        "linear",
+        "ntk",
+        "ntk-fixed",
+        "abf",
+        "dynamic",
+        "yarn",
+        "yarn-paper",
+        "llama3",
+        "proportional",
+    ):
+        assert make("scaling", {"scaling": name, "rotary_dim": "32"}).panels
+    # A config with factor 8 has it at 8 times its length: NTK at 8² − 8 + 1.
+    assert make("scaling", {"scaling": "dynamic", "factor": "8"}).readouts["most slowed pair"] == "57 times"
+    with pytest.raises(UnknownName, match="did you mean 'yarn'"):
+        make("scaling", {"scaling": "yarm"})
+    assert turns(Default().frequencies(64, 1e5), 8192) == 20
+
+
+def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 4,
+        "vocab_size": 99,
+        "pad_token_id": 1,
+    }
+    config = {"model_type": "smollm3", **sizes, "intermediate_size": 64, "max_position_embeddings": 64}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**config, "num_key_value_heads": 2, "rope_theta": 1e4}))
+    app = typer.Typer()
+    app.command()(command)
+    said = CliRunner().invoke(app, [str(path), "--measure"])
+    assert said.exit_code == 0, said.output
+    assert "layers 0 to 2: 8 half pairs of 16 channels rotate by 1 to 0.0003162" in said.output
+    assert "layer 3: no positions" in said.output
+    assert "The config says the same." in said.output
+    wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
+    monkeypatch.setitem(FAMILIES, "smollm3", wrong)
+    differs = CliRunner().invoke(app, [str(path), "--measure"])
+    assert "Differs: layer 3 (all): queries at position" in differs.output
+    assert (said.exit_code, differs.exit_code) == (0, 1)
+    monkeypatch.delitem(FAMILIES, "smollm3")
+    assert (
+        "Not compared: model_type 'smollm3' is a family" in CliRunner().invoke(app, [str(path), "--measure"]).output
+    )
+    refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
+    assert "--output 'a.svg' does not apply to --measure" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"model_type": "bart", "d_model": 64, "max_position_embeddings": 1024}
+            | {"encoder_layers": 2, "decoder_layers": 3},
+            "3 layers of decoder with a learned table of 1024 positions",
+        ),
+        ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
+        ({"model_type": "pixtral"}, "pairs rotate by 2 axes, in chunked sections of 16, 16"),
+    ],
+)
+def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:
+    assert said in inspect(config).text()
