@@ -73,11 +73,8 @@ MUTANTS = [
     Mutant("distances between slots", broken.RowsInsteadOfPositions, feeding.slots_are_a_cache),
     Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
     Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
-    Mutant(
-        "a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), plumbing.sharding.zigzag_is_whole
-    ),
-    Mutant("a permutation summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.permuted_is_whole),
-    Mutant("scores counted by row", broken_scores.CountsByRow, sharding.permuted_is_whole),
+    Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.sharded_is_whole),
+    Mutant("scores counted by row", broken_scores.CountsByRow, sharding.sharded_is_whole),
     Mutant("distances of what queries meet between rows", broken_scores.MeetsByRow, sharding.sharded_is_whole),
     Mutant("a row's number left out untold", broken_scores.LeavesOutUntold, sharding.ring_is_whole),
     Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),

@@ -68,41 +68,34 @@ def chunks(length: int, parts: int) -> list[Tensor]:
     return list(torch.arange(length).chunk(parts))
 
 
+def divisions(length: int) -> dict[str, list[Tensor]]:
+    """Ways to divide a sequence over ranks: the tokens of each, in the order of its rows."""
+    parts = chunks(length, 2 * RANKS)
+    return {
+        "in one piece": chunks(length, RANKS),
+        "zig-zag": [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)],
+        "permuted": [torch.randperm(length, generator=torch.Generator().manual_seed(5))],
+    }
+
+
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Ranks that hold a part of the queries each and gather all keys give what the whole gives.
+    """Ranks that hold some queries each, in any order, and gather all keys give what the whole gives.
 
     Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
-    ``Bias.ordered``.
+    ``Bias.ordered``, and goes along ``q_order`` and ``k_order``.
     """
     for layer in layers(subject):
-        length = layer.q.shape[2]
-        shards, keys = chunks(length, RANKS), torch.arange(length)
-        # Every rank rotates its own keys, and they are gathered rotated.
-        rotated = torch.cat(
-            [layer.at(tokens, tokens).rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[1] for tokens in shards],
-            2,
-        )
-        for rank, tokens in enumerate(shards):
-            here = layer.at(tokens, keys)
-            q = here.rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[0]
-            got = attention(q, rotated, layer.v, here, layer.mask(tokens, keys))
-            near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
-
-
-@law()
-def permuted_is_whole(subject: Subject) -> None:
-    """A sequence in another order of rows, its order passed along, gives the same rows.
-
-    A bias that sums along the sequence does so in ``Bias.ordered``, along ``q_order`` and ``k_order``.
-    """
-    for layer in layers(subject):
-        order = torch.randperm(layer.q.shape[2], generator=torch.Generator().manual_seed(5))
-        near(
-            attention(*layer.call(order, order)),
-            layer.unsharded[:, :, order],
-            what=f"rows {order.tolist()}, layer {layer.layer}",
-        )
+        for division, shards in divisions(layer.q.shape[2]).items():
+            # Every rank rotates its own keys, and they are gathered rotated, in the order of ranks.
+            keys = torch.cat(shards)
+            rotated = [layer.call(tokens, tokens)[1] for tokens in shards]
+            for tokens in shards:
+                here = layer.at(tokens, keys)
+                q = here.rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[0]
+                got = attention(q, torch.cat(rotated, 2), layer.v[:, :, keys], here, layer.mask(tokens, keys))
+                what = f"tokens {tokens.tolist()} of a sequence {division}, layer {layer.layer}"
+                near(got, layer.unsharded[:, :, tokens], what=what)
 
 
 def _no_ring(subject: Subject) -> str:
@@ -149,4 +142,4 @@ def heads_are_whole(subject: Subject) -> None:
             near(got, layer.unsharded[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
 
 
-LAWS = (sharded_is_whole, permuted_is_whole, ring_is_whole, heads_are_whole)
+LAWS = (sharded_is_whole, ring_is_whole, heads_are_whole)

@@ -1,10 +1,9 @@
 """Laws of the project's own plumbing: what no encoding of a user's breaks, held against the whole catalogue."""
 
 from posenc.laws import Law
-from support.plumbing import independence, layers, modes, scores, sharding, survival, texts, tracing
+from support.plumbing import independence, layers, modes, scores, survival, texts, tracing
 
 LAWS: tuple[Law, ...] = (
-    *sharding.LAWS,
     *scores.LAWS,
     *layers.LAWS,
     *independence.LAWS,
