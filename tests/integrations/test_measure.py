@@ -228,7 +228,7 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
     ),
     ("gemma3n_text", {}, lambda p: first(p, softmax_factor=2.0), "read scores times 2 / √D, measured 16 / √D"),
     ("arcee", {}, lambda p: first(p, softmax_factor=2.0), "read scores times 2 / √D, measured 1 / √D"),
-    ("llama4_text", {}, lambda p: replace(p, scales={}), "queries grow otherwise with their positions"),
+    ("llama4_text", {}, lambda p: replace(p, scales={}), "queries grow differently with their positions"),
     ("bloom", {}, lambda p: first(p, max_exponent=4.0), "its bias is off by"),
     ("bloom", {}, lambda p: replace(p, recipes={"all": NOPE}), "read no bias on scores, measured one"),
     ("t5", {}, lambda p: first(p, buckets=16), "its bias has several numbers where one bucket was read"),

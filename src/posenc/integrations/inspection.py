@@ -139,7 +139,7 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
     mixed = " in some of its layers, no positions in the others" if without_positions else ""
     if len(layers) == 1:
         return f"{positions.model_type}: rotary positions{mixed}, {next(iter(layers))}."
-    each = "; ".join(f"{many} layers with {words}" for words, many in layers.items())
+    each = "; ".join(f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items())
     return f"{positions.model_type}: rotary positions{mixed}, {each}."
 
 

@@ -68,10 +68,14 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
     expected = _maps(encoding, positions, positions.scales.get(kind, NOPE), layer)
     if expected is None:
         return [f"read heads of more than the {layer.head_dim} channels measured"]
-    off, p, nearest = _apart(expected, layer)
+    off, p, nearest = largest_error(expected, layer)
     if off > ROUNDING:
         read = rotation_of(nearest, layer.positions)
-        what = _otherwise(read, layer.rotation) if layer.places is None else f"measured {_said(layer.rotation)}"
+        what = (
+            difference_in_words(read, layer.rotation)
+            if layer.places is None
+            else f"measured {rotation_in_words(layer.rotation)}"
+        )
         texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {what}")
     texts += _axes(layer, encoding) + _factors(layer, positions, encoding)
     return texts + _bias(layer, encoding, COARSE if FAMILIES[positions.model_type].divides_alibi else ROUNDING)
@@ -148,7 +152,7 @@ def _places(encoding: Encoding, positions: ModelPositions, layer: MeasuredLayer)
     return layout.positions(*shape, parts=math.lcm(*shape) if layout.in_parts else None)
 
 
-def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int, Tensor]:
+def largest_error(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int, Tensor]:
     """How far the nearer of these maps is from those measured at most, at which position, and that map."""
     assert layer.maps is not None
     best = [((one - layer.maps).abs().amax((-1, -2)), one) for one in expected]
@@ -171,19 +175,19 @@ def _counts(axes: tuple[int, ...]) -> str:
     return ", ".join(str(axes.count(axis)) for axis in range(max(axes) + 1))
 
 
-def _otherwise(read: Rotation | None, measured: Rotation | None) -> str:
-    """What two rotations have otherwise: pairs, the frequency of one of them, or what multiplies queries."""
+def difference_in_words(read: Rotation | None, measured: Rotation | None) -> str:
+    """What differs between two rotations: pairs, the frequency of one of them, or what multiplies queries."""
     if (read and read.pairs) != (measured and measured.pairs):
-        return f"read {_said(read)}, measured {_said(measured)}"
+        return f"read {rotation_in_words(read)}, measured {rotation_in_words(measured)}"
     both = [] if read is None or measured is None else [*zip(read.frequencies, measured.frequencies, strict=True)]
     apart = [abs(ours - theirs) / abs(ours) for ours, theirs in both]
     if max(apart, default=0) < EXACT:
-        return "queries grow otherwise with their positions"
+        return "queries grow differently with their positions"
     i = apart.index(max(apart))
     return f"read a frequency of {both[i][0]:.5g} for pair {i}, measured {both[i][1]:.5g}"
 
 
-def _said(rotation: Rotation | None) -> str:
+def rotation_in_words(rotation: Rotation | None) -> str:
     return "no rotation" if rotation is None else f"{len(rotation.pairs)} {rotation.pairing} pairs"
 
 
