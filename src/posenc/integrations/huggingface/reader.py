@@ -184,7 +184,7 @@ class Reader:
             )
         if forms.get("rope_scaling") == {}:  # as good as none
             del forms["rope_scaling"]
-        return dict(next(iter(forms.values()), None) or self.get("rope_parameters") or {})
+        return _whole_lengths(next(iter(forms.values()), {}) or self.get("rope_parameters") or {})
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
@@ -336,6 +336,18 @@ class Reader:
                 "(--base on the command line)"
             )
         return float(self.need("rope_theta") if base is None else base)
+
+
+def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A rope dictionary, or several by layer type; a trained length of 32768.0, which some files have, is 32768."""
+    return {
+        key: _whole_lengths(value)
+        if isinstance(value, Mapping)
+        else int(value)
+        if key == "original_max_position_embeddings" and isinstance(value, float) and value.is_integer()
+        else value
+        for key, value in parameters.items()
+    }
 
 
 NOT_IN_CONFIG = {
