@@ -155,13 +155,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     *(
         (config("llama", **{key: 4}), f"unknown key of model_type 'llama' '{key}'")
-        for key in ("factor", "scaling_factor", "attention_factor", "original_max_length", "attention_chunk_size")
+        for key in ("scaling_factor", "original_max_length", "attention_chunk_size")
     ),
     *(
         (config("llama", **{key: True}), f"unknown key of model_type 'llama' '{key}'")
         for key in ("logn_attn", "use_logn_attn", "attn_temperature_tuning", "relative_attention", "use_mrope")
     ),
-    (config("llama", long_factor=[1.0]), "unknown key of model_type 'llama' 'long_factor'"),
+    *(
+        (config("llama", **{key: value}), f"{key}=.* stands beside the rope dictionary, where it has no effect")
+        for key, value in {"factor": 4, "attention_factor": 4, "long_factor": [1.0], "rope_type": "yarn"}.items()
+    ),
     (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
     (config("llama", sliding_window=8), "unknown key of model_type 'llama' 'sliding_window'"),
     (config("llama", rope_theta=""), "rope_theta='' must be a number above 0 and below .*: it is the base"),

@@ -10,7 +10,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import ATTRIBUTES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.schema import KEYS
+from posenc.integrations.huggingface.schema import KEYS, ROPE
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
@@ -87,7 +87,13 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                 "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size) for more"
             )
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
-            raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known))
+            if key in ROPE and "rope_parameters" in known and KEYS.get(key) != ROPE[key]:
+                raise InvalidArgument(
+                    f"{key}={value!r} stands beside the rope dictionary, where it has no effect; move it into "
+                    "rope_parameters (rope_scaling in older files), or remove it"
+                )
+            fix = "correct its name, or remove it"
+            raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known), fix=fix)
 
 
 def _implied(config: Mapping[str, Any], key: str) -> object:
