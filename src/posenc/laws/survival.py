@@ -3,11 +3,13 @@
 import copy
 import math
 import pickle
+from collections.abc import Callable
 
 import torch
 
+from posenc.encodings.encoding import Encoding
 from posenc.laws.effects import effects, inputs
-from posenc.laws.law import law, near, owed, same
+from posenc.laws.law import Broken, law, near, owed, same
 from posenc.laws.subject import Subject
 
 
@@ -30,39 +32,40 @@ def survives_casts(subject: Subject) -> None:
             same(effects(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
 
 
-@law()
-def survives_copies(subject: Subject) -> None:
-    """deepcopy and state_dict lose nothing; a state dict holds parameters only.
-
-    Register what is no parameter by ``register_constants``, which no state dict holds.
-    """
-    encoding, at = subject.build(), late(subject)
-    want = effects(subject, encoding, at)
-    same(effects(subject, copy.deepcopy(encoding), at), want, "a deepcopy")
-    state = encoding.state_dict()
-    extra = set(state) ^ {name for name, _ in encoding.named_parameters()}
-    owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or no part of it")
+def _loaded(subject: Subject, encoding: Encoding) -> Encoding:
     fresh = subject.build()
     with torch.no_grad():
         for parameter in fresh.parameters():
             parameter.add_(1.0)
-    fresh.load_state_dict(state, strict=True)
-    same(effects(subject, fresh, at), want, "loaded from a state_dict")
-    owed(repr(encoding).startswith(type(encoding).__name__), f"its repr, {repr(encoding)[:40]!r}, hides its class")
+    fresh.load_state_dict(encoding.state_dict(), strict=True)
+    return fresh
+
+
+COPIES: dict[str, Callable[[Subject, Encoding], Encoding]] = {
+    "deepcopied": lambda subject, encoding: copy.deepcopy(encoding),
+    "pickled": lambda subject, encoding: pickle.loads(pickle.dumps(encoding)),
+    "loaded from a state_dict": _loaded,
+}
 
 
 @law()
-def survives_pickle(subject: Subject) -> None:
-    """A pickled encoding comes back the same.
+def survives_copies(subject: Subject) -> None:
+    """deepcopy, state_dict and pickle lose nothing; a state dict holds parameters only.
 
-    Keep functions at the top level of a module, or as methods; no lambda in an attribute.
+    Register what is no parameter by ``register_constants``, which no state dict holds. Keep functions at the top
+    level of a module, or as methods; no lambda in an attribute.
     """
     encoding, at = subject.build(), late(subject)
-    try:
-        copied = pickle.loads(pickle.dumps(encoding))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        owed(False, f"it cannot be pickled: {error}")
-    same(effects(subject, copied, at), effects(subject, encoding, at), "unpickled")
+    want, state = effects(subject, encoding, at), encoding.state_dict()
+    extra = set(state) ^ {name for name, _ in encoding.named_parameters()}
+    owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or no part of it")
+    owed(repr(encoding).startswith(type(encoding).__name__), f"its repr, {repr(encoding)[:40]!r}, hides its class")
+    for what, copied in COPIES.items():
+        try:
+            other = copied(subject, encoding)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise Broken(f"it cannot be {what}: {error}") from error
+        same(effects(subject, other, at), want, what)
 
 
 @law()
@@ -117,4 +120,4 @@ def late(subject: Subject) -> torch.Tensor:
     return subject.plain(9, min(40, subject.declared.position_limit - 9))
 
 
-LAWS = (survives_casts, survives_copies, survives_pickle, survives_meta, survives_autocast)
+LAWS = (survives_casts, survives_copies, survives_meta, survives_autocast)
