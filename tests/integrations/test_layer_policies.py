@@ -2,6 +2,7 @@
 
 import importlib
 from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import transformers
 
 import posenc
 from posenc.errors import InvalidArgument
+from posenc.integrations import position_table
 from posenc.integrations.huggingface import differences, measure, patched, read, write
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.reader import NOT_IN_CONFIG
@@ -356,3 +358,33 @@ def test_configs_that_transformers_itself_cannot_read() -> None:
 def test_refusals(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         read(given)
+
+
+@pytest.mark.parametrize(
+    ("config", "mask"),
+    [
+        ({"model_type": "modernbert", "local_attention": 14}, "masking_utils:sliding_window_bidirectional_overlay"),
+        (
+            {"model_type": "gemma3_text", "sliding_window": 14, "use_bidirectional_attention": True},
+            "models.gemma3.modeling_gemma3:_bidirectional_window_overlay",
+        ),
+        (
+            {"model_type": "gemma4_text", "sliding_window": 14, "use_bidirectional_attention": "all"},
+            "masking_utils:sliding_window_bidirectional_overlay",
+        ),
+        (
+            {"model_type": "t5gemma2_text", "sliding_window": 14},
+            "models.t5gemma2.modeling_t5gemma2:sliding_window_mask_function",
+        ),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
+)
+def test_both_sides_of_a_window_are_those_of_the_mask(config: dict[str, Any], mask: str) -> None:
+    """Oracle: the mask of the family's own code, at the number that its class makes of the config's."""
+    given = transformers.AutoConfig.for_model(**config)
+    rule = resolve_name(f"transformers.{mask}")
+    causal = {"is_causal": False} if "t5gemma2" in mask else {}
+    sees = [k for k in range(100) if rule(given.sliding_window, **causal)(0, 0, 50, k)]
+    table = position_table.of(read(given))
+    (layer,) = (layer for layer in table.layers.values() if layer.window)
+    assert (layer.window - 1, layer.window_after) == (50 - sees[0], sees[-1] - 50)

@@ -28,7 +28,9 @@ def changed(table: PositionTable, **fields: Any) -> PositionTable:
 
 
 def published() -> list[Path]:
-    return sorted(CONFIGS.glob("*.json"))
+    """Published language models, and towers that rotate by rows and columns."""
+    towers = [CONFIGS.parent / "field" / f"{name}.json" for name in ("dinov3", "muse-vision")]
+    return [*sorted(CONFIGS.glob("*.json")), *towers]
 
 
 @pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)
@@ -46,8 +48,8 @@ def test_a_table_says_what_the_encodings_compute(path: Path) -> None:
     for name, layer in table.layers.items():
         if not layer.frequencies:
             continue
-        axes = positions.recipes[kinds[name]].get("axes")
-        shape = (3, -1) if axes else (-1,)  # text is at the same place of every axis
+        axes = encodings[kinds[name]].axes
+        shape = (axes, -1) if axes > 1 else (-1,)  # text is at the same place of every axis
         at = torch.tensor([0, 1, 777, 2047])
         eye = torch.eye(layer.head_dim)[None, :, None].expand(1, -1, len(at), -1)
         rotated = encodings[kinds[name]].at(at.expand(shape)).rotate(eye, eye)[0][0]
