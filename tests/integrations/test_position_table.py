@@ -103,7 +103,11 @@ def test_a_dynamic_scaling_is_planned_for_a_length() -> None:
         ({"pairing": "interleaved"}, "pairing", "pairs are half in ours, interleaved in theirs"),
         ({"window": 4096}, "window", "tokens that a token sees, itself included: none in ours, 4,096 in theirs"),
         ({"chunk": 8192}, "chunk", "tokens of a chunk: none in ours, 8,192 in theirs"),
-        ({"axes": (0, 1) * 32}, "axes", "the axis of every pair: (0, 0, 0"),
+        (
+            {"axes": (0, 1) * 32},
+            "axes",
+            "pairs rotate by one axis in ours, 2 axes, in interleaved",
+        ),
         ({"query_scale": "query-scale()"}, "query_scale", "the scale of queries is none in ours, query-scale() in"),
     ],
 )

@@ -21,7 +21,7 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.position_table import LayerTable, PositionTable
-from posenc.integrations.words import PHRASES, TABLE
+from posenc.integrations.words import PHRASES, TABLE, axes_in_words
 
 BLOCK = 8192
 """Positions of two tables that are compared at a time."""
@@ -199,6 +199,10 @@ def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int])
 
 
 def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return axes_in_words(value)
     if isinstance(value, float):
         return f"{value:.7g}"
     text = "none" if value is None else f"{value:,}" if type(value) is int else str(value)

@@ -80,6 +80,18 @@ def encoding_in_words(text: str) -> str:
     return f"{encoding.name}: {', '.join(words).replace('_', ' ')}"
 
 
+def axes_in_words(axes: tuple[int, ...]) -> str:
+    """The sections of pairs that rotate by every axis, and how they lie: chunk after chunk, or dealt out."""
+    runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
+    count = len(set(axes))
+    if len(runs) > count:
+        sizes = ", ".join(str(axes.count(axis)) for axis in range(count))
+        return f"{count} axes, in interleaved sections of {sizes}: {', '.join(map(str, axes[:6]))} …"
+    order, sections = (", ".join(map(str, numbers)) for numbers in zip(*runs, strict=True))
+    by = "" if order == ", ".join(map(str, range(count))) else f", of axes {order}"
+    return "one axis" if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
+
+
 def _within(length: int, layer: LayerTable) -> LayerTable:
     """The layer without a window that no input reaches past."""
     return replace(layer, window=None) if layer.window and layer.window >= length else layer
@@ -113,16 +125,6 @@ def _pairing(layer: LayerTable, table: PositionTable) -> str:
     pairs, still = len(layer.frequencies), layer.frequencies.count(0.0)
     of = "interleaved pairs (2i, 2i+1)" if layer.pairing == "interleaved" else f"half pairs (i, i+{pairs})"
     return f", in {of}" + (f", of which {pairs - still} turn and {still} stand still" if still else "")
-
-
-def _axes(layer: LayerTable, table: PositionTable) -> str:
-    """The sections of pairs that rotate by every axis, and how they lie."""
-    runs = [(axis, len(list(pairs))) for axis, pairs in groupby(layer.axes)]
-    chunked = len(runs) == len(layer.sections)
-    order, sizes = zip(*runs, strict=True) if chunked else ((), layer.sections)
-    by = "" if list(order) == sorted(order) else f", of axes {', '.join(map(str, order))}"
-    how = f"{'chunked' if chunked else 'interleaved'} sections of {', '.join(map(str, sizes))}{by}"
-    return f"; pairs rotate by {len(sizes)} axes, in {how}" if len(sizes) > 1 else ""
 
 
 def _window(layer: LayerTable, table: PositionTable) -> str:
@@ -184,7 +186,10 @@ PHRASES: Mapping[str, Phrase] = {
     "query_dim": Phrase(differs="channels of a head, with those that never rotate:"),
     "pairing": Phrase(_pairing, "pairs are"),
     "base": Phrase(lambda layer, table: f", base {count(layer.base)}"),
-    "axes": Phrase(_axes, "the axis of every pair:"),
+    "axes": Phrase(
+        lambda layer, table: f"; pairs rotate by {axes_in_words(layer.axes)}" if any(layer.axes) else "",
+        "pairs rotate by",
+    ),
     "backwards": Phrase(lambda layer, table: "; pairs turn backwards, by −p·θ", "pairs turn backwards:"),
     "signed": Phrase(lambda layer, table: "; positions may be negative", "positions may be negative:"),
     "window": Phrase(_window, "tokens that a token sees, itself included:"),
