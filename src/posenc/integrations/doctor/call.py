@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,7 @@ def called(path: Path, name: str, given: Mapping[str, float], tables: Mapping[st
     with tempfile.TemporaryDirectory() as folder:
         asked, out = Path(folder) / "asked.pt", Path(folder) / "answers.pt"
         torch.save({"given": dict(given), "right": dict(tables)}, asked)
-        module = "posenc.integrations.doctor.call"
-        command = [sys.executable, "-m", module, str(path.resolve()), name, str(asked), str(out)]
+        command = [sys.executable, "-m", __name__, str(path.resolve()), name, str(asked), str(out)]
         drawn = os.environ | {"MPLBACKEND": "Agg"}
         try:
             run = subprocess.run(command, cwd=folder, env=drawn, capture_output=True, text=True, timeout=SECONDS)
@@ -86,11 +84,12 @@ class Ways:
 
     def __init__(self, names: Mapping[str, Any], given: Mapping[str, float], right: Mapping[str, Tensor]) -> None:
         self.names, self.given, self.right = names, given, right
+        self.tables: list[Any] = []  # which a maker of tables needs none of
+        self.tables = self._tables()
 
     def values(self, name: str, x: Tensor | None) -> list[Any]:
         """What an argument of this name may be meant to be."""
         far, near = torch.tensor(FAR), torch.arange(TOKENS)
-        base, head_dim, heads = (self.given.get(key) for key in ("base", "head_dim", "heads"))
         pairs = [table for table in self.tables if isinstance(table, tuple) and len(table) == 2]
         meanings: dict[str | re.Pattern[str], list[Any]] = {
             VECTOR: [x],
@@ -99,28 +98,27 @@ class Ways:
             r"^(freqs_)?cos(ine)?(_\w+)?$": [table[0] for table in pairs],
             r"^(freqs_)?sin(e)?(_\w+)?$": [table[1] for table in pairs],
             TABLE: sorted(self.tables, key=lambda table: isinstance(table, tuple)),
-            BASE: [base],
-            r"(^|_)(heads?|nh|h|n)(_|$)": [heads],
-            r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)": [head_dim],
+            BASE: [self.given.get("base")],
+            r"(^|_)(heads?|nh|h|n)(_|$)": [self.given["heads"]],
+            r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)": [self.given["head_dim"]],
             r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|positions|t|l)(_|$)": [TOKENS],
         }
-        found = (values for pattern, values in meanings.items() if re.search(pattern, name.lower()))
-        return [value for values in found for value in values if value is not None]
+        fitting = [values for pattern, values in meanings.items() if re.search(pattern, name.lower())]
+        return [value for value in itertools.chain(*fitting) if value is not None]
 
-    @cached_property
-    def tables(self) -> list[Any]:
+    def _tables(self) -> list[Any]:
         """The tables that the file makes itself, else the model's own in the layouts that ports have."""
-        self.__dict__["tables"] = made = []  # a maker needs no table
-        makers = [one for name, one in self.names.items() if inspect.isfunction(one) and MAKER.match(name.lower())]
-        for maker in makers:
-            with suppress(Exception):  # it is no maker of tables
-                made += [next(self.results(maker, None))[1]]
+        made: list[Any] = []
+        for name, maker in self.names.items():
+            if inspect.isfunction(maker) and MAKER.match(name.lower()):
+                with suppress(Exception):  # it makes no tables
+                    made.append(next(self.results(maker, None))[1])
         if made or "theta" not in self.right:
             return made
         angles = torch.arange(TOKENS)[:, None] * self.right["theta"]
         cos, sin = ((self.right["factor"] * part).float() for part in (angles.cos(), angles.sin()))
-        halves = [(torch.cat((cos, cos), -1), torch.cat((sin, sin), -1))]
-        wide = [*halves, (cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)), (cos, sin)]
+        halves = torch.cat((cos, cos), -1), torch.cat((sin, sin), -1)
+        wide = [halves, (cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)), (cos, sin)]
         batched = [tuple(part[None].expand(BATCH, -1, -1) for part in pair) for pair in wide]
         return [torch.complex(cos, sin), *batched, *wide]
 
