@@ -109,3 +109,15 @@ def test_what_is_no_port_is_refused_by_name() -> None:
         diagnose(model_of("gemma4"), {"inv_freq": np.ones(8)})
     with pytest.raises(UnknownName, match="learned"):
         diagnose("learned", {"table": np.ones((8, 8))})
+
+
+def test_falcons_slopes_are_those_that_the_model_states() -> None:
+    """Divided with the scores; a port with the paper's own is off by √D."""
+    falcon = read(CONFIGS.parent / "field" / "falcon-alibi.json")
+    stated = np.array(falcon.recipes[falcon.layer_types[0]].get("slopes"))
+    assert diagnose(falcon, {"slopes": stated}).right
+    undivided = diagnose(falcon, {"slopes": 8 * stated})
+    assert not undivided.right
+    assert "multiplied by 8" in str(undivided)
+    with pytest.raises(InvalidArgument, match="there are 4 heads, and the model has 8"):
+        diagnose(falcon, {"slopes": stated[:4]})

@@ -70,8 +70,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     Raises:
         InvalidArgument: the function cannot be called.
     """
-    answers = called(path, name, *handed(model, layer))
-    found = diagnosed_answers(model, answers, layer)
+    found = diagnosed_answers(model, called(path, name, *handed(model, layer)), layer)
     if found is None:
         wanted = " or ".join(NAMES[_recipe(model, layer).name])
         raise InvalidArgument(f"{path}:{name} returns nothing to compare; return {wanted}")
@@ -119,13 +118,19 @@ def subject(
     seen = {name: torch.as_tensor(value).double().numpy() for name, value in numbers.items()}
     first = seen[next(name for name in seen if name != "positions")]
     if recipe.name == "alibi":
-        factor = float(recipe.get("factor") or 1.0)
-        right = Slopes(len(first), maximum=float(recipe.get("max_exponent") or 8.0), factor=factor)
-        return SlopesPort(right, seen)
+        given = tuple(recipe.get("slopes") or ())
+        if given and len(given) != len(first):
+            raise InvalidArgument(f"there are {len(first)} heads, and the model has {len(given)}; give all of them")
+        return SlopesPort(Slopes(len(first), maximum=float(recipe.get("max_exponent") or 8.0), given=given), seen)
     if recipe.name == "sinusoidal":
         width = first.shape[1]
-        settings = {name: recipe.get(name) for name in ("base", "order")}
-        codes = Codes(width, span=width, factor=float(recipe.get("scale") or 1.0), **settings)
+        codes = Codes(
+            width,
+            recipe.get("base"),
+            span=width,
+            order=recipe.get("order"),
+            factor=float(recipe.get("scale") or 1.0),
+        )
         return CodesPort(codes, seen, {"order"} - set(_stated(model)))
     if recipe.name == "t5":
         if set(seen) != {"offsets", "buckets"}:

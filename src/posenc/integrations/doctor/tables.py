@@ -31,6 +31,7 @@ class Slopes:
         factor: what the bias is multiplied by.
         sign: −1 rewards distance.
         backwards: whether the last head has the first slope.
+        given: the model's own slopes, where it states them; the series of the paper is not asked then.
     """
 
     heads: int
@@ -40,11 +41,14 @@ class Slopes:
     factor: float = 1.0
     sign: int = 1
     backwards: bool = False
+    given: tuple[float, ...] = ()
 
     def slopes(self, heads: int) -> Array:
         i = np.arange(1.0, heads + 1)
         if self.series == "paper":
-            m = np.array(slopes(heads)) ** (self.maximum / 8) * 2 ** (self.ahead * self.maximum / heads)
+            m = np.array(self.given or slopes(heads)) ** (self.maximum / 8) * 2 ** (
+                self.ahead * self.maximum / heads
+            )
         else:
             m = (
                 2 ** -(i - self.ahead)
@@ -89,7 +93,6 @@ class SlopesPort(Subject[Slopes]):
         return {"slopes": np.zeros(self.right.heads)}
 
     def changes(self) -> Iterator[Change]:
-        yield from ({"series": series} for series in SERIES)
         yield from ({"ahead": n} for n in (1, -1))
         yield from ({"maximum": n} for n in (4.0, 8.0, 16.0))
         yield {"sign": -1}
@@ -100,6 +103,7 @@ class SlopesPort(Subject[Slopes]):
             if math.isfinite(ratio) and ratio:
                 yield from ({"factor": self.right.factor * float(f"{ratio:.{n}g}")} for n in (2, 4, 6))
         yield from ({"factor": self.right.factor * n} for n in (d**0.5 for d in (32, 64, 80, 96, 128)))
+        yield from ({"series": series} for series in SERIES)
 
 
 @dataclass(frozen=True)
