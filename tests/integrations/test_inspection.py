@@ -61,7 +61,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "gpt-oss-20b": (
         "YaRN scaling by 32, ramp ends not rounded",
-        "base 150 000; a token sees itself and 127 before.",
+        "base 150 000; a token sees itself and 127 before; every head has a sink in its softmax.",
     ),
     "deepseek-v3": (
         "the last 64 of 192 channels of a head rotate, in interleaved pairs",

@@ -27,7 +27,7 @@ class LayerTable:
     """What the layers of one type do with positions.
 
     A pair of channels turns by p·θ at position p, and cos and sin are multiplied by the attention factor a. Scores
-    are q·k·softmax_factor/√D.
+    are q·k·softmax_factor/√D, or c·tanh of that over c with a softcap of c.
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the text of another encoding, by the grammar of ``posenc.encoding``.
@@ -39,6 +39,8 @@ class LayerTable:
         own_attention_factor: a of the scaling itself, if the file states another; for words alone.
         softmax_factor: what 1/√D is multiplied by: DeepSeek's second number, or the family's own scale.
         softmax_origin: where that comes from, for words alone.
+        softcap: c; None without.
+        sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows;
             None without rotation, or where it is not known, which differs from nothing.
         head_dim: D, channels of a head, or of the part of it that rotates in latent attention.
@@ -64,6 +66,8 @@ class LayerTable:
     own_attention_factor: float | None = None
     softmax_factor: float = 1.0
     softmax_origin: str = ""
+    softcap: float | None = None
+    sinks: bool = False
     pairing: str | None = None
     head_dim: int | None = None
     rotary_dim: int | None = None
@@ -175,6 +179,8 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
         "added_table": added and str(added),
         "softmax_factor": factor,
         "softmax_origin": "" if factor == 1 else origin,
+        "softcap": family.softcap and positions.source.get("attn_logit_softcapping", family.softcap),
+        "sinks": family.sinks == "all" or (family.sinks == "windows" and window is not None),
     }
     if recipe.name != "rotary":
         return LayerTable(encoding=str(recipe), **others)

@@ -201,6 +201,11 @@ PHRASES: Mapping[str, Phrase] = {
         lambda layer, table: f"; queries are scaled by {encoding_in_words(layer.query_scale).partition(': ')[2]}",
         "the scale of queries is",
     ),
+    "softcap": Phrase(
+        lambda layer, table: f"; scores are capped at ±{count(layer.softcap)} by tanh",
+        "scores are capped by tanh at",
+    ),
+    "sinks": Phrase(lambda layer, table: "; every head has a sink in its softmax", "sinks in the softmax:"),
     "added_table": Phrase(
         lambda layer, table: f"; beside {encoding_in_words(layer.added_table)}", "the table that is added is"
     ),

@@ -187,6 +187,8 @@ class Family:
         ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
         axes: how positions of several axes share the pairs.
         products: what products of queries and keys are multiplied by, where it is not 1/√D.
+        softcap: c in c·tanh(score/c), which its code applies where attn_logit_softcapping is missing.
+        sinks: which layers have a trained sink per head in their softmax.
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
         divides_alibi: whether its code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
         scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
@@ -224,6 +226,8 @@ class Family:
     ignored_rope_keys: tuple[str, ...] = ()
     axes: Axes | None = None
     products: Products = Products()
+    softcap: float | None = None
+    sinks: Literal["none", "all", "windows"] = "none"
     mscale_scores: bool = False
     divides_alibi: bool = False
     scales_before_rotation: bool = False
@@ -245,5 +249,10 @@ class Family:
         keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local.key if self.local else None]
         keys += [self.windows.pattern, self.windows.before, self.windows.codes, *self.ignored]
         keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key, self.products.key]
-        keys += [self.tables.encoder_length, *self.tower.table, *(self.tower.sides if self.sees else ())]
+        keys += [
+            "attn_logit_softcapping" if self.softcap else None,
+            self.tables.encoder_length,
+            *self.tower.table,
+            *(self.tower.sides if self.sees else ()),
+        ]
         return frozenset(key for key in (*keys, *self.layer_types_from, *self.extra, *self.defaults) if key)

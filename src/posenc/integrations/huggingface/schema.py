@@ -209,6 +209,7 @@ RARE: dict[str, Key] = {
     **dict.fromkeys(("encoder_num_attention_heads", "decoder_num_attention_heads"), _HEADS),
     **dict.fromkeys(("embed_dim", "dim"), _WIDTH),
     **dict.fromkeys(("attention_multiplier", "query_pre_attn_scalar"), Key(POSITIVE, "the scale of the scores")),
+    "attn_logit_softcapping": Key(POSITIVE, "by what scores are capped"),
     "max_source_positions": Key(LENGTH, "the longest sound in frames"),
     "max_target_positions": _LENGTH,
 }
