@@ -17,6 +17,7 @@ import posenc.workbench
 from posenc import CATALOGUE, Encoding
 from posenc.integrations import position_table
 from posenc.integrations.huggingface import read
+from posenc.integrations.model_files import departures
 from posenc.integrations.programs import NAMES as PROGRAMS
 from posenc.integrations.vectors import vectors
 from posenc.pictures.draw import both_papers
@@ -197,8 +198,22 @@ def programs() -> str:
     for name in PROGRAMS:
         module = import_module(f"posenc.integrations.programs.{name}")
         defined = [k for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
-        members = ["read", "write", *(k for k in defined if isinstance(getattr(module, k), type))]
+        members = [
+            "read",
+            "spell" if hasattr(module, "PROGRAM") else "write",
+            *(k for k in defined if isinstance(getattr(module, k), type)),
+        ]
         lines.append(f"::: {module.__name__}\n    options:\n      members: [{', '.join(members)}]\n")
+    return "\n".join(lines)
+
+
+def departed() -> str:
+    """What model files of programs do that configs do not say."""
+    lines = ["| program | families | what it does | line |", "| --- | --- | --- | --- |"]
+    for one in departures():
+        title = import_module(f"posenc.integrations.programs.{one.program}").PROGRAM.title
+        where = f" {', '.join(one.releases)}" if one.releases else ""
+        lines.append(f"| {title}{where} | {', '.join(one.types)} | {one.says} | `{one.line}` |")
     return "\n".join(lines)
 
 
@@ -274,6 +289,7 @@ COMPUTED = {
     "<!-- arrows -->": arrows,
     "<!-- classes -->": classes,
     "<!-- programs -->": programs,
+    "<!-- departures -->": departed,
     "<!-- gallery -->": gallery,
     "<!-- properties -->": properties,
     "<!-- four -->": four_properties,

@@ -1,7 +1,7 @@
 """Puts the programs that `make programs` asks into build/programs, at exact versions, outside the environment.
 
 `python tools/programs.py`, with the environment's Python. What to get stands in each program's file,
-`src/posenc/integrations/programs/*.py`: a few Python files of a wheel, which is removed again, or a package for an
+`src/posenc/integrations/programs/*.py`: the Python files of a wheel, which is removed again, or a package for an
 environment of their own. transformers 4 lies in a folder to be put before our transformers, and uses our torch.
 """
 
@@ -41,9 +41,9 @@ def main() -> None:
         done.write_text(repr((requirements, packages)))
     for one in everything:
         for version in one.versions if one.files else ():
-            folder = PROGRAMS / f"{one.package}-{version}"
-            if not folder.exists():
-                take([f"{one.package}=={version}"], one.files, folder)
+            take([f"{one.package}=={version}"], one.files, PROGRAMS / f"{one.package}-{version}")
+    for under in sorted({under for one in everything for under in one.under}):
+        take(under.split(), ("",), PROGRAMS / under.split()[0].replace("==", "-"))
     harness = PROGRAMS / "lm_eval"
     if not (harness / LM_EVAL).exists():
         venv.create(harness, with_pip=True, clear=True)
@@ -53,21 +53,24 @@ def main() -> None:
         (harness / LM_EVAL).touch()
     rotary = ("vllm/model_executor/layers/rotary_embedding/",)
     for released, files in ((TRANSFORMERS_4, ("",)), (LONGPPL, ("",)), (DUAL_CHUNK, rotary)):
-        folder = PROGRAMS / released[0].replace("==", "-")
-        if not folder.exists():
-            take(released, files, folder)
+        take(released, files, PROGRAMS / released[0].replace("==", "-"))
 
 
 def take(requirements: Iterable[str], files: tuple[str, ...], folder: Path) -> None:
-    """The files of these packages that begin so, from their wheels."""
+    """The files of these packages that begin so, from their wheels; Python's alone, unless all are wanted."""
+    taken = folder / "taken"
+    if taken.exists() and taken.read_text() == repr(files):
+        return
     room = PROGRAMS / "wheel"
     shutil.rmtree(room, ignore_errors=True)
     pip(Path(sys.executable), "download", "--no-deps", "--only-binary", ":all:", *requirements, "-d", str(room))
     for file in room.glob("*.whl"):
         with zipfile.ZipFile(file) as wheel:
             names = [name for name in wheel.namelist() if name.startswith(files)]
-            wheel.extractall(room / "taken", names)
+            wheel.extractall(room / "taken", [name for name in names if name.endswith(".py") or files == ("",)])
+    shutil.rmtree(folder, ignore_errors=True)
     (room / "taken").rename(folder)
+    taken.write_text(repr(files))
     shutil.rmtree(room)
 
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import read
-from posenc.integrations.programs import vllm
-from posenc.integrations.sources import laid_over, table
+from posenc.integrations.programs import laid_over, vllm
+from posenc.integrations.sources import table
 from posenc.scaling import YaRN
 from support.files import compared, converted, saved
 from support.served import SIZES
@@ -164,7 +164,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
     with pytest.raises(InvalidArgument, match="positions='a' must be numbers"):
         CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)
-    with pytest.raises(UnknownName, match="unknown program 'vlm'; did you mean 'vllm'"):
+    with pytest.raises(InvalidArgument, match=r"program 'vlm' is not read here; known: llama\.cpp, mlx-lm"):
         table(f"vlm@0.33.0:{config}")
     with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
         table(f"vllm@0.1:{config}")

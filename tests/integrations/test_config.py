@@ -165,7 +165,6 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}, "M-RoPE"),
     ({"rope_scaling": [1]}, r"rope_scaling=\[1\] must be a dictionary"),
     ({"rope_scaling": YARN, "rope_parameters": {"factor": 2}}, "both given and differ"),
-    ({"rope_scaling": {**YARN, "rope_theta": 5e5}}, "rope_theta=500000.0 in the rope dictionary contradicts"),
     (
         {"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [2]}},
         "needs 'original_max_position_embeddings'",
@@ -196,6 +195,13 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "needs its own entry",
     ),
 ]
+
+
+def test_the_base_in_the_rope_dictionary_is_the_one_that_transformers_5_takes() -> None:
+    """Beside another one, which version 4 takes: both stand in a note."""
+    positions = read({**LLAMA, "rope_scaling": {**YARN, "rope_theta": 5e5}})
+    assert positions.rotary.get("base") == 5e5
+    assert positions.assumed == ("rope_theta = 500000 of the rope dictionary, not rope_theta = 10000",)
 
 
 @pytest.mark.parametrize(("broken", "message"), BROKEN)

@@ -15,8 +15,9 @@ from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.inspection import inspect
 from posenc.integrations.position_table import of
+from posenc.integrations.programs import laid_over
 from posenc.integrations.serving import REFUSED, serving
-from posenc.integrations.sources import laid_over, program_of, scaling_of
+from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
 from support.files import converted
 from support.served import (
@@ -225,7 +226,7 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
     folder = model(tmp_path, PLAIN)
     refusals = {
         ("vllm", "dynamic(4)"): "is not what vLLM computes under 'dynamic'; write scaling.plan(total_length)",
-        ("mlx-lm", "yarn(4, truncate=False)"): "has unrounded ends, and mlx-lm rounds them",
+        ("mlx-lm", "yarn(4, truncate=False)"): "mlx-lm 0.32.2 would compute differently: all: frequencies of",
         ("llama.cpp", "dynamic(4)"): "is not in llama.cpp",
     }
     for (program, scaling), reason in refusals.items():
@@ -260,7 +261,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "  in config.json: {" in run.stdout
     run = CliRunner().invoke(app, [*words[:3], "vllm", "--json"])
     (one,) = json.loads(run.stdout)
-    assert list(one) == ["program", "version", "overrides", "files", "command", "notes"]
+    assert list(one) == ["program", "version", "overrides", "files", "command", "notes", "fingerprint"]
     run = CliRunner().invoke(app, [*words[:3], "vllm,llama.cpp", *words[4:], "--json"])
     assert [one["program"] for one in json.loads(run.stdout)] == ["vllm", "llama.cpp"]
     assert run.exit_code == 1  # the conversion of Qwen 3 was not looked at

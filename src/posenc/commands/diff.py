@@ -16,7 +16,7 @@ NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_afte
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare: {SOURCES}.")],
+    a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare: {SOURCES}, or a fingerprint.")],
     b: Annotated[
         str | None, typer.Argument(metavar="B", help="With what: the same, or JSON of keys laid over A's config.")
     ] = None,
@@ -37,11 +37,16 @@ def diff(
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
     from posenc.integrations.differences import differences, parting
+    from posenc.integrations.fingerprint import PATTERN, fingerprint
     from posenc.integrations.sources import table
 
     other = b if draft is None else draft
     if other is None or None not in (b, draft):
         raise InvalidArgument("posenc diff compares two: name B, or --draft DRAFT")
+    if PATTERN.fullmatch(a):
+        mark = fingerprint(table(other, as_type=as_type))
+        typer.echo("the same positions" if mark == a else f"other positions: B has {mark}")
+        raise typer.Exit(mark != a)
     at = positions_of(positions)
     ours, theirs = table(a, other, as_type), table(other, a, as_type)
     parted = differences(ours, theirs, at, ("A", "B"))
@@ -52,8 +57,9 @@ def diff(
     else:
         console = screen(soft_wrap=True)
         console.print("\n".join(map(str, parted)) or "no differences", markup=False, highlight=False)
-        for source, notes in (("A", ours.notes), ("B", theirs.notes)):
-            for note in notes:
+        for source, table_of in (("A", ours), ("B", theirs)):
+            unasked = [f"not asked: {table_of.not_asked}"] if table_of.not_asked else []
+            for note in (*unasked, *table_of.notes):
                 console.print(f"note on {source}: {note}", markup=False, highlight=False)
         if draft is not None and parted:
             console.print(parting(ours, theirs), markup=False, highlight=False)

@@ -39,20 +39,30 @@ def inspect(
     max_length: Annotated[
         int | None, typer.Option(help="With --for: the longest input; default factor × trained length.")
     ] = None,
+    fingerprint: Annotated[
+        bool,
+        typer.Option("--fingerprint", help="Print one line that every spelling of these positions has in common."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --for, print a list of all as JSON.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also draw the frequencies, to this file (svg, png, pdf).")
     ] = None,
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.inspection import inspect as look
     from posenc.integrations.inspection import measured
     from posenc.integrations.serving import REFUSED, in_words, serving
+    from posenc.integrations.sources import table
 
     console = screen(soft_wrap=True)
     if programs is not None:
         if as_type is not None or measure or output is not None:
             raise InvalidArgument("--as-type, --measure and --output do not apply to --for; leave them out")
+        if fingerprint:
+            for one in programs.split(","):
+                typer.echo(mark(table(f"{one.strip()}:{path}")))
+            return
         answers = [
             serving(one.strip(), path, scaling, base=base, max_length=max_length) for one in programs.split(",")
         ]
@@ -70,6 +80,9 @@ def inspect(
         console.print(words)
         raise typer.Exit(differs)
     inspection = look(path, base=base, as_type=as_type)
+    if fingerprint:
+        typer.echo(mark(inspection.table))
+        return
     positions = inspection.positions
     if output is not None and (positions.layout or not positions.rotary_recipes):
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")

@@ -122,6 +122,7 @@ class PositionTable:
         layout: the layout of a tower's patches in ``attention_layouts``; empty for text.
         program: who computes this, with its version; empty for what the file itself says.
         notes: what was assumed, and what the program passes over.
+        not_asked: what of the program was not asked; empty where all was.
     """
 
     model_type: str
@@ -133,6 +134,7 @@ class PositionTable:
     layout: str = ""
     program: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
+    not_asked: str = field(default="", compare=False)
 
 
 def of(

@@ -8,6 +8,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.differences import differences
+from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS
@@ -15,12 +16,14 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import llama_cpp, transformers
-from posenc.integrations.sources import SPELT, laid_over, program_of, scaling_of
+from posenc.integrations.programs import laid_over, llama_cpp
+from posenc.integrations.sources import name_of, program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
 """How the note begins that says why a program is given nothing."""
+NOT_ASKED = "not asked: "
+"""How the note begins that says what of a program was not asked, so that no command is proved."""
 
 
 def serving(
@@ -33,8 +36,8 @@ def serving(
 ) -> dict[str, Any]:
     """What makes a program compute this model's positions, under another scaling or its own.
 
-    What is answered was read back: of the changed config the program's ``read`` gives the frequencies, factors and
-    pairs that are asked for. A program that computes them from the file as it is gets no keys.
+    What is answered was read back: ``write`` of a program refuses keys of which its ``read`` makes other positions.
+    A program that computes them from the file as it is gets no keys.
 
     Args:
         program: such as ``"vllm"`` or ``"vllm@0.33.0"``.
@@ -44,9 +47,10 @@ def serving(
         max_length: the longest input; default as in ``huggingface.write``.
 
     Returns:
-        ``program`` and ``version``; ``overrides``, keys that the command passes; ``files``, keys to change by name
-        of file, None for one that goes away; ``command``, the line to type, empty for a library; ``notes``, what
-        the program takes by itself, or after ``REFUSED`` why it is given nothing.
+        ``program`` and ``version``; ``fingerprint`` of what it then computes, empty for llama.cpp; ``overrides``,
+        keys that the command passes; ``files``, keys to change by name of file, None for one that goes away;
+        ``command``, the line to type, empty for a library and where it is not proved; ``notes``, what the program
+        takes by itself, or after ``REFUSED`` why it is given nothing, or after ``NOT_ASKED`` what was not asked.
 
     Raises:
         UnknownName, InvalidArgument: a program, version, file or scaling that there is not, or is not read.
@@ -61,9 +65,8 @@ def serving(
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     if isinstance(scaling, str):
         scaling = scaling_of(scaling, positions.original_length)
-    spelt = {of_module: text for text, of_module in reversed(SPELT.items())}
-    answer: dict[str, Any] = {"program": spelt.get(name, name), "version": version, "overrides": {}, "files": {}}
-    answer |= {"command": "", "notes": []}
+    answer: dict[str, Any] = {"program": name_of(name), "version": version, "overrides": {}, "files": {}}
+    answer |= {"command": "", "notes": [], "fingerprint": ""}
     try:
         if gguf and module is not llama_cpp:
             raise InvalidArgument(f"{path.name} is llama.cpp's; give the config.json that it was converted from")
@@ -91,23 +94,22 @@ def _from_config(
     config, line, keys = contents(path), module.LINE, {}
     table = module.read(config, version)
     if stated or _apart(wanted, table):
-        options = {"version": version} if module is transformers else {}
-        keys = module.write(wanted, max_length=longest, **options)
+        keys = module.write(wanted, max_length=longest, version=version)
         if line.file == "config.json":
             keys = _edit(wanted, keys)
         table = module.read(laid_over(config, keys), version)
-        if apart := _apart(wanted, table):
-            raise InvalidArgument(f"{table.program} would compute otherwise: {'; '.join(apart)}")
     if not any(isinstance(one.get("scaling"), LengthScaling) for one in wanted.rotary_recipes.values()):
         longest = min(longest, table.admitted_length)
     words = [line.start.format(model=shlex.quote(str(path.parent if path.suffix == ".json" else path)))]
     words += [line.overrides, shlex.quote(json.dumps(keys))] if line.overrides and keys else []
     words += [line.length, str(longest)] if line.length else []
+    unproved = [f"{NOT_ASKED}{table.not_asked}"] if table.not_asked else []
     return {
+        "fingerprint": fingerprint(table),
         "overrides": keys if line.overrides else {},
         "files": {line.file: keys} if line.file and keys else {},
-        "command": " ".join(words),
-        "notes": list(table.notes),
+        "command": "" if unproved else " ".join(words),
+        "notes": [*unproved, *table.notes],
     }
 
 

@@ -13,33 +13,51 @@ from typing import Any
 
 from posenc.arguments import one_of
 from posenc.encodings.text import parse
-from posenc.errors import UnknownName
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import contents, read
-from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import NAMES, llama_cpp
+from posenc.integrations.programs import NAMES, laid_over, llama_cpp
 from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.registry import SCALINGS, make
 
 SPELT = {
     "llama.cpp": "llama_cpp",
+    "llamacpp": "llama_cpp",
     "mlx-lm": "mlx",
-    "llama-cpp": "llama_cpp",
+    "mlx_lm": "mlx",
+    "hf": "transformers",
+    "llama-factory": "transformers",
+    "llamafactory": "transformers",
 }
-"""Names of programs that are no name of a module."""
+"""Names of programs as people write them, besides those of modules; one that trains with another is that other."""
+
+
+def name_of(module: str) -> str:
+    """The name of a program's module as people write it, in every answer."""
+    return next((text for text, named in SPELT.items() if named == module and module != "transformers"), module)
 
 
 def program_of(text: str) -> tuple[Any, str | None]:
-    """The module and the version of ``vllm@0.33.0`` or ``vllm``.
+    """The module and the version of ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        UnknownName: no such program, with the nearest that there is.
+        InvalidArgument: no such program; another one is no substitute, and so none is proposed.
     """
     name, _, version = text.partition("@")
-    name = SPELT.get(name, name)
-    if name not in NAMES:
-        raise UnknownName("program", name, NAMES)
-    return import_module(f"posenc.integrations.programs.{name}"), version or None
+    module = _module(name)
+    if module is None:
+        raise InvalidArgument(
+            f"program {name!r} is not read here; known: {', '.join(map(name_of, NAMES))}; hold any other to the "
+            "model's own numbers: posenc vectors"
+        )
+    return import_module(f"posenc.integrations.programs.{module}"), version or None
+
+
+def _module(name: str) -> str | None:
+    """The module of a program's name, in any case and with - or _."""
+    plain = name.lower()
+    module = SPELT.get(plain) or SPELT.get(plain.replace("_", "-")) or plain.replace("-", "_").replace(".", "_")
+    return module if module in NAMES else None
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
@@ -78,24 +96,8 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
     return of(read(config, as_type=as_type)) if module is None else module.read(config, version)
 
 
-def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with these keys in place of its own, part by part; a key that is null goes away.
-
-    A rope dictionary replaces both spellings of the one that was there, with the base beside it.
-    """
-    gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
-    result = {key: value for key, value in config.items() if key not in gone}
-    for key, value in overrides.items():
-        inside = isinstance(value, Mapping) and isinstance(config.get(key), Mapping) and key not in BOTH_FORMS
-        result[key] = laid_over(config[key], value) if inside else value
-    for key in set(BOTH_FORMS) & set(overrides):
-        entry = result[key] or {}
-        result[key] = {name: value for name, value in entry.items() if value is not None}
-    return {key: value for key, value in result.items() if value is not None}
-
-
 def _split(source: str) -> tuple[str | None, str]:
     """The program and the path of a source."""
     program, colon, path = source.partition(":")
-    known = program.partition("@")[0] in (*NAMES, *SPELT) or "@" in program
+    known = _module(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

@@ -23,7 +23,7 @@ from posenc.scaling import Default, Linear, LongRoPE, YaRN
 from support.released import Layer, functions, released, run, statements
 from support.served import DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, YARN, Case, asked
 
-(VERSION,) = sglang.RELEASES.versions
+VERSION = sglang.RELEASES.versions[-1]
 FOLDER = f"sglang-{VERSION}"
 STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
 SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}

@@ -3,8 +3,6 @@
 from posenc.integrations.programs import llama_cpp, mlx, sglang
 from support.field.case import Case, config, refusal, said
 
-UNTIL = "Programs"
-
 
 def gguf_type() -> str:
     """The family by whose rules a GGUF file of Qwen 2 is read."""
@@ -28,7 +26,7 @@ _ANOTHER = (r"did you mean '(transformers|llama_cpp|vllm)'",)
 
 CASES = (
     *(
-        Case(*case, until=UNTIL)
+        Case(*case)
         for case in (
             ("F33 vLLM", _KIMI, "diff kimi-k2.json vllm:kimi-k2.json", ("no differences",), _SCALE),
             ("F33 SGLang", _KIMI, "diff kimi-k2.json sglang:kimi-k2.json", ("no differences",), _SCALE),

@@ -83,13 +83,8 @@ def _in_words(layer: tuple[Any, ...] | None) -> str:
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The language model's part of the config as a new dict, and the keys under which it stands."""
-    if isinstance(config, str | Path):
-        config = contents(Path(config))
-    elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
-        config = _to_dict(config)
-    if not isinstance(config, Mapping):
-        raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
-    part, path = config, path_of_text(config)
+    part = mapping_of(config)
+    path = path_of_text(part)
     for key in path:
         around, part = part, part[key]
         if not isinstance(part, Mapping):
@@ -107,6 +102,17 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
             f"write model_type {ALIASES[model_type]!r} for the language model alone"
         )
     return dict(part), path
+
+
+def mapping_of(config: object) -> Mapping[str, Any]:
+    """The whole config as a mapping."""
+    if isinstance(config, str | Path):
+        config = contents(Path(config))
+    elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
+        config = _to_dict(config)
+    if not isinstance(config, Mapping):
+        raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
+    return config
 
 
 def contents(path: Path) -> Any:

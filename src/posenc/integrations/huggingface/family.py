@@ -82,14 +82,15 @@ class Rotates:
         by: the rule. ``"compression"``: all do, those whose entry under ``key`` is not 0 by a base and a scaling of
             their own. ``"windows"``: sliding layers, where there are any. ``"flags"``: ``key`` has a list, nonzero
             for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
-            recurrent. ``"bases"``: ``key`` lists every layer's base, 0 for none. ``"scaled"``: all do, and those
-            that ``key`` lists under the scaling, the others without. ``"switch"``: without ``key`` no layer
-            rotates, or has a table; with it those of attention do.
+            recurrent, and ``"others"`` those that do not rotate, which attend to pictures. ``"bases"``: ``key``
+            lists every layer's base, 0 for none. ``"scaled"``: all do, and those that ``key`` lists under the
+            scaling, the others without. ``"switch"``: without ``key`` no layer rotates, or has a table; with it
+            those of attention do.
         key: the key that the rule reads.
         interval_from_last: without the list of flags, every n-th layer, counted from the last, does not rotate.
     """
 
-    by: Literal["all", "windows", "flags", "indices", "bases", "scaled", "switch", "compression"] = "all"
+    by: Literal["all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "compression"] = "all"
     key: str | None = None
     interval_from_last: int | None = None
 

@@ -9,6 +9,7 @@ layer_rope_theta, in which 0 means that it does not                 Granite-SWA,
 only sliding layers rotate                                          Cohere 2, EXAONE 4
 position_embedding_type, without which none does                    Granite hybrid
 attn_layer_indices, the numbers of layers that attend                Bamba
+cross_attention_layers, the numbers of layers that do not rotate     Llama 3.2 Vision
 """
 
 from collections.abc import Collection, Mapping
@@ -98,8 +99,8 @@ def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
         return [kind == NEAR for kind in layer_types(reader)]
     if rule.by == "flags":
         return _flags(reader, str(rule.key))
-    if rule.by == "indices":
-        return [i in (reader.get(rule.key) or ()) for i in range(reader.depth)]
+    if rule.by in ("indices", "others"):
+        return [(i in (reader.get(rule.key) or ())) == (rule.by == "indices") for i in range(reader.depth)]
     if rule.by == "switch":
         return [kind in ("attention", "full_attention") for kind in types]
     return [kind not in RECURRENT for kind in types] if RECURRENT & set(types) else None

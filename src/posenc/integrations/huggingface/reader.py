@@ -323,9 +323,7 @@ class Reader:
         inner, outer = parameters.get("rope_theta"), self.get(self.family.base)
         local = self.family.local and self.get(self.family.local.key)
         if None not in (inner, outer) and inner not in (outer, local):
-            raise InvalidArgument(
-                f"rope_theta={inner} in the rope dictionary contradicts {self.family.base}={outer}"
-            )
+            self.assume(f"rope_theta = {inner:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}")
         base = outer if inner is None else inner
         if base is None and self.base is not None:
             return float(KEYS["rope_theta"].check("base", self.base))

@@ -175,6 +175,7 @@ KEYS: dict[str, Key] = {
     "no_rope_layers": Key(SWITCHES, "for every layer whether it rotates, 1, or not, 0"),
     "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not rotate to the next"),
     "rope_scaling_layers": Key(NUMBERED, "the layers that the scaling is of"),
+    "cross_attention_layers": Key(NUMBERED, "the layers that attend to pictures, without positions"),
     "attn_layer_indices": Key(NUMBERED, "the layers that attend, the others being recurrent"),
     "layer_rope_theta": Key(BASES, "the base of every layer"),
     "attention_chunk_size": Key(LENGTH, "how many tokens a chunk of attention has"),

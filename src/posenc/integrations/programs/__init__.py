@@ -1,24 +1,26 @@
-"""One file a program: which releases are asked, ``read``, what it makes of a config, and ``write``, what it takes.
+"""One file a program, a value: which releases are asked, what it makes of a config, and how it is told positions.
 
 ``read`` gives the position table that the program computes from a config, by its own source, also where that is
-not what the config says. ``write`` says the same frequencies and the same attention factor in the program's own
-words, or refuses: a key that a program ignores is worse than none. What several of them need stands here.
+not what the config says. ``write`` says positions in the program's own words, reads them back, and refuses where
+other positions come of them: a key that a program ignores is worse than none. What several need stands here.
 """
 
 import json
 import math
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations import position_table
-from posenc.integrations.huggingface.config import language_part, read
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations import model_files, position_table
+from posenc.integrations.differences import differences
+from posenc.integrations.huggingface.config import language_part, mapping_of, read
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import SPELLINGS
@@ -29,6 +31,8 @@ from posenc.scaling import LengthScaling, Scaling
 NAMES = tuple(module.name for module in pkgutil.iter_modules(__path__))
 """The programs: the files of this folder."""
 ORIGINAL = "original_max_position_embeddings"
+TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
+TRANSFORMERS_5_19 = "transformers==5.19.0"
 PLAN = "write scaling.plan(total_length), which is fixed"
 
 
@@ -39,15 +43,18 @@ class Releases:
     Args:
         package: the wheel's name.
         versions: ascending.
-        files: beginnings of the names of files that are taken out of each wheel; without any, the package is
-            installed into the environment of all programs, and without what it asks for.
+        files: beginnings of the names of Python files that are taken out of each wheel; without any, the package
+            is installed into the environment of all programs, and without what it asks for.
         requirements: exact versions that are installed there too.
+        under: the transformers under which the model files of each version are asked, and what it asks for besides;
+            the version allows it, and another one makes differences that there are not.
     """
 
     package: str
     versions: tuple[str, ...]
     files: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
         """This version, or the newest that is asked; others are refused, as nobody has looked at them."""
@@ -71,6 +78,90 @@ class Line:
     overrides: str = ""
     length: str = ""
     file: str = ""
+
+
+Read = Callable[[object, str | None], PositionTable]
+Spell = Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
+PROVED = ("axes", "encoding", "query_scale")
+"""What must be as it was meant besides what changes cos and scores."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program makes of a config, and how it is told positions.
+
+    Args:
+        title: its name in sentences.
+        releases: those that are asked.
+        line: how it is told what ``write`` gives.
+        read: what it computes from a config: (config, version) to a table.
+        spell: the keys that say positions to it: (positions, scaling, max_length, version) to keys; a refusal where
+            it has no words for them.
+    """
+
+    title: str
+    releases: Releases
+    line: Line
+    read: Read
+    spell: Spell
+
+    def write(
+        self,
+        positions: ModelPositions,
+        scaling: Scaling | LengthScaling | None = None,
+        *,
+        max_length: int | None = None,
+        version: str | None = None,
+    ) -> dict[str, Any]:
+        """The keys that make the program compute these positions, read back by ``read``.
+
+        Args:
+            positions, scaling, max_length: as in ``huggingface.write``.
+            version: one of ``releases.versions``; the newest by default.
+
+        Raises:
+            InvalidArgument: positions that it has no words for, or of whose keys it would compute other
+                frequencies, factors, scales, pairs or axes, or admit shorter inputs.
+        """
+        version = self.releases.chosen(version)
+        keys = self.spell(positions, scaling, max_length, version)
+        if not positions.source:  # of a file of another kind
+            return keys
+        inside = keys
+        for key in positions.path if not self.line.file else ():
+            inside = inside[key]
+        table = self.read(inside if self.line.file else laid_over(positions.source, inside), version)
+        wanted = positions if scaling is None else positions.with_scaling(scaling)
+        both = position_table.of(wanted, length=table.admitted_length), table
+        apart = [
+            str(one)
+            for one in differences(*both, names=("the model", table.program))
+            if one.errors or one.what in PROVED
+        ]
+        meant = write(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
+        now = [recipe.get("scaling") for recipe in wanted.rotary_recipes.values()]
+        planned = any(isinstance(each, LengthScaling) for each in now)  # for the length that the command states
+        if not planned and table.admitted_length + max(getattr(each, "factor", 1.0) for each in now) <= meant:
+            apart.append(f"inputs of {table.admitted_length} tokens at most are let in, and {meant} are meant")
+        if apart:
+            raise InvalidArgument(f"{table.program} would compute differently: {'; '.join(apart)}")
+        return keys
+
+
+def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with these keys in place of its own, part by part; a key that is null goes away.
+
+    A rope dictionary replaces both spellings of the one that was there, with the base beside it.
+    """
+    gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
+    result = {key: value for key, value in config.items() if key not in gone}
+    for key, value in overrides.items():
+        inside = isinstance(value, Mapping) and isinstance(config.get(key), Mapping) and key not in BOTH_FORMS
+        result[key] = laid_over(config[key], value) if inside else value
+    for key in set(BOTH_FORMS) & set(overrides):
+        entry = result[key] or {}
+        result[key] = {name: value for name, value in entry.items() if value is not None}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def config_of(
@@ -104,13 +195,7 @@ def entry_of(positions: ModelPositions, config: Mapping[str, Any], key: str) -> 
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has its base in its code, and no rope dictionary to write"
         )
-    entry = dict(config[key] or {})
-    if positions.scales and "llama_4_scaling_beta" in entry:
-        raise InvalidArgument(
-            f"model_type {positions.model_type!r} has llama_4_scaling_beta in its rope dictionary, where vLLM "
-            "does not read it, and mlx-lm only under rope_parameters; serve the model's own config"
-        )
-    return entry
+    return dict(config[key] or {})
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +210,43 @@ def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
         "mscale_all_dim": second,
     }
     return {key: value for key, value in entry.items() if key != "attention_factor"} | pair
+
+
+def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The length and the rope dictionary under the keys of the language model."""
+    keys: dict[str, Any] = {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry}
+    for key in reversed(positions.path):
+        keys = {key: keys}
+    return keys
+
+
+def check(program: str, positions: ModelPositions, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
+    """Refuse what rotary files that come from vLLM's compute differently, and what no config says of them."""
+    kind, now = entry["rope_type"], recipe.get("scaling")
+    instead = {"dynamic": PLAN, "proportional": "use Linear, Llama3 or YaRN"}
+    if kind in instead:
+        raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; {instead[kind]}")
+    own_class = FAMILIES[positions.model_type].mscale_scores
+    if own_class and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
+        raise InvalidArgument(
+            f"{program} runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such "
+            "a YaRN"
+        )
+    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
+        raise InvalidArgument(
+            f"{program} rotates the sections of {positions.model_type!r} only as rope_type 'default' with "
+            f"mrope_section, and this is {now}; use Default() or NTK, and state mrope_section"
+        )
+    whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
+    if kind == "longrope" and not whole_halves:
+        raise InvalidArgument(
+            f"{program} has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
+        )
+    if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
+        raise InvalidArgument(
+            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
+            f"where {program}'s table ends; use a larger factor"
+        )
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
@@ -143,7 +265,9 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def table_of(
-    program: str,
+    name: str,
+    title: str,
+    version: str,
     config: object,
     takes: str,
     change: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]],
@@ -153,7 +277,8 @@ def table_of(
     """What a program makes of a config: its defaults filled in, each rope dictionary changed as it takes it.
 
     Args:
-        program: with its version.
+        name: of the program's module.
+        title, version: of the program in sentences, and of its release.
         config: as in ``huggingface.read``.
         takes: whose ``defaults`` stand in for what the config leaves out.
         change: a rope dictionary, alone or of one layer type, and the config, to the dictionary that says to
@@ -161,18 +286,27 @@ def table_of(
         admitted: the longest input that it lets in by default; without it what the config allows.
         unread: keys of the config that it does not know.
     """
-    part, _ = language_part(config)
+    config = mapping_of(config)
+    part, program = language_part(config)[0], f"{title} {version}"
+    departing = model_files.departing_from(name, version, config, part)
+    unread = (*unread, *(key for one in departing for key in one.unread))
     notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+    for one in departing:
+        part = {**(one.default or {}), **part}
+    times = math.prod(one.times_original for one in departing)
     stated: set[str] = set()
     for key in BOTH_FORMS:
         entries = part.get(key) or {}
         nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
         each = entries if nested else {"": entries}
-        changed = {name: entry and change(dict(entry), part) for name, entry in each.items()}
-        stated.update(name for entry in changed.values() for name in entry or ())
+        changed = {kind: entry and change(dict(entry), part) for kind, entry in each.items()}
+        for entry in changed.values():
+            if entry and times != 1:
+                entry[ORIGINAL] *= times
+        stated.update(key for entry in changed.values() for key in entry or ())
         part[key] = changed if nested else changed[""] or None
     model_type = str(part.get("model_type"))
-    family = FAMILIES.get(model_type)
+    family = family_of(part)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
     if takes == "transformers5":  # where the rope dictionary wins over what stands beside it
         part = {key: value for key, value in part.items() if inside.get(key) not in stated}
@@ -182,8 +316,13 @@ def table_of(
             notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     _check_forwards(positions)
-    return position_table.of(
+    table = position_table.of(
         positions, admitted=admitted and admitted(positions), program=program, notes=tuple(notes)
+    )
+    return replace(
+        model_files.applied(table, departing),
+        pretrained_length=table.pretrained_length and table.pretrained_length // times,
+        not_asked=model_files.unasked(name, version, config),
     )
 
 
@@ -199,7 +338,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
     programs compute such a ramp with rounded ends.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
-    kind, family = kind_of(entry), FAMILIES.get(str(config.get("model_type")))
+    kind, family = kind_of(entry), family_of(config)
     if kind == "longrope":
         original = config.get(ORIGINAL) or entry[ORIGINAL]
         ratio = max(1.0, config["max_position_embeddings"] / original)
@@ -208,6 +347,12 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
         second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
         return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
     return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
+
+
+def family_of(config: Mapping[str, Any]) -> Family | None:
+    """The family by whose rules a config is read, or None."""
+    model_type = str(config.get("model_type"))
+    return FAMILIES.get(READ_AS.get(model_type, model_type))
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:

@@ -134,11 +134,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
         }
         return {**other, **fixed.get(kind, {})}
 
-    return table_of(program, config, "llama_cpp", change)
+    return table_of("llama_cpp", "llama.cpp in xllamacpp", RELEASES.chosen(version), config, "llama_cpp", change)
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """What a file says of positions, as a model of type llama whatever its architecture is.
+    """What a file says of positions, as a model of its architecture where transformers has one of that name.
 
     Of an architecture in none of the tables above the pairing is not known: halves are ``assumed``, in words.
 
@@ -192,7 +192,7 @@ def positions_of(file: Fields) -> ModelPositions:
     layers = ("all",) * stated["block_count"]
     unknown = f"pairing = half; which pairs architecture {architecture!r} rotates was not asked of llama.cpp"
     return ModelPositions(
-        "llama",
+        architecture if architecture in FAMILIES and architecture in HALF | INTERLEAVED else "llama",
         {"all": recipe},
         layers,
         (None,) * len(layers),

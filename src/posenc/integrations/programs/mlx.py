@@ -7,13 +7,14 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
     PLAN,
     Line,
+    Program,
     Releases,
     config_of,
     defaults,
@@ -50,6 +51,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """
     version = RELEASES.chosen(version)
     model_type = str(language_part(config)[0].get("model_type"))
+    model_type = READ_AS.get(model_type, model_type)
     if model_type not in defaults("mlx"):
         raise InvalidArgument(
             f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; ask it itself"
@@ -75,7 +77,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type in PHI else (ORIGINAL,)  # which stands in the dictionary alone
-    table = table_of(f"mlx-lm {version}", config, "mlx", change, unread=unread)
+    table = table_of("mlx", "mlx-lm", version, config, "mlx", change, unread=unread)
     halves = {name for name, layer in table.layers.items() if str(layer.scaling).startswith("longrope")}
     pairing = {name: "half" if name in halves else layer.pairing for name, layer in table.layers.items()}
     layers = {
@@ -85,8 +87,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     return replace(table, layers=layers)
 
 
-def write(
-    positions: ModelPositions, scaling: Scaling | LengthScaling | None = None, *, max_length: int | None = None
+def spell(
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """The config.json that mlx-lm reads, in its older spelling: ``rope_theta`` beside ``rope_scaling``.
 
@@ -113,10 +115,14 @@ def write(
             f"mlx-lm rotates {positions.model_type!r} without its sections (mrope_section), right for text alone; "
             "use mlx-vlm"
         )
+    if "llama_4_scaling_beta" in entry:
+        raise InvalidArgument(
+            f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} under rope_parameters "
+            "alone; serve the model's own config"
+        )
     if entry.get("rope_type") == "dynamic":
         raise InvalidArgument(f"{now} rotates cached keys by other bases in mlx-lm; {PLAN}")
-    if not entry.pop("truncate", True):
-        raise InvalidArgument(f"{now} has unrounded ends, and mlx-lm rounds them; leave truncate out")
+    entry.pop("truncate", None)  # which mlx-lm does not read
     if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
@@ -139,3 +145,7 @@ def write(
             )
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}
+
+
+PROGRAM = Program("mlx-lm", RELEASES, LINE, read, spell)
+write = PROGRAM.write

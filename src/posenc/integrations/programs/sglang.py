@@ -4,33 +4,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import rope_dictionary
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
+    TRANSFORMERS_5_12,
+    TRANSFORMERS_5_19,
     Line,
+    Program,
     Releases,
+    check,
+    config_of,
+    entry_of,
     kind_of,
+    nested,
     pair_ratio,
     sharpening,
     table_of,
     with_factor,
+    with_pair,
 )
-from posenc.integrations.programs.vllm import nested, rope_entry
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases(
-    "sglang",
-    ("0.5.23",),
-    (
-        "sglang/srt/layers/rotary_embedding/",
-        "sglang/srt/models/deepseek_v2.py",
-        "sglang/srt/models/llama.py",
-        "sglang/srt/configs/model_config.py",
-        "sglang/srt/utils/hf_transformers/",
-    ),
-)
+RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
 PAIR = ("mscale", "mscale_all_dim")
 LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length")
 
@@ -38,16 +36,17 @@ LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model
 def read(config: object, version: str | None = None) -> PositionTable:
     """What SGLang computes from this config, with the length that it admits by default.
 
-    YaRN's attention factor is attn_factor times the ratio of the pair, or times 0.1·ln s + 1 without one;
-    attention_factor is not read. LongRoPE is as in vLLM. The length is multiplied by a factor that stands beside no
-    original length, except Llama 3's. Its files for llama and DeepSeek were asked.
+    YaRN's attention factor is attn_factor times the ratio of the pair, or times 0.1·ln s + 1 without one, and in
+    0.5.15 whatever the pair is but in the DeepSeek families; attention_factor is not read. LongRoPE is as in vLLM.
+    The length is multiplied by a factor that stands beside no original length, except Llama 3's.
 
     Args:
         config, version: as in ``vllm.read``.
     """
+    version = RELEASES.chosen(version)
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
-        both = latent or None not in map(entry.get, PAIR)
+        both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
         return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
 
     def admitted(positions: ModelPositions) -> int:
@@ -58,11 +57,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         return with_factor(entry, config, yarn)
 
-    return table_of(f"SGLang {RELEASES.chosen(version)}", config, "transformers5", change, admitted)
+    return table_of("sglang", "SGLang", version, config, "transformers5", change, admitted)
 
 
-def write(
-    positions: ModelPositions, scaling: Scaling | LengthScaling | None = None, *, max_length: int | None = None
+def spell(
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """What SGLang takes as ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
@@ -74,17 +73,31 @@ def write(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: what vLLM refuses; a language model more than one key deep; linear scaling over a rope
-            dictionary with an original length, which SGLang would not multiply the length for.
+        InvalidArgument: what rotary files that come from vLLM's do not compute; a language model more than one key
+            deep; linear scaling over a rope dictionary with an original length, which SGLang would not multiply the
+            length for; and what ``read`` reads back differently.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
             f"this model's language model stands in {'.'.join(positions.path)}, and SGLang lays overrides over one "
             "key alone; change config.json there"
         )
-    entry, longest = rope_entry("SGLang", positions, scaling, max_length)
-    if "attn_factor" in entry:  # which SGLang multiplies by what DeepSeek's pair says, where there is one
+    recipe, config = config_of(positions, scaling, max_length)
+    family, now = FAMILIES[positions.model_type], recipe.get("scaling")
+    entry = entry_of(positions, config, "rope_parameters")
+    longest, kind = config[family.length], entry["rope_type"]
+    check("SGLang", positions, recipe, entry, longest)
+    if kind == "longrope":
+        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+        entry |= {"short_mscale": scale, "long_mscale": scale}
+    elif kind == "yarn" and family.mscale_scores:
+        entry = with_pair(entry)
+    elif kind == "yarn":  # whose attn_factor SGLang multiplies by what DeepSeek's pair says, where there is one
         entry = {key: value for key, value in entry.items() if key not in ("attention_factor", *PAIR)}
+        entry["attn_factor"] = now.scale / sharpening(now.factor)
+    elif kind == "linear":
+        entry["factor"] = float(now.factor)
+        longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
     if not positions.path:
         before = rope_dictionary(positions.source)
         if entry["rope_type"] == "linear" and ORIGINAL in before:
@@ -94,3 +107,7 @@ def write(
             )
         entry = {key: None for key in PAIR if key in before} | entry
     return nested(positions, longest, entry)
+
+
+PROGRAM = Program("SGLang", RELEASES, LINE, read, spell)
+write = PROGRAM.write

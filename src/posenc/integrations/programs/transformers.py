@@ -10,7 +10,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.programs import ORIGINAL, Line, Releases, defaults, kind_of, table_of
+from posenc.integrations.programs import ORIGINAL, Line, Program, Releases, defaults, kind_of, table_of
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
@@ -48,16 +48,16 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return {key: value for key, value in entry.items() if flat or key != "truncate"}
 
     takes, unread = ("transformers4", ("rope_parameters",)) if older else ("transformers5", ())
-    return table_of(f"transformers {version}", config, takes, change, unread=unread)
+    return table_of("transformers", "transformers", version, config, takes, change, unread=unread)
 
 
-def write(
-    positions: ModelPositions,
-    scaling: Scaling | LengthScaling | None = None,
-    *,
-    max_length: int | None = None,
-    version: str | None = None,
+def spell(
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """The config.json that this transformers reads: ``huggingface.write`` in its spelling."""
-    spelling: Spelling = "v4" if RELEASES.chosen(version).startswith("4") else "v5"
+    spelling: Spelling = "v4" if version.startswith("4") else "v5"
     return config_json(positions, scaling, max_length=max_length, spelling=spelling)
+
+
+PROGRAM = Program("transformers", RELEASES, LINE, read, spell)
+write = PROGRAM.write

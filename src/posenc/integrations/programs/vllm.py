@@ -1,11 +1,8 @@
 """vLLM: ``--hf-overrides``, laid over a model's config."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -13,12 +10,16 @@ from posenc.integrations.huggingface.write import rope_dictionary
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
-    PLAN,
+    TRANSFORMERS_5_12,
+    TRANSFORMERS_5_19,
     Line,
+    Program,
     Releases,
+    check,
     config_of,
     entry_of,
     kind_of,
+    nested,
     pair_ratio,
     sharpening,
     table_of,
@@ -30,12 +31,8 @@ from posenc.scaling import LengthScaling, Scaling
 RELEASES = Releases(
     "vllm",
     ("0.29.0", "0.33.0"),
-    (
-        "vllm/model_executor/layers/rotary_embedding/",
-        "vllm/model_executor/models/deepseek_v2.py",
-        "vllm/config/model.py",
-        "vllm/transformers_utils/config.py",
-    ),
+    ("vllm/",),
+    under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
 )
 """The last that reads attn_factor, and the newest; those from 0.30 on read attention_factor."""
 LINE = Line("vllm serve {model}", "--hf-overrides", "--max-model-len")
@@ -48,7 +45,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     the ratio of the pair in 0.33; that of LongRoPE comes from long_mscale or the two lengths, and its long list is
     used only where more than the original length is admitted. Dynamic scaling changes nothing but the length, which
     is multiplied by its factor or that of linear scaling, and in 0.29 is factor × original length under YaRN.
-    Windows and scales of queries are taken as the config has them: vLLM's model files were not asked.
+    What its model files do besides is in ``model_files``.
 
     Args:
         config: as in ``huggingface.read``.
@@ -66,7 +63,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         if kind_of(entry) == "dynamic":  # of a base that is planned for the length before it is multiplied
-            return {"rope_type": "default", "rope_theta": entry.get("rope_theta")}
+            return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
         unscored = not older and entry.get("attention_factor") == 1  # by which vLLM knows the Llama form
         return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
@@ -80,11 +77,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
         scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
         return int(longest * entry["factor"]) if scaled else longest
 
-    return table_of(f"vLLM {version}", config, "transformers5", change, admitted)
+    return table_of("vllm", "vLLM", version, config, "transformers5", change, admitted)
 
 
-def write(
-    positions: ModelPositions, scaling: Scaling | LengthScaling | None = None, *, max_length: int | None = None
+def spell(
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """What vLLM takes as ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
@@ -99,26 +96,15 @@ def write(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: what vLLM does not compute, or computes otherwise: dynamic scaling, whose base it fixes
-            once for all requests; pairs that stand still; a list of factors for neighbours, or for a part of the
-            head; scaled sections (M-RoPE); scales of queries in the rope dictionary; YaRN past factor × original
-            length; in the DeepSeek families everything but YaRN with rounded ends.
+        InvalidArgument: dynamic scaling, whose base vLLM fixes once for all requests; pairs that stand still; a
+            list of factors for neighbours, or for a part of the head; YaRN past factor × original length; in the
+            DeepSeek families everything but YaRN with rounded ends; and what ``read`` reads back differently.
     """
-    entry, longest = rope_entry("vLLM", positions, scaling, max_length)
-    if positions.path:  # where vLLM lays keys over those of the file
-        entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
-    return nested(positions, longest, entry)
-
-
-def rope_entry(
-    program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
-) -> tuple[dict[str, Any], int]:
-    """The rope dictionary for vLLM, or for a program with its rotary files, and the length."""
     recipe, config = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     entry = entry_of(positions, config, "rope_parameters")
     longest, kind = config[family.length], entry["rope_type"]
-    _check(program, positions, recipe, entry, longest)
+    check("vLLM", positions, recipe, entry, longest)
     if kind == "longrope":
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         entry |= {"short_mscale": scale, "long_mscale": scale}
@@ -129,41 +115,10 @@ def rope_entry(
     elif kind == "linear":
         entry["factor"] = float(now.factor)  # vLLM fails at an int
         longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
-    return entry, longest
+    if positions.path:  # where vLLM lays keys over those of the file
+        entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
+    return nested(positions, longest, entry)
 
 
-def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys under those of the language model."""
-    keys: dict[str, Any] = {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry}
-    for key in reversed(positions.path):
-        keys = {key: keys}
-    return keys
-
-
-def _check(program: str, positions: ModelPositions, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
-    """Refuse what this program does not compute, or computes otherwise."""
-    kind, now = entry["rope_type"], recipe.get("scaling")
-    instead = {"dynamic": PLAN, "proportional": "use Linear, Llama3 or YaRN"}
-    if kind in instead:
-        raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; {instead[kind]}")
-    own_class = FAMILIES[positions.model_type].mscale_scores
-    if own_class and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
-        raise InvalidArgument(
-            f"{program} runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such "
-            "a YaRN"
-        )
-    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
-        raise InvalidArgument(
-            f"{program} rotates the sections of {positions.model_type!r} only as rope_type 'default' with "
-            f"mrope_section, and this is {now}; use Default() or NTK, and state mrope_section"
-        )
-    whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
-    if kind == "longrope" and not whole_halves:
-        raise InvalidArgument(
-            f"{program} has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
-        )
-    if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
-        raise InvalidArgument(
-            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
-            f"where {program}'s table ends; use a larger factor"
-        )
+PROGRAM = Program("vLLM", RELEASES, LINE, read, spell)
+write = PROGRAM.write

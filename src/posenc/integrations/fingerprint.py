@@ -1,0 +1,70 @@
+"""A fingerprint of positions: one line, equal for every spelling and release that declares the same.
+
+posenc1-3f9c…: the format's version, and 32 hexadecimal digits of a SHA-256 of what every layer declares, first to
+last, whatever its type is called: the encoding, the frequencies as turns per token, the factor of cos and sin and
+that of scores, all rounded to 2⁻⁴⁰, pairs, axes, which channels rotate and which way, windows, chunks, the scale of
+queries, the softcap, sinks, and a table that is added. A field that has its default is left out, so that a field of
+a later release changes no fingerprint. Lengths are not in it, but frequencies that depend on one (dynamic scaling,
+lists of factors) are those for the longest input let in. The base and the scaling by name are not in it either: two
+names of the same frequencies are the same.
+
+    from posenc.integrations import huggingface, position_table
+    from posenc.integrations.fingerprint import fingerprint
+
+    print(fingerprint(position_table.of(huggingface.read("model/config.json"))))
+
+The format is frozen: another choice of fields or roundings is another version, ``posenc2-``.
+"""
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import fields
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.position_table import LayerTable, PositionTable, of
+
+VERSION = "posenc1"
+PATTERN = re.compile(rf"{VERSION}-[0-9a-f]{{32}}")
+GRAIN = 2.0**40
+IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "softmax_origin")
+"""Fields for words alone, which say once more what others say."""
+
+
+def fingerprint(table: PositionTable) -> str:
+    """The fingerprint of a position table, of a config's or of what a program makes of one."""
+    layers = {name: _declared(layer) for name, layer in table.layers.items()}
+    declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
+    return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
+
+
+def _declared(layer: LayerTable) -> dict[str, Any]:
+    """The fields of a layer as whole numbers and texts."""
+    values = {
+        field.name: getattr(layer, field.name)
+        for field in fields(layer)
+        if field.name not in (*IN_WORDS, "frequencies") and getattr(layer, field.name) != field.default
+    }
+    rounded = {name: round(value * GRAIN) if type(value) is float else value for name, value in values.items()}
+    return {**rounded, "turns": [round(theta / (2 * math.pi) * GRAIN) for theta in layer.frequencies]}
+
+
+def assert_fingerprint(config: object, expected: str) -> None:
+    """Raise an AssertionError unless a model has this fingerprint; for CI, before weights are served or trained.
+
+    Args:
+        config: a model, or its config as in ``huggingface.read``.
+        expected: what ``posenc inspect PATH --fingerprint`` printed.
+
+    Raises:
+        AssertionError: another fingerprint.
+        InvalidArgument: no fingerprint of this format, or a config that is not read.
+    """
+    if not PATTERN.fullmatch(expected):
+        raise InvalidArgument(f"{expected!r} is no fingerprint; give {VERSION}- and 32 hexadecimal digits")
+    computed = fingerprint(of(read(getattr(config, "config", config))))
+    if computed != expected:
+        raise AssertionError(f"other positions: expected {expected}, and this model has {computed}")

@@ -1,0 +1,131 @@
+"""What the released model files of programs do besides what their rotary files do: asked of them, and kept.
+
+``python -m tools.model_files`` builds the model of every config under stand-ins, runs it, and writes
+model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml has what such a
+class does that its config does not say; the tests hold each line of it to the answers, and none may be missing.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.position_table import LayerTable, PositionTable
+
+
+@dataclass(frozen=True)
+class Departure:
+    """What the model files of a program do with some families that their configs do not say.
+
+    Args:
+        program: the name of its module.
+        types: ``model_type`` of a config or of its language model.
+        says: what it does, in words.
+        line: where, in the newest of ``releases``.
+        releases: those that do; empty for all that were asked.
+        refuses: whether it does not run them at all.
+        sees_all: whether no window is applied.
+        one_more: tokens that a window has more than the config says.
+        queries: the rule and numbers of the scale of queries instead of the config's; ``"none"`` for none.
+        attention_factor: what cos and sin are multiplied by instead.
+        without: a key of the rope dictionary without which positions have one axis.
+        unless: a key of the config beside which it does not.
+        unread: keys of the config that are not read.
+        default: values instead of what they say.
+        times_original: by what YaRN's original length is multiplied beside sections.
+    """
+
+    program: str
+    types: tuple[str, ...]
+    says: str
+    line: str
+    releases: tuple[str, ...] = ()
+    refuses: bool = False
+    sees_all: bool = False
+    one_more: int = 0
+    queries: str = ""
+    attention_factor: float | None = None
+    without: str = ""
+    unless: str = ""
+    unread: tuple[str, ...] = ()
+    default: Mapping[str, Any] | None = None
+    times_original: int = 1
+
+    def of(self, layer: LayerTable) -> LayerTable:
+        """The layer as the program runs it."""
+        if self.sees_all or self.one_more:
+            window = None if self.sees_all or not layer.window else layer.window + self.one_more
+            layer = replace(layer, window=window)
+        if self.queries:
+            layer = replace(
+                layer, query_scale=None if self.queries == "none" else layer.query_scale and self.queries
+            )
+        if self.attention_factor is not None and layer.frequencies:
+            layer = replace(layer, attention_factor=self.attention_factor)
+        return replace(layer, axes=(0,) * len(layer.axes)) if self.without else layer
+
+
+@cache
+def departures() -> tuple[Departure, ...]:
+    """All that are known."""
+    lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
+    listed = ("types", "releases", "unread")
+    typed: list[dict[str, Any]] = [{k: tuple(v) if k in listed else v for k, v in one.items()} for one in lines]
+    return tuple(Departure(**one) for one in typed)
+
+
+@cache
+def asked() -> Mapping[str, Mapping[str, str]]:
+    """Who runs each ``model_type``, by program and release: file, line and class."""
+    return dict(json.loads((files(__package__) / "model_files.json").read_text("utf-8")))
+
+
+def departing_from(
+    program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
+) -> list[Departure]:
+    """The departures from a config that this release takes.
+
+    Args:
+        program: the name of its module.
+        config, part: the whole config, and its language model's part.
+
+    Raises:
+        InvalidArgument: a family that it does not run.
+    """
+    types = {str(one.get("model_type")) for one in (config, part)}
+    rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
+    ramp = "mrope_section" in rope and "yarn" in (rope.get("rope_type"), rope.get("type"))
+    departing = [
+        one
+        for one in departures()
+        if one.program == program and types & {*one.types} and version in (one.releases or (version,))
+        if (not one.without or one.without not in rope) and part.get(one.unless) is None
+        if one.times_original == 1 or ramp
+    ]
+    if refused := next((one for one in departing if one.refuses), None):
+        raise InvalidArgument(
+            f"{program} {version} does not run {sorted(types)[0]!r}: {refused.says} ({refused.line})"
+        )
+    return departing
+
+
+def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
+    """The table with these departures, each told in a note with the line that decides it."""
+    changed = table
+    for one in departing:
+        layers = {name: one.of(layer) for name, layer in changed.layers.items()}
+        changed = replace(changed, layers=layers)
+    notes = [f"{table.program} {one.says} ({one.line})" for one in departing]
+    return replace(changed, notes=(*table.notes, *notes))
+
+
+def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
+    """What of a program's answer was not asked, in words; empty where all was."""
+    types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
+    if types is None or model_type in types:
+        return ""
+    return f"the model file of {model_type!r}: its rotary files were asked, not its windows, scales and layers"

@@ -1,0 +1,217 @@
+"""What released model files do with positions is what each program's table says, layer by layer.
+
+tests/data/model_files has the answers of ``python -m tools.model_files``; `make programs` asks anew.
+"""
+
+import copy
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.errors import InvalidArgument, PosencError
+from posenc.integrations import model_files
+from posenc.integrations.differences import differences
+from posenc.integrations.huggingface import read
+from posenc.integrations.position_table import PositionTable, of
+from posenc.integrations.programs import sglang, vllm
+from support.model_files import KEPT, apart, configs, lines
+
+ROOT = Path(__file__).parents[2]
+RELEASES = ("vllm-0.29.0", "vllm-0.33.0", "sglang-0.5.15", "sglang-0.5.23")
+PERMUTED = "q and k rows are permuted when they are loaded: vllm llama4.py:800, sglang mllama4.py:606"
+OLDER = "transformers 5.12.1 does not read per_layer_config, so that full layers have the sizes of sliding ones"
+EXPLAINED = {
+    ("llama4", "pairing"): PERMUTED,
+    ("llama4_text", "pairing"): PERMUTED,
+    ("gemma4_text in sglang-0.5.15", "frequencies"): OLDER,
+    ("gemma4_text in sglang-0.5.15", "softmax_factor"): OLDER,
+}
+"""What differs and is no difference, with the released line that decides it."""
+BY_HUB_CODE = {
+    line["name"]: line["as_type"]
+    for line in map(json.loads, (KEPT.parent / "published_configs.jsonl").read_text().splitlines())
+    if line.get("as_type")
+}
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """A config, by the type whose rules it is read by."""
+    config = configs()[name]
+    return {**config, "model_type": BY_HUB_CODE.get(name, config["model_type"])}
+
+
+def table_of(release: str, config: dict[str, Any]) -> PositionTable | None:
+    """What the release's program makes of it by posenc; None where that refuses."""
+    name, _, version = release.partition("-")
+    try:
+        table: PositionTable = import_module(f"posenc.integrations.programs.{name}").read(config, version)
+    except PosencError:
+        return None
+    return table
+
+
+@cache
+def answers(release: str) -> dict[str, dict[str, Any]]:
+    """The answers of a release, by config."""
+    return {line["config"]: line for line in lines(release) if "class" in line}
+
+
+def compared(release: str) -> Iterator[tuple[str, str, dict[str, Any], PositionTable]]:
+    """Config, type, answer and table of all that both read."""
+    for name, answer in answers(release).items():
+        config = config_of(name)
+        if (table := table_of(release, config)) is not None:
+            yield name, config["model_type"], answer, table
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_table_is_what_the_model_files_do(release: str) -> None:
+    found, types = {}, set()
+    for name, model_type, answer, table in compared(release):
+        names = (model_type, f"{model_type} in {release}")
+        differing = {k: v for k, v in apart(answer, table).items() if not {(n, k) for n in names} & set(EXPLAINED)}
+        if answer["admitted"] != table.admitted_length:
+            differing["admitted"] = f"{answer['admitted']} in the program, {table.admitted_length} in the table"
+        types.add(model_type)
+        found.update({name: differing} if differing else {})
+    assert found == {}
+    assert len(types) >= 40
+
+
+def wrong(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Answers of an oracle with one fault."""
+    if facts.get("window"):
+        yield {**facts, "window": facts["window"] + 1}
+    if facts.get("scale"):
+        yield {**facts, "scale": 2 * facts["scale"]}
+    if facts.get("pairing") in ("half", "interleaved") and facts["rotary_dim"] > 2:
+        yield {**facts, "pairing": {"half": "interleaved", "interleaved": "half"}[facts["pairing"]]}
+
+
+@pytest.mark.parametrize("release", ["vllm-0.33.0", "sglang-0.5.23"])
+def test_a_fault_of_the_oracle_is_seen(release: str) -> None:
+    """A window of one token more, a scale twice as large, other pairs, a layer that does not rotate."""
+    seen = 0
+    for name, model_type, answer, table in compared(release):
+        if name.startswith("deepseek-ai/DeepSeek-V4") or any(kind == model_type for kind, _ in EXPLAINED):
+            continue
+        for i, facts in enumerate(answer["layers"]):
+            mutants = list(wrong(facts))
+            for changed in mutants:
+                mutant = {**answer, "layers": [*answer["layers"][:i], changed, *answer["layers"][i + 1 :]]}
+                if changed.get("window") and changed["window"] > table.admitted_length:
+                    continue
+                assert apart(mutant, table), (name, changed)
+                seen += 1
+            if facts["rotates"]:
+                first, *others = facts["layers"]
+                still = {**copy.copy(facts), "rotates": False, "layers": [first]}
+                rest = [{**facts, "layers": others}] if others else []
+                mutant = {**answer, "layers": [*answer["layers"][:i], still, *rest, *answer["layers"][i + 1 :]]}
+                assert "encoding" in apart(mutant, table), name
+                seen += 1
+    assert seen > 300
+
+
+@pytest.mark.parametrize("departure", model_files.departures(), ids=lambda one: f"{one.program} {one.types[0]}")
+def test_each_departure_is_held_by_an_answer(
+    departure: model_files.Departure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it an answer differs, in every release that it names; where the program refuses, it does so too."""
+    releases = [one for one in RELEASES if one.startswith(f"{departure.program}-")]
+    releases = [one for one in releases if not departure.releases or one.partition("-")[2] in departure.releases]
+    rest = tuple(one for one in model_files.departures() if one != departure)
+    for release in releases:
+        types = {name: config["model_type"] for name, config in configs().items()}
+        if departure.refuses:
+            kept = [line for line in lines(release) if types[line["config"]] in departure.types]
+            assert kept
+            assert all("refused" in line for line in kept)
+            continue
+        every = [case for case in compared(release) if case[1] in departure.types]
+        with monkeypatch.context() as patch:
+            patch.setattr(model_files, "departures", lambda: rest)
+            assert any(apart(answer, table_of(release, config_of(name))) for name, _, answer, _ in every), release
+
+
+def kimi(name: str) -> dict[str, Any]:
+    return config_of(f"moonshotai/{name}")
+
+
+def what(table: PositionTable, config: dict[str, Any]) -> set[str]:
+    return {one.what for one in differences(of(read(config)), table)} - {"admitted_length"}
+
+
+MINISTRAL = "mistralai/Devstral-Small-2-24B-Instruct"
+DISAGREEMENTS = {
+    "1 the softmax scale of Kimi K2": [("vllm", "moonshotai/Kimi-K2-Instruct", set())],
+    "1 that of Kimi K2.5": [("vllm", "moonshotai/Kimi-K2.5", set()), ("sglang", "moonshotai/Kimi-K2.5", set())],
+    "1 in SGLang": [("sglang", "moonshotai/Kimi-K2-Instruct", set())],
+    "2 vLLM does not scale the queries of Ministral 3": [("vllm", MINISTRAL, {"query_scale"})],
+    "3 SGLang scales them in steps of 16,384": [("sglang", "ministral3, 8192", {"query_scale"})],
+    "4 Cohere 2 sees 4,097 tokens": [
+        ("vllm", "cohere2 as its class writes it", {"window"}),
+        ("sglang", "cohere2 as its class writes it", {"window"}),
+        ("sglang", "cohere2_moe as its class writes it", {"window"}),
+    ],
+    "6 SGLang applies no window": [
+        ("sglang", "mistral, window", {"window"}),
+        ("sglang", "phi3, window", {"window"}),
+        ("sglang", "qwen2, windows", {"window"}),
+        ("sglang", "starcoder2, window", {"window"}),
+        ("vllm", "mistral, window", set()),
+    ],
+    "7 SGLang's base of Olmo 3": [("sglang", "olmo3 as its class writes it", {"frequencies"})],
+    "9 sections that a file lacks": [
+        ("vllm", "qwen2_5_vl as its class writes it", {"axes"}),
+        ("sglang", "Qwen/Qwen3-VL-4B-Instruct", {"axes"}),
+        ("vllm", "qwen2_5_vl, sections", set()),
+    ],
+    "F34 M-RoPE and YaRN": [
+        ("vllm", "qwen2_5_vl, sections, YaRN", {"frequencies"}),
+        ("sglang", "qwen2_5_vl, sections, YaRN", set()),
+    ],
+}
+"""Of the report of 2026-11-25, by its numbers; 5 and 8 are none."""
+
+
+@pytest.mark.parametrize("name", DISAGREEMENTS)
+def test_disagreements_of_the_report(name: str) -> None:
+    for program, config, fields in DISAGREEMENTS[name]:
+        given = config_of(config)
+        table = {"vllm": vllm, "sglang": sglang}[program].read(given)
+        assert what(table, given) == fields, (program, config)
+        decided = [note for note in table.notes if ".py" in note]
+        assert bool(decided) == bool(fields), decided
+
+
+def test_vllm_runs_no_mpt() -> None:
+    """Nor Bamba nor MiniMax-Text-01, of which posenc's tables say that they were not asked."""
+    with pytest.raises(InvalidArgument, match=r"0\.33\.0 does not run 'mpt': the layer does not dispatch"):
+        vllm.read(config_of("mpt as its class writes it"))
+
+
+def test_what_was_not_asked_is_said() -> None:
+    config = config_of("llama, linear")
+    assert vllm.read(config).not_asked == ""
+    other = vllm.read({**config, "model_type": "cwm"})
+    assert "the model file of 'cwm'" in other.not_asked
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("release", RELEASES)
+def test_released_model_files_answer_as_kept(release: str) -> None:
+    name, _, version = release.partition("-")
+    if not (ROOT / "build" / "programs" / release / "taken").exists():
+        pytest.skip("no release here; type: python tools/programs.py")
+    sys.path.insert(0, str(ROOT))
+    from tools.model_files.__main__ import process  # type: ignore[import-not-found]
+
+    anew = [json.loads(line) for line in process(name, version).splitlines()]
+    assert [line for line in anew if "class" in line] == [line for line in lines(release) if "class" in line]

@@ -1,0 +1,131 @@
+"""``python -m tools.model_files``: ask every release, or one of them about one config."""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+from tools.model_files.configs import KEPT, ROOT, architectures, configs
+from tools.model_files.layers import answer
+
+from posenc.integrations.programs import sglang, vllm
+
+PROGRAMS = ROOT / "build" / "programs"
+ASKED_UNDER = {
+    (program.package, version): pinned
+    for program in (sglang.RELEASES, vllm.RELEASES)
+    for version, pinned in zip(program.versions, program.under, strict=True)
+}
+TABLE = ROOT / "src" / "posenc" / "integrations" / "model_files.json"
+LIMIT = 30
+"""Seconds that are spent on one config."""
+SAMPLED = 8
+"""Every so manieth frequency is kept, and the last."""
+
+
+def released(name, version):
+    """The release, which takes over the process."""
+    from tools.model_files.sglang import Sglang
+    from tools.model_files.vllm import Vllm
+
+    logging.disable(logging.WARNING)
+    release = {"vllm": Vllm, "sglang": Sglang}[name](PROGRAMS / f"{name}-{version}")
+    release.start()
+    signal.signal(signal.SIGALRM, overdue)
+    return release
+
+
+def asked(release, config):
+    """The answer about one config, or why there is none."""
+    config = {
+        key: value for key, value in config.items() if not key.endswith(("quantization_config", "ssion_config"))
+    }
+    config["architectures"] = architectures(config, release.registry)
+    signal.alarm(LIMIT)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            found = answer(release, config)
+        return kept(found) if found["layers"] else {"refused": "no attention was reached"}
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [release.line(frame.filename, frame.lineno) for frame in frames]
+        released = [place for place in places if place.startswith(f"{release.package}/")]
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        return {"refused": re.sub(r"/\S+/", "", why), "at": released[-1] if released else ""}
+    finally:
+        signal.alarm(0)
+
+
+def overdue(*_):
+    """What ends the asking about one config."""
+    raise TimeoutError(f"took more than {LIMIT} seconds")
+
+
+def kept(found):
+    """The answer with few of the frequencies, and without what is not so."""
+    for facts in found["layers"]:
+        theta = facts.get("frequencies") or []
+        facts["frequencies"] = [float(f"{each:.8g}") for each in [*theta[::SAMPLED], *theta[-1:]]]
+        for name in ("scale", "attention_factor"):
+            if isinstance(facts.get(name), float):
+                facts[name] = float(f"{facts[name]:.8g}")
+    found["layers"] = [
+        {key: value for key, value in facts.items() if value not in (None, [], {}, "") or key == "rotates"}
+        for facts in found["layers"]
+    ]
+    return found
+
+
+def ask(name, version, names):
+    """Ask one release about these configs, or all; a line of JSON each."""
+    release = released(name, version)
+    for config, given in configs().items():
+        if not names or any(part in config for part in names):
+            print(json.dumps({"config": config, **asked(release, given)}), flush=True)
+
+
+def process(name, version, names=()):
+    """The same in a process with the release's transformers; its lines."""
+    folder = PROGRAMS / ASKED_UNDER[name, version].split()[0].replace("==", "-")
+    path = os.pathsep.join([str(folder), str(ROOT / "src"), str(ROOT)])
+    command = [sys.executable, "-m", "tools.model_files", name, version, *names]
+    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
+
+
+def main():
+    if sys.argv[1:]:
+        name, version, *names = sys.argv[1:]
+        if names and Path(names[0]).is_file():
+            config = json.loads(Path(names[0]).read_text())
+            print(json.dumps(asked(released(name, version), config), indent=1))
+        else:
+            ask(name, version, names)
+        return
+    for name, version in ASKED_UNDER:
+        (KEPT / f"{name}-{version}.jsonl").write_text(process(name, version))
+    TABLE.write_text(json.dumps(table(), indent=1, sort_keys=True) + "\n")
+
+
+def table():
+    """Who runs each model_type, by release."""
+    given, found = configs(), {}
+    for name, version in ASKED_UNDER:
+        runs = found[f"{name} {version}"] = {}
+        for line in map(json.loads, (KEPT / f"{name}-{version}.jsonl").open()):
+            if "class" in line:
+                runs[given[line["config"]]["model_type"]] = line["class"]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""What stands in for everything of a released program that is not asked."""
+
+import inspect
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+
+
+class Base:
+    """A class to inherit from in place of one that is not there."""
+
+    def __init_subclass__(cls, **_):
+        super().__init_subclass__()
+
+    def __class_getitem__(cls, _):
+        return cls
+
+    def __init__(self, *_, **__):
+        super().__init__()
+
+    def __getattr__(self, name):
+        return attribute(type(self).__name__, name)
+
+
+class Anything:
+    """False and empty; its attributes, items, results and sums are more of it.
+
+    Called with a class or function alone it gives that back, as a decorator does; called by the name of a class it
+    gives a module.
+    """
+
+    def __init__(self, name):
+        self.__dict__["name"] = name
+
+    def __getattr__(self, name):
+        if name in ("__name__", "__qualname__"):
+            return self.__dict__.get("name", "")
+        return self.__dict__.setdefault(name, attribute(self.__dict__.get("name", ""), name))
+
+    def __call__(self, *args, **kwargs):
+        if len(args) == 1 and not kwargs and (inspect.isclass(args[0]) or inspect.isroutine(args[0])):
+            return args[0]
+        name = self.__dict__.get("name", "")
+        last = name.rpartition(".")[2]
+        return Part(name) if last[:1].isupper() and not last.isupper() else Anything(f"{name}()")
+
+    def __mro_entries__(self, bases):
+        others = [base for base in bases if isinstance(base, Anything) or base is Base]
+        return (Base,) if others[0] is self else ()
+
+    def __repr__(self):
+        return f"<{self.__dict__['name']}>"
+
+    def __iter__(self):
+        return iter(())
+
+    def __index__(self):
+        return 0
+
+    def __float__(self):
+        return 0.0
+
+    def __exit__(self, *_):
+        return None
+
+    def __setitem__(self, *_):
+        return None
+
+    def __rmod__(self, _):
+        return 0
+
+    def __divmod__(self, _):
+        return 0, 0
+
+    def same(self, *_):
+        return self
+
+    def no(self, *_):
+        return False
+
+    def zero(self):
+        return 0
+
+    __bool__ = __contains__ = __lt__ = __le__ = __gt__ = __ge__ = __instancecheck__ = __subclasscheck__ = no
+    __len__ = __int__ = zero
+    __enter__ = __getitem__ = __or__ = __ror__ = __and__ = __add__ = __radd__ = __sub__ = __rsub__ = same
+    __mul__ = __rmul__ = __mod__ = __pow__ = __rpow__ = __neg__ = same
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = same
+
+
+def attribute(of, name):
+    """Anything by this name, but no special method."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Anything(f"{of}.{name}")
+
+
+class Part(nn.Module):
+    """A module that gives its first tensor back; parameters take no memory."""
+
+    def __init__(self, *_, **__):
+        super().__init__()
+        self._parameters["weight"] = nn.Parameter(torch.zeros(1, 1, 1), requires_grad=False)
+        self.weight.weight_loader = None
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "is_causal":  # by whose presence an encoder is known
+                raise
+            return attribute(type(self).__name__, name)
+
+    def __setattr__(self, name, value):
+        if value is None or isinstance(value, nn.Parameter):
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def register_parameter(self, name, parameter):
+        self._parameters[name] = parameter
+
+    def register_buffer(self, name, tensor, persistent=True):
+        self._parameters.pop(name, None)
+        super().register_buffer(name, tensor, persistent)
+
+    def forward(self, *args, **kwargs):
+        return next((value for value in (*args, *kwargs.values()) if torch.is_tensor(value)), None)
+
+
+class Operator(nn.Module):
+    """An operator with a form for every platform, of which the native one is run."""
+
+    def __init__(self, *_, **__):
+        super().__init__()
+
+    @classmethod
+    def register(cls, *_, **__):
+        return lambda decorated: decorated
+
+    @classmethod
+    def enabled(cls):
+        return False
+
+    def maybe_compile(self, function, **_):
+        return function
+
+    def forward(self, *args, **kwargs):
+        return self.forward_native(*args, **kwargs)
+
+
+def noise(like, width):
+    """Seeded noise of a width, the same for every token."""
+    row = torch.randn(int(width), generator=torch.Generator().manual_seed(int(width)))
+    return row.expand(*like.shape[:-1], int(width)).clone()
+
+
+class Linear(Part):
+    """A linear layer that answers with noise of the widths that it was made for."""
+
+    names = ("input_size", "output_size")
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+        made = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        self.sizes = self.output_sizes = self.output_partition_sizes = self.widths(made)
+        self.input_size = self.input_size_per_partition = made.get(self.names[0])
+        self.output_size = self.output_size_per_partition = sum(self.sizes)
+        self.q_size, self.kv_size, self.head_size = self.sizes[0], self.sizes[-1], made.get("head_size")
+        self.num_heads = made.get("total_num_heads")
+        self.num_kv_heads = made.get("total_num_kv_heads") or self.num_heads
+        self.tp_size, self.tp_rank, self.skip_bias_add, self.bias = 1, 0, False, None
+        self.pair = kwargs.get("return_bias", True)
+
+    def widths(self, made):
+        sizes = made.get("output_sizes") or made.get("output_size")
+        return list(sizes) if isinstance(sizes, list | tuple) else [sizes]
+
+    def forward(self, x, *_, **__):
+        x = x[0] if isinstance(x, tuple) else x
+        answer = torch.cat([noise(x, size) for size in self.sizes], -1)
+        return (answer, None) if self.pair else answer
+
+
+class Merged(Linear):
+    """Several linear layers in one."""
+
+    names = ("input_size", "output_sizes")
+
+
+class Projections(Linear):
+    """Queries, keys and values in one."""
+
+    names = ("hidden_size", "head_size", "total_num_heads", "total_num_kv_heads")
+
+    def widths(self, made):
+        size, heads = made["head_size"], made["total_num_heads"]
+        shared = made.get("total_num_kv_heads") or heads
+        return [size * heads, size * shared, made.get("v_head_size", size) * shared]
+
+
+class Norm(Part):
+    """A norm that changes nothing, so that what rotates keeps its length."""
+
+    def __init__(self, *_, **__):
+        super().__init__()
+        self.variance_epsilon = 1e-6
+
+    def forward(self, x, residual=None, *_, **__):
+        return x if residual is None else (x, residual)
+
+    @staticmethod
+    def forward_qkv(q_norm, k_norm, qkv, q_size, kv_size, *_, **__):
+        """MiniMax's, of queries and keys together."""
+        return qkv.split([q_size, kv_size, kv_size], -1)
+
+
+class Embedding(Part):
+    """A table of tokens that answers with noise."""
+
+    def __init__(self, rows=None, width=None, *_, **made):
+        super().__init__()
+        self.width = width or made.get("embedding_dim")
+
+    def tie_weights(self, *_):
+        return self
+
+    def forward(self, ids):
+        return noise(ids.unsqueeze(-1), self.width)
+
+
+class Group:
+    """A group of one process."""
+
+    world_size, rank, local_rank, rank_in_group, is_first_rank, is_last_rank = 1, 0, 0, 0, True, True
+    device_group = cpu_group = SimpleNamespace(size=lambda: 1, rank=lambda: 0)
+
+    def __getattr__(self, name):
+        return attribute("group", name)
+
+
+class Settings:
+    """Settings of an engine: those given, then literal defaults of the released class, else None."""
+
+    def __init__(self, defaults=None, **given):
+        self.__dict__.update({**(defaults or {}), **given})
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def constant(value):
+    """A function that gives this whatever it is asked."""
+    return lambda *_, **__: value
+
+
+def layer_class(name):
+    """The stand-in of a layer by its name, or None."""
+    if not name[:1].isupper():
+        return None
+    if name.endswith("Linear"):
+        return Projections if "QKV" in name else Merged if "Merged" in name else Linear
+    return Norm if name.endswith(("RMSNorm", "LayerNorm")) else None
