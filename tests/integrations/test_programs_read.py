@@ -1,6 +1,9 @@
 """What each program makes of a config: held to what it computes from it, and its known habits named."""
 
+import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -296,6 +299,21 @@ def test_pairs_of_llama_cpp_are_those_of_the_family() -> None:
     assert [one for one, f in rotary.items() if (f.pairing == "half") != (one in llama_cpp.HALF)] == []
     assert not known & llama_cpp.STILL
     assert not llama_cpp.HALF & llama_cpp.INTERLEAVED
+
+
+def test_neighbours_are_those_that_llama_cpp_rotates() -> None:
+    """Whether a converter sorts their rows is not asked of its library."""
+    assert llama_cpp.INTERLEAVED | {*llama_cpp.SORTED.split()} <= {*llama_cpp.ROPE_TYPES["neighbours"]}
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(not (PROGRAMS / "env").exists(), reason="no llama.cpp here; type: python tools/programs.py")
+def test_llama_cpp_answers_the_rope_types_that_are_kept() -> None:
+    code = "import json; from tools.rope_types import asked; print(json.dumps(asked()))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == llama_cpp.ROPE_TYPES
 
 
 def gguf_file(tmp_path: Path, architecture: str, **more: Any) -> str:

@@ -1,7 +1,9 @@
 """llama.cpp: metadata and tensors of a GGUF file."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -33,32 +35,22 @@ RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 """A binding whose wheel has the shared library."""
 
 
+ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
+"""The architectures of every rope type; asked of llama.cpp's library by ``tools/rope_types.py``."""
 INTERLEAVED = frozenset(
     ("chatglm", "cohere2", "command-r", "deepseek2", "ernie4_5", "ernie4_5-moe", "glm4", "llama4")
 )
-"""Architectures that rotate neighbours, ``llama_model_rope_type`` of llama.cpp's source says, and whose converter
-leaves the rows of the checkpoint as they are."""
+"""Architectures that rotate neighbours, and whose converter leaves the rows of the checkpoint as they are."""
 SORTED = (
     "arcee arctic bailingmoe baichuan chameleon deci deepseek granite granitemoe internlm2 llama minicpm "
     "mistral3 olmo smollm3 xverse"
 )
 """Those that rotate neighbours, and whose converter sorts the rows of a checkpoint in halves for that."""
-HALVES = (
-    "afmoe apertus bailingmoe2 bitnet codeshell cogvlm dbrx dots1 dream eurobert exaone exaone-moe exaone4 "
-    "falcon falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n gemma4 glm4moe gpt-oss gptneox grok grovemoe "
-    "hunyuan-dense hunyuan-moe hunyuan_vl jina-bert-v3 lfm2 lfm2moe llada-moe mimo2 minicpm3 minimax-m2 "
-    "modern-bert nemotron nomic-bert nomic-bert-moe olmo2 olmoe openelm orion pangu-embedded phi2 phi3 phimoe "
-    "plamo plamo2 plamo3 qwen qwen2 qwen2moe qwen3 qwen3moe qwen3next rnd1 seed_oss smallthinker stablelm "
-    "starcoder2 step35"
-)
-"""Those that rotate halves."""
-HALF = frozenset(f"{SORTED} {HALVES}".split())
+NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
+"""Those that llama.cpp has a type for and whose graph does not rotate, or that it does not load."""
+HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have the two channels of a pair in the two halves of a head."""
-UNROTATED = (
-    "arwkv7 bert bloom clip gpt2 gptj jais jamba jina-bert-v2 kimi-linear mamba mamba2 mpt nemotron_h "
-    "nemotron_h_moe refact rwkv6 rwkv6qwen2 rwkv7 starcoder t5 t5encoder wavtokenizer-dec"
-)
-STILL = frozenset(UNROTATED.split())
+STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
 """Architectures that do not rotate in llama.cpp, whatever fields a file has."""
 
 

@@ -1,0 +1,64 @@
+"""Writes ``programs/rope_types.json``: which pairs llama.cpp rotates in every architecture, asked of its library.
+
+``python -m tools.rope_types`` after `make programs`. Of each architecture that gguf names, a file without
+tensors is loaded for its vocabulary alone, and the library's own ``llama_model_rope_type`` answers.
+"""
+
+import ctypes
+import json
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "rope_types.json"
+TYPES = {-1: "none", 0: "neighbours", 2: "halves", 8: "sections", 40: "interleaved sections"}
+"""LLAMA_ROPE_TYPE of llama.h."""
+VOCABULARY_ALONE = 72
+"""The byte of ``vocab_only`` in llama_model_params of this version; the test sees that nothing more is loaded."""
+SIZES = {"context_length": 64, "embedding_length": 64, "block_count": 2, "attention.head_count": 4, "vocab_size": 8}
+
+
+class Parameters(ctypes.Structure):
+    """llama_model_params, as bytes."""
+
+    _fields_ = (("byte", ctypes.c_uint8 * 1024),)
+
+
+def asked() -> dict[str, list[str]]:
+    """The architectures of every type; those that the library does not load are in none."""
+    import gguf
+
+    library = next((ROOT / "build" / "programs" / "env").rglob("xllamacpp/*.so"))
+    llama = ctypes.CDLL(str(library))
+    log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+    silent = log(lambda *_: None)
+    llama.llama_model_default_params.restype = Parameters
+    llama.llama_model_load_from_file.restype = ctypes.c_void_p
+    llama.llama_model_load_from_file.argtypes = [ctypes.c_char_p, Parameters]
+    llama.llama_model_rope_type.argtypes = llama.llama_model_free.argtypes = [ctypes.c_void_p]
+    llama.llama_model_free.restype = None
+    llama.llama_log_set.argtypes = [log, ctypes.c_void_p]
+    llama.llama_log_set(silent, None)
+    llama.llama_backend_init()
+    parameters = llama.llama_model_default_params()
+    parameters.byte[VOCABULARY_ALONE] = 1
+    table: dict[str, list[str]] = {name: [] for name in TYPES.values()}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sorted(gguf.MODEL_ARCH_NAMES.values()):
+            path = Path(folder, f"{name}.gguf")
+            writer = gguf.GGUFWriter(path, name)
+            writer.add_string("tokenizer.ggml.model", "no_vocab")
+            for key, value in SIZES.items():
+                writer.add_uint32(f"{name}.{key}", value)
+            for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+                write()
+            writer.close()
+            model = llama.llama_model_load_from_file(str(path).encode(), parameters)
+            if model:
+                table[TYPES[llama.llama_model_rope_type(model)]].append(name)
+                llama.llama_model_free(model)
+    return table
+
+
+if __name__ == "__main__":
+    TABLE.write_text(json.dumps(asked(), indent=1) + "\n")
