@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
 
+ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
 TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
 
 
@@ -29,7 +30,7 @@ def of_transformers() -> dict[str, dict[str, Any]]:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     table = {}
-    for name, family in FAMILIES.items():
+    for name, family in ALL.items():
         if name not in CONFIG_MAPPING or family.kind != "rotary" or family.fixed_base is not None:
             continue
         try:
@@ -59,7 +60,7 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODEL_REMAPPING"
     ]
     table = {}
-    for name, family in FAMILIES.items():
+    for name, family in ALL.items():
         file = folder / "mlx_lm" / "models" / f"{renamed.get(name, name)}.py"
         if not file.exists() or "rope_utils" not in (text := file.read_text()):
             continue

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ CLOSE = 2e-5
 """A frequency that was computed in float32 and measured through its cos and sin."""
 
 
+@cache
 def configs() -> dict[str, dict[str, Any]]:
     """Every config that was asked about, by name."""
     return {line["name"]: line["config"] for line in lines("configs")}

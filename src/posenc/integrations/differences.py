@@ -21,7 +21,7 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.position_table import LayerTable, PositionTable
-from posenc.integrations.words import PHRASES, TABLE, axes_in_words
+from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 
 BLOCK = 8192
 """Positions of two tables that are compared at a time."""
@@ -87,8 +87,8 @@ def differences(
 ) -> list[Difference]:
     """All in which two tables differ, layer types first, then lengths; none for equal ones.
 
-    Layers are compared by their number, whatever their types are called. Frequencies differ where they are further
-    apart than eight roundings of float32.
+    Layers are compared by their number, whatever their types are called. A window as wide as the input is none.
+    Frequencies differ where they are further apart than eight roundings of float32.
 
     Args:
         positions: where errors are asked for; default 0, L/2, L and 4·L for our pretrained length L.
@@ -106,7 +106,8 @@ def differences(
 
     both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
     for one, other in both:
-        first, second = ours.layers[one], theirs.layers[other]
+        first = within(ours.admitted_length, ours.layers[one])
+        second = within(theirs.admitted_length, theirs.layers[other])
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
             values = (getattr(first, what), getattr(second, what))
             text = "" if _same(what, first, second) else PHRASES[what].differs

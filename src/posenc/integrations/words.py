@@ -35,7 +35,7 @@ def sentences(table: PositionTable) -> list[str]:
     """What a table says: a line per layer type, then lengths, then the frequencies and factors of every type."""
     phrases = {
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
-        for name, layer in ((name, _within(table.admitted_length, layer)) for name, layer in table.layers.items())
+        for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
     }
     lines = [
         f"{_label(name, table.layer_types.count(name))}{''.join(text for text in words if not text[:1].isupper())}."
@@ -92,7 +92,7 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
     return "one axis" if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
 
 
-def _within(length: int, layer: LayerTable) -> LayerTable:
+def within(length: int, layer: LayerTable) -> LayerTable:
     """The layer without a window that no input reaches past."""
     return replace(layer, window=None) if layer.window and layer.window >= length else layer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
-from posenc.integrations.huggingface.families import FAMILIES, READ_AS
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
@@ -51,7 +51,6 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """
     version = RELEASES.chosen(version)
     model_type = str(language_part(config)[0].get("model_type"))
-    model_type = READ_AS.get(model_type, model_type)
     if model_type not in defaults("mlx"):
         raise InvalidArgument(
             f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; ask it itself"

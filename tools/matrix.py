@@ -1,0 +1,113 @@
+"""Writes docs/matrix.md, ``python -m tools.matrix``: what every program makes of 30 published checkpoints.
+
+A cell compares two position tables: of the config, and of what a release makes of it. Both come of what is kept: no
+program is started, and no checkpoint is loaded.
+"""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import PosencError
+from posenc.integrations.differences import differences
+from posenc.integrations.huggingface import read
+from posenc.integrations.position_table import of
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "matrix.md"
+PUBLISHED = ROOT / "tests" / "data" / "published_configs.jsonl"
+PROGRAMS = ("transformers", "vllm", "sglang", "mlx")
+LENGTHS = ("pretrained_length", "tuned_length", "admitted_length")
+CHECKPOINTS = """
+codellama_7b meta-llama/Meta-Llama-3.1-8B meta-llama/Llama-3.3-70B-Instruct
+meta-llama/Llama-3.2-Vision meta-llama/Llama-4-Scout-17B-16E-Instruct mistral_7b
+mistralai/Mixtral-8x7B-v0.1 mistralai/Devstral-Small-2-24B-Instruct Qwen/Qwen2-7B-Instruct Qwen/Qwen3-0.6B
+Qwen/Qwen3-30B-A3B Qwen/Qwen2.5-VL-7B-Instruct Qwen/Qwen2-VL Qwen/Qwen3.5-27B
+Qwen/Qwen3-Next-80B-A3B-Thinking google/gemma-3 gemma2_27b deepseek-ai/DeepSeek-V3
+deepseek-ai/DeepSeek-V4-Flash moonshotai/Kimi-K2-Instruct moonshotai/Kimi-K2.5 openai/gpt-oss-20b
+phi-4 phi-3_5 zai-org/GLM-4.5 zai-org/GLM-5 MiniMaxAI/MiniMax-M2.5 allenai/Olmo-3.1-32B-Instruct
+XiaomiMiMo/MiMo-V2-Flash starcoder2
+"""
+HEAD = """---
+tags: [vllm, sglang, mlx, transformers, rope, matrix]
+---
+
+# 30 checkpoints × programs
+
+What each release makes of the positions in a published config, against the config itself as posenc reads it.
+*equal*: no difference but lengths. *cos …*: the largest error of cos that one difference makes at up to four times
+the trained length; otherwise the field that differs. *refused*: the release does not run the config. *not read*:
+posenc has no rules for what the release makes of this family. *not asked*: its model file was not asked.
+`python -m tools.matrix` writes this page from published configs and kept answers; [how they were
+asked](one-config.md#programs).
+
+"""
+
+
+def page() -> str:
+    """The page."""
+    releases = [
+        (module.PROGRAM, version)
+        for module in (import_module(f"posenc.integrations.programs.{name}") for name in PROGRAMS)
+        for version in module.RELEASES.versions
+    ]
+    published = {
+        line["name"]: line["config"] for line in map(json.loads, PUBLISHED.read_text("utf-8").splitlines())
+    }
+    titles = [f"{program.title} {version}" for program, version in releases]
+    lines = [f"| config | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
+    notes = ["", "## What differs, and in which config { #differs }", ""]
+    for name in CHECKPOINTS.split():
+        cells, by_text = [], {}
+        for title, (program, version) in zip(titles, releases, strict=True):
+            short, sentences = cell(published[name], program, version)
+            cells.append(short)
+            for sentence in sentences:
+                by_text.setdefault(sentence, []).append(title)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        if by_text:
+            notes.append(f"**{name}**: `{json.dumps(rope(published[name]), ensure_ascii=False)}`\n")
+            notes += [f"- {', '.join(where)}: {sentence}" for sentence, where in by_text.items()] + [""]
+    return HEAD + "\n".join([*lines, *notes])
+
+
+def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
+    """What stands in a cell, and the sentences below the table."""
+    try:
+        table = program.read(config, version)
+        apart = differences(of(read(config)), table, names=("the config", "the program"))
+    except PosencError as error:
+        return ("refused", [str(error)]) if "does not run" in str(error) else ("not read", [])
+    if table.not_asked:
+        return "not asked", []
+    apart = [each for each in apart if each.what not in LENGTHS]
+    if not apart:
+        return "equal", []
+    worst = max((error.cos for each in apart for error in each.errors), default=0.0)
+    fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
+    return f"cos {worst:.2g}" if worst else fields, [str(each) for each in apart]
+
+
+def rope(config: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a config that say its rotation, lists by their first two."""
+
+    def short(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: short(inner) for key, inner in value.items()}
+        return [*value[:2], "…"] if isinstance(value, list) and len(value) > 4 else value
+
+    part = config.get("text_config", config)
+    named = (
+        "model_type",
+        "rope_theta",
+        "rope_scaling",
+        "rope_parameters",
+        "sliding_window",
+        "max_position_embeddings",
+    )
+    return {key: short(part[key]) for key in named if part.get(key) is not None}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
