@@ -17,6 +17,7 @@ from posenc.integrations.position_table import of
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "matrix.md"
 PUBLISHED = ROOT / "tests" / "data" / "published_configs.jsonl"
+ASKED = ROOT / "tests" / "data" / "model_files" / "configs.jsonl"
 PROGRAMS = ("transformers", "vllm", "sglang", "mlx")
 LENGTHS = ("pretrained_length", "tuned_length", "admitted_length")
 CHECKPOINTS = """
@@ -69,7 +70,28 @@ def page() -> str:
         if by_text:
             notes.append(f"**{name}**: `{json.dumps(rope(published[name]), ensure_ascii=False)}`\n")
             notes += [f"- {', '.join(where)}: {sentence}" for sentence, where in by_text.items()] + [""]
-    return HEAD + "\n".join([*lines, *notes])
+    return HEAD + "\n".join([*lines, *notes, *by_release()]) + "\n"
+
+
+def by_release() -> list[str]:
+    """What changed from one release of a server to the next, over all configs that were asked about."""
+    lines = ["## Positions by release { #releases }", ""]
+    lines += ["| releases | families | what changed |", "| --- | --- | --- |"]
+    configs = [json.loads(line)["config"] for line in ASKED.read_text("utf-8").splitlines()]
+    for program in (import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in ("vllm", "sglang")):
+        older, newer = program.releases.versions
+        families: dict[str, list[str]] = {}
+        for config in configs:
+            try:
+                tables = [program.read(config, version) for version in (older, newer)]
+            except PosencError:
+                continue
+            for change in differences(*tables, names=(older, newer)):
+                if not any(table.not_asked for table in tables) and change.what not in LENGTHS[:2]:
+                    families.setdefault(change.text, []).append(config["model_type"])
+        for text, types in families.items():
+            lines.append(f"| {program.title} {older} → {newer} | {', '.join(dict.fromkeys(types))} | {text} |")
+    return lines
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:

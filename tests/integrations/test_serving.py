@@ -16,7 +16,7 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.inspection import inspect
 from posenc.integrations.position_table import of
 from posenc.integrations.programs import laid_over
-from posenc.integrations.serving import REFUSED, serving
+from posenc.integrations.serving import NOT_ASKED, REFUSED, serving
 from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
 from support.files import converted
@@ -55,10 +55,10 @@ def model(folder: Path, config: dict[str, Any]) -> Path:
 
 
 def answered(program: str, folder: Path, cases: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
-    """The cases that this program is not refused, each with its answer."""
+    """The cases whose answer has a command or files, each with its answer."""
     for case in cases:
         answer = serving(program, model(folder, case.config), case.scaling, max_length=case.max_length)
-        if not any(note.startswith(REFUSED) for note in answer["notes"]):
+        if not any(note.startswith((REFUSED, NOT_ASKED)) for note in answer["notes"]):
             yield case, answer
 
 
