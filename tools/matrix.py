@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "matrix.md"
 PUBLISHED = ROOT / "tests" / "data" / "published_configs.jsonl"
 ASKED = ROOT / "tests" / "data" / "model_files" / "configs.jsonl"
-PROGRAMS = ("transformers", "vllm", "sglang", "mlx")
+PROGRAMS = ("transformers", "vllm", "sglang", "mlx", "exllamav3")
 LENGTHS = ("pretrained_length", "tuned_length", "admitted_length")
 CHECKPOINTS = """
 codellama_7b meta-llama/Meta-Llama-3.1-8B meta-llama/Llama-3.3-70B-Instruct

@@ -17,6 +17,8 @@ from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
+EXLLAMAV3 = ("apertus", "arcee", "hyperclovax", "llama", "mixtral", "phi3", "qwen3", "qwen3_moe", "smollm3")
+"""Families whose file reads them by read_rope_settings_default and halves, and no more."""
 TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
 
 
@@ -83,6 +85,7 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
 def main() -> int:
     every = json.loads(TABLE.read_text()) if TABLE.exists() else {}
     every["llama_cpp"] = {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")}  # of one architecture
+    every["exllamav3"] = {name: {"rope_theta": 10000.0} for name in EXLLAMAV3}
     if len(sys.argv) > 1:
         every["mlx"] = of_mlx(Path(sys.argv[1]))
     else:

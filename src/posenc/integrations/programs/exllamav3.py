@@ -1,0 +1,80 @@
+"""ExLlamaV3: config.json, in either spelling."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import language_part
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.position_table import PositionTable
+from posenc.integrations.programs import (
+    ORIGINAL,
+    PLAN,
+    Line,
+    Program,
+    Releases,
+    config_of,
+    defaults,
+    kind_of,
+    sharpening,
+    table_of,
+    with_factor,
+)
+from posenc.scaling import LengthScaling, Scaling
+
+RELEASES = Releases("exllamav3", ("1.6.5",), ("exllamav3/",))
+LINE = Line("", file="config.json")
+
+
+def read(config: object, version: str | None = None) -> PositionTable:
+    """What ExLlamaV3 computes from this config.json.
+
+    YaRN's factor is max_position_embeddings over the original length, whatever factor is stated, and its attention
+    factor attention_factor, or 1 beside llama_4_scaling_beta, or 0.1·ln s + 1: the pair is not read. LongRoPE has
+    the factor of its lengths and, past the original length, its long list for every input. A base beside the rope
+    dictionary wins over the one in it. ``exllamav3/util/rope.py`` and ``model/config.py`` were asked.
+
+    Args:
+        config, version: as in ``vllm.read``.
+
+    Raises:
+        InvalidArgument: a model_type that does not read its rotation by ``read_rope_settings_default`` alone;
+            dynamic scaling, which it does not know.
+    """
+    version = RELEASES.chosen(version)
+    model_type = str(language_part(config)[0].get("model_type"))
+    if model_type not in defaults("exllamav3"):
+        raise InvalidArgument(f"what ExLlamaV3 {version} makes of model_type {model_type!r} was not asked; ask it")
+
+    def yarn(entry: Mapping[str, Any], latent: bool) -> float:
+        own = 1.0 if entry.get("llama_4_scaling_beta") else sharpening(entry["factor"])
+        stated = entry.get("attention_factor")
+        return own if stated is None else float(stated)
+
+    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        kind, longest = kind_of(entry), config["max_position_embeddings"]
+        original = entry.get(ORIGINAL) or config.get(ORIGINAL) or longest
+        if kind == "dynamic":
+            raise InvalidArgument(f"ExLlamaV3 {version} has no rope_type 'dynamic'; {PLAN}")
+        if config.get("rope_theta"):
+            entry["rope_theta"] = config["rope_theta"]
+        if kind == "yarn":
+            stated = entry.get(ORIGINAL)
+            entry |= {"factor": longest / stated if stated else entry["factor"], ORIGINAL: stated or longest}
+        if kind == "longrope" and longest > original:
+            entry = {key: value for key, value in entry.items() if key != "long_mscale"}
+            entry["short_factor"] = entry["long_factor"]
+        return with_factor(entry, config, yarn)
+
+    return table_of("exllamav3", "ExLlamaV3", version, config, "exllamav3", change)
+
+
+def spell(
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
+) -> dict[str, Any]:
+    """The config.json that ExLlamaV3 reads: ``huggingface.write``, whose keys it knows."""
+    return config_of(positions, scaling, max_length)[1]
+
+
+PROGRAM = Program("ExLlamaV3", RELEASES, LINE, read, spell)
+write = PROGRAM.write
