@@ -196,6 +196,35 @@ def test_vllm_runs_no_mpt() -> None:
         vllm.read(config_of("mpt as its class writes it"))
 
 
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"rope_parameters": {"rope_type": "bailing_mrope", "mrope_section": [2, 3, 3]}}, "M-RoPE"),
+        ({"rope_scaling": {"rope_type": "ntk", "mixed_b": 0.25, "factor": 4.0}}, "unknown rope_type 'ntk'"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": [1e4, 1e6]}}, r"rope_theta=\[10000"),
+        ({"use_rope_layers": [0]}, "'use_rope_layers'"),
+        ({"rotary_emb_base": 5e5}, "'rotary_emb_base'"),
+        ({"rotary_pct": 0.5}, "'rotary_pct'"),
+    ],
+)
+@pytest.mark.parametrize("program", [vllm, sglang])
+def test_forms_that_are_not_read_are_refused_by_name(program: Any, keys: dict[str, Any], named: str) -> None:
+    config = {key: value for key, value in config_of("llama, linear").items() if key != "rope_parameters"}
+    base = {} if "rope_parameters" in keys or "rotary_emb_base" in keys else {"rope_theta": 1e4}
+    with pytest.raises(InvalidArgument, match=named):
+        program.read({**config, **base, **keys})
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_another_name_of_the_base_changes_nothing_for_llama(release: str) -> None:
+    """Though vLLM's parser looks for rotary_emb_base in every family: the class's own base is there before it."""
+    other, own = (
+        answers(release)[f"llama{name}"] for name in (", another name of the base", " as its class writes it")
+    )
+    assert config_of("llama, another name of the base")["rotary_emb_base"] == 500000.0
+    assert other["layers"] == own["layers"]
+
+
 def test_what_was_not_asked_is_said() -> None:
     config = config_of("llama, linear")
     assert vllm.read(config).not_asked == ""

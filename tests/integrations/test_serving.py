@@ -266,6 +266,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert [one["program"] for one in json.loads(run.stdout)] == ["vllm", "llama.cpp"]
     assert run.exit_code == 1  # the conversion of Qwen 3 was not looked at
     run = CliRunner().invoke(app, ["inspect", str(folder), "--json"])
+    assert list(json.loads(run.stdout)) == ["answer", "facts", "risks", "fingerprint"]
+    run = CliRunner().invoke(app, ["inspect", str(folder), "--max-length", "9"])
     assert "belong to --for" in str(run.exception)
     run = CliRunner().invoke(app, [*words, "--measure"])
     assert "do not apply to --for" in str(run.exception)

@@ -54,6 +54,7 @@ VARIANTS = {
     "deepseek_v3, YaRN": ("deepseek_v3", {"rope_parameters": {**LATENT, "mscale_all_dim": 1.0}}),
     "llama, dynamic": ("llama", {"rope_parameters": NTK, "max_position_embeddings": 4096}),
     "llama, linear": ("llama", {"rope_parameters": {**NTK, "rope_type": "linear"}}),
+    "llama, another name of the base": ("llama", {"rope_parameters": None, "rotary_emb_base": 500000.0}),
     "qwen2, windows": ("qwen2", {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 6}),
     "mistral, window": ("mistral", {"sliding_window": 4096, "max_position_embeddings": 32768}),
     "phi3, window": ("phi3", {"sliding_window": 2047}),
@@ -162,6 +163,8 @@ def write():
         inside = config.get("text_config", config)
         inside.pop("layer_types", None)
         inside.update(changes)
+        for key in [key for key, value in changes.items() if value is None]:
+            del inside[key]
         found[name] = config
     (KEPT / "configs.jsonl").write_text(
         "".join(json.dumps({"name": name, "config": cut(config)}) + "\n" for name, config in found.items())

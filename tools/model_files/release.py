@@ -164,6 +164,10 @@ class Release:
         torch.set_num_threads(1)
         importlib.import_module("transformers.models.auto.modeling_auto")
         importlib.import_module("transformers.utils").is_torchvision_available()  # asked before one is stood in for
+        for name in dir(torch.nn.init):  # weights are noise all the same, and drawing them takes minutes
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
+        torch.Tensor.normal_ = torch.Tensor.uniform_ = lambda tensor, *_, **__: tensor
         StandIn.release = self
         for name in ("Stream", "Event", "stream", "current_stream", "graph_pool_handle"):
             setattr(torch.cuda, name, Anything(f"cuda.{name}"))

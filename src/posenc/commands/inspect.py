@@ -43,7 +43,9 @@ def inspect(
         bool,
         typer.Option("--fingerprint", help="Print one line that every spelling of these positions has in common."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --for, print a list of all as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what is said, or with --for a list of all answers, as JSON.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also draw the frequencies, to this file (svg, png, pdf).")
     ] = None,
@@ -71,8 +73,8 @@ def inspect(
         if any(note.startswith(REFUSED) for one in answers for note in one["notes"]):
             raise typer.Exit(1)
         return
-    if scaling is not None or max_length is not None or as_json:
-        raise InvalidArgument("--scaling, --max-length and --json belong to --for; name programs, as in --for vllm")
+    if scaling is not None or max_length is not None:
+        raise InvalidArgument("--scaling and --max-length belong to --for; name programs, as in --for vllm")
     if measure:
         if output is not None:
             raise InvalidArgument(f"--output '{output}' does not apply to --measure; leave one of them out")
@@ -82,6 +84,10 @@ def inspect(
     inspection = look(path, base=base, as_type=as_type)
     if fingerprint:
         typer.echo(mark(inspection.table))
+        return
+    if as_json:
+        sentences = {name: getattr(inspection, name) for name in ("answer", "facts", "risks")}
+        typer.echo(json.dumps({**sentences, "fingerprint": mark(inspection.table)}, ensure_ascii=False, indent=1))
         return
     positions = inspection.positions
     if output is not None and (positions.layout or not positions.rotary_recipes):
