@@ -24,7 +24,7 @@ class Departure:
     Args:
         program: the name of its module.
         types: ``model_type`` of a config or of its language model.
-        says: what it does, in words.
+        says: what it does, in words; alone it is a note, of what looks like a departure and is none.
         line: where, in the newest of ``releases``.
         releases: those that do; empty for all that were asked.
         refuses: whether it does not run them at all.

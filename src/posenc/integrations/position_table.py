@@ -173,6 +173,7 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
     recipe, scale, family = positions.recipes[kind], positions.scales.get(kind), FAMILIES[positions.model_type]
     factor, added = softmax_factor(recipe), positions.added_table
     origin = "written in the model's code" if family.products.fixed else family.products.key or "mscale_all_dim"
+    cap = family.softcap and positions.source.get("attn_logit_softcapping", family.softcap)
     others: dict[str, Any] = {
         "window": window,
         "window_after": positions.window_after if window else 0,
@@ -181,7 +182,7 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
         "added_table": added and str(added),
         "softmax_factor": factor,
         "softmax_origin": "" if factor == 1 else origin,
-        "softcap": family.softcap and positions.source.get("attn_logit_softcapping", family.softcap),
+        "softcap": float(cap) if cap else None,
         "sinks": family.sinks == "all" or (family.sinks == "windows" and window is not None),
     }
     if recipe.name != "rotary":
