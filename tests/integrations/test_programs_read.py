@@ -18,7 +18,7 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface import write as config_json
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import llama_cpp, mlx, sglang, transformers, vllm
+from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
 from posenc.scaling import LongRoPE
 from support.served import BASE, DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, VLLM, YARN, ask_vllm, asked
 
@@ -157,7 +157,9 @@ def by_name(table: PositionTable, config: Any) -> list[str]:
     return [difference.what for difference in differences(of(read(config)), table)]
 
 
-@pytest.mark.parametrize("program", [transformers, vllm, sglang, mlx], ids=lambda one: one.__name__.split(".")[-1])
+@pytest.mark.parametrize(
+    "program", [transformers, vllm, sglang, mlx, exllamav3], ids=lambda one: one.__name__.split(".")[-1]
+)
 @pytest.mark.parametrize("scaling", SCALINGS, ids=str)
 def test_what_is_written_for_a_program_is_what_it_computes(program: Any, scaling: Any) -> None:
     """``write`` and ``read`` of a program agree with the model: of overrides laid over its config."""

@@ -15,6 +15,7 @@ from posenc.integrations.programs import (
     Releases,
     config_of,
     defaults,
+    entry_of,
     kind_of,
     sharpening,
     table_of,
@@ -72,8 +73,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json that ExLlamaV3 reads: ``huggingface.write``, whose keys it knows."""
-    return config_of(positions, scaling, max_length)[1]
+    """The config.json that ExLlamaV3 reads: ``huggingface.write``, with the base beside the rope dictionary too."""
+    config = config_of(positions, scaling, max_length)[1]
+    return {**config, "rope_theta": entry_of(positions, config, "rope_parameters")["rope_theta"]}
 
 
 PROGRAM = Program("ExLlamaV3", RELEASES, LINE, read, spell)
