@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.differences import differences
 from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.huggingface.families import FAMILIES
@@ -16,7 +15,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import laid_over, llama_cpp
+from posenc.integrations.programs import different, laid_over, llama_cpp
 from posenc.integrations.sources import name_of, program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
@@ -126,7 +125,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
 def _apart(positions: ModelPositions, table: PositionTable) -> list[str]:
     """What a program would compute otherwise, for inputs of the length that its table is planned for."""
     wanted = of(positions, length=table.admitted_length)
-    return [str(one) for one in differences(wanted, table, names=("the model", table.program)) if one.errors]
+    return [str(one) for one in different(wanted, table)]
 
 
 def _llama_server(
