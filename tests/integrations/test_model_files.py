@@ -28,9 +28,13 @@ ROOT = Path(__file__).parents[2]
 RELEASES = ("vllm-0.29.0", "vllm-0.33.0", "sglang-0.5.15", "sglang-0.5.23")
 PERMUTED = "q and k rows are permuted when they are loaded: vllm llama4.py:800, sglang mllama4.py:606"
 OLDER = "transformers 5.12.1 does not read per_layer_config, so that full layers have the sizes of sliding ones"
+ONE_TABLE = "transformers 5.12.1, by which it is run, rotates every layer by one table: modeling_olmo3.py:272"
 EXPLAINED = {
     ("llama4", "pairing"): PERMUTED,
     ("llama4_text", "pairing"): PERMUTED,
+    ("mpt in vllm-0.29.0", "alibi"): "its attention is handed nothing, for which 0.33.0 refuses it",
+    ("olmo3 in vllm-0.29.0", "frequencies"): ONE_TABLE,
+    ("olmo3 in vllm-0.29.0", "attention_factor"): ONE_TABLE,
     ("gemma4_text in sglang-0.5.15", "frequencies"): OLDER,
     ("gemma4_text in sglang-0.5.15", "softmax_factor"): OLDER,
 }
@@ -126,7 +130,7 @@ def test_each_departure_is_held_by_an_answer(
 ) -> None:
     """Without it an answer differs, in every release that it names; where the program refuses, it does so too."""
     if departure == replace(
-        NOTE, **{name: getattr(departure, name) for name in ("program", "types", "says", "line")}
+        NOTE, **{name: getattr(departure, name) for name in ("program", "types", "says", "line", "releases")}
     ):
         assert any(set(departure.types) & {case[1] for case in compared(release)} for release in RELEASES)
         return

@@ -11,7 +11,7 @@ from tools.model_files.stand_ins import Anything
 
 GROWTH = (8191, 20000, 131071, 500000)
 """Positions at which queries are compared with those at 0."""
-NUMBER = re.compile(r"(?:layers|h|blocks)\.(\d+)\.")
+NUMBER = re.compile(r"(?:(?:layers|h|blocks)\.|^(?=\d+\.attn\.))(\d+)\.")
 OTHERS = ("vision", "visual", "audio", "tower", "mtp", "indexer")
 """Parts of names of layers that are no layer of the language model."""
 
@@ -35,7 +35,8 @@ def answer(release, config):
         number = next((m for name in (attention.layer_name, path) if (m := NUMBER.search(f"{name}."))), None)
         if number and not any(other in f"{attention.layer_name} {path}" for other in OTHERS):
             layer = int(number[1])
-            found = _layer(release, paths.get(path), attention, layer, measured)
+            owner = paths.get(path) or _of_transformers(paths.values(), layer)
+            found = _layer(release, owner, attention, layer, measured)
             if layer not in layers or found["rotates"] is not None:
                 layers[layer] = found
     for path, module in paths.items():  # whose attention is a kernel of its own
@@ -44,6 +45,13 @@ def answer(release, config):
         if number and ropes and int(number[1]) not in layers and not any(other in path for other in OTHERS):
             layers[int(number[1])] = _unrun(release, module, ropes[0], measured)
     return {**facts, "layers": grouped(layers)}
+
+
+def _of_transformers(modules, layer):
+    """transformers' module of an attention that is handed to it by number."""
+    alike = (module for module in modules if type(module).__module__.startswith("transformers."))
+    named = (module for module in alike if type(module).__name__.endswith("Attention"))
+    return next((module for module in named if getattr(module, "layer_idx", None) == layer), None)
 
 
 def grouped(layers):
@@ -114,10 +122,12 @@ def run(release, owner, attention, position, number):
     release.calls.clear()
     attention.__dict__["given"] = []
     at, hidden = torch.tensor([position] * 2), torch.zeros(2, release.text.hidden_size)
+    handed = {}
     values = {"positions": at, "position_ids": at, "hidden_states": hidden, "x": hidden}
     if type(owner).__module__.startswith("transformers."):
         values = {name: value[None] for name, value in values.items()}
         values["position_embeddings"] = turned(release, values["position_ids"], number)
+        handed = {} if attention in set(owner.children()) else {"attention_instances": {number: attention}}
     arguments = {
         name: values[name] if name in values else Anything(name)
         for name, parameter in inspect.signature(owner.forward).parameters.items()
@@ -126,7 +136,7 @@ def run(release, owner, attention, position, number):
     }
     with torch.no_grad():
         try:
-            owner.forward(**arguments)
+            owner.forward(**arguments, **handed)
         except Exception:
             if not attention.given:  # what comes after attention is stood in for
                 raise
