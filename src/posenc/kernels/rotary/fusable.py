@@ -17,4 +17,7 @@ def fusable(
 ) -> tuple[Tensor, ...]:
     """Every x rotated by the tables; to be traced by a compiler."""
     rotated = tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
-    return rotated if outs is None else tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
+    if outs is not None:
+        return tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
+    # A compiled function whose result is a view gets gradients of zero in torch 2.11.
+    return tuple(y.clone() if y._is_view() else y for y in rotated)
