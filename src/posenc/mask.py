@@ -17,7 +17,7 @@ from torch import Tensor
 
 from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.flex import MaskMod, mask_mod
+from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import may_be_looked_at
 from posenc.pytrees import Pytree, narrowed
 
@@ -328,11 +328,12 @@ class Mask(Pytree):
         it has the defaults too, and as ``q_groups`` the queries' ``bidirectional_groups``.
         """
         near, hides = [], []
-        if self.causal or self.window is not None:
+        window = at.get("window", self.window)
+        if self.causal or window is not None:
             ahead = at["k_order"] - at["q_order"]
             near += [ahead <= 0] if self.causal else []
-            near += [ahead > -self.window] if self.window is not None else []
-            near += [ahead < self.window] if self.window is not None and not self.causal else []
+            near += [ahead > -window] if window is not None else []
+            near += [ahead < window] if window is not None and not self.causal else []
         if near and "q_groups" in at:
             group = at["q_groups"]
             near = [reduce(torch.logical_and, near) | (group == at["bidirectional_groups"]) & (group >= 0)]
@@ -366,7 +367,8 @@ class Mask(Pytree):
         """``sees`` as a function of one query and one key, as FlexAttention takes it; None for all."""
         if self.only_causal and not self.causal:
             return None
-        return mask_mod(self.sees, self.known(T, S, device))
+        window = [("window", "", as_tensor(self.window, device))] if self.window is not None else []
+        return mask_mod(self.sees, self.known(T, S, device) + window)
 
     def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:
         """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""

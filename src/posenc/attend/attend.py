@@ -534,7 +534,7 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     added, dense, softcap = None if call.bias is None else call.bias.modifier, call.mask.dense, call.softcap
     mask_heads = None if dense is None or dense.shape[1] == 1 else dense.shape[1]
     if softcap is not None:
-        added = capped_score_mod(softcap, added)
+        added = capped_score_mod(softcap, added, q.device)
     made_of = tuple(vars(call.mask).values())
     return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads, call.exact_rows)
 

@@ -4,7 +4,7 @@ hidden whole are left out.
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
 
 For CUDA devices, where it takes the place of blocks of rows. On the CPU it has no backward (torch 2.13). It equals
-the specification uncompiled; no GPU has run it here yet.
+the specification uncompiled there, and compiled on a GPU (tests/test_cuda.py).
 """
 
 from collections.abc import Callable
@@ -49,6 +49,10 @@ def sums_of_rows() -> dict[str, Any]:
 
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
+GRAPHS = 256
+"""How many kinds of call are compiled: encodings, masks, types, training or not. After torch's own eight it
+would go on without a compiler, and hold squares."""
+
 FEW = 8
 """Masks of blocks that are remembered: a model has one a layer type."""
 
@@ -89,18 +93,19 @@ def flexible(
 
     ``made_of`` is all that decides ``mask_mod``, numbers and tensors, for ``mask_heads`` heads or for all alike.
     """
-    attend, sizes = compiled()[0], (q.shape[0], mask_heads, q.shape[2], k.shape[2])
-    block_mask = None if mask_mod is None else block_mask_of(mask_mod, made_of, sizes, str(q.device))
-    y = attend(
-        q,
-        k,
-        v,
-        score_mod=score_mod,
-        block_mask=block_mask,
-        scale=scale,
-        enable_gqa=bool(q.shape[1] != k.shape[1]),
-        **(sums_of_rows() if return_logsumexp else {}),
-    )
+    sizes = q.shape[0], mask_heads, q.shape[2], k.shape[2]
+    with torch._dynamo.config.patch(recompile_limit=GRAPHS):
+        block_mask = None if mask_mod is None else block_mask_of(mask_mod, made_of, sizes, str(q.device))
+        y = compiled()[0](
+            q,
+            k,
+            v,
+            score_mod=score_mod,
+            block_mask=block_mask,
+            scale=scale,
+            enable_gqa=bool(q.shape[1] != k.shape[1]),
+            **(sums_of_rows() if return_logsumexp else {}),
+        )
     if not return_logsumexp:
         return y, None
     out, sums = y
@@ -125,11 +130,12 @@ def alibi_score_mod(
     return score_mod
 
 
-def capped_score_mod(softcap: float, added: ScoreMod | None) -> ScoreMod:
+def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.device) -> ScoreMod:
     """softcap·tanh(score/softcap), and then what is added."""
+    cap = as_tensor(softcap, device)
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        capped = softcap * torch.tanh(score / softcap)
+        capped = cap * torch.tanh(score / cap)
         return capped if added is None else added(capped, b, h, q_index, k_index)
 
     return score_mod
@@ -139,18 +145,25 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: list[tup
     """What a predicate says of one query and one key, from what it reads of them.
 
     ``known`` has what it reads by name, with what its axes count: ``b`` the batch and ``h`` heads, all alike where
-    they are 1, ``q`` queries and ``k`` keys.
+    they are 1, ``q`` queries and ``k`` keys; a number has no axes.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         index, at = {"b": b, "h": h, "q": q_index, "k": k_index}, {}
         for name, axes, x in known:
             where = [index[a] if a in "qk" or n > 1 else 0 for a, n in zip(axes, x.shape, strict=True)]
-            at[name] = x[tuple(where)]
+            at[name] = x[tuple(where)] if where else x
         visible = sees(at)
         return k_index >= 0 if visible is None else visible
 
     return picks
+
+
+def as_tensor(number: float, device: torch.device) -> Tensor:
+    """A number for FlexAttention to read from memory: a Python number becomes a symbol of the graph when a second
+    value is met, and FlexAttention compiles none (torch 2.11: ``LoweringException``).
+    """
+    return torch.full((), number, device=device)  # filled there: a copy would wait for the device
 
 
 def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
@@ -165,8 +178,10 @@ def table_score_mod(
 ) -> ScoreMod:
     """score + the table's number for the offset, those beyond ±``bound`` taken for that; row 0 is −``bound``."""
 
+    furthest = as_tensor(bound, table.device)
+
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         apart = picked(k_positions, b, k_index) - picked(q_positions, b, q_index)
-        return score + table[apart.clamp(-bound, bound) + bound, h]
+        return score + table[apart.clamp(-furthest, furthest) + furthest, h]
 
     return score_mod
