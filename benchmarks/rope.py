@@ -144,6 +144,10 @@ def table(
         placed = posenc.Rotary(shape[3], pairing=pairing, backend=backend).to(device).at(at)
         target = FRESH.get(dtype) if backend == "native" else None
         rows.append(Row(f"posenc, {backend}", whole(placed.rotate), OURS[dtype], target))
+    if device != "cpu":
+        placed = posenc.Rotary(shape[3], pairing=pairing).to(device).at(at)
+        compiled = torch.compile(lambda q, k: placed.rotate(q, k))
+        rows.append(Row("posenc, compiled", whole(compiled), OURS[dtype]))
     for name, turn in (peers(pairing, shape[2], shape[3], dtype, device) if with_peers else {}).items():
         rows.append(Row(name, whole(turn), THEIRS[dtype]))
     size = 2 * 2 * q.numel() * q.element_size() * (2 if backward else 1)
