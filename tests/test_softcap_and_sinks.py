@@ -243,7 +243,7 @@ class Trained(LinearBias):
 
 
 def test_what_cuda_takes() -> None:
-    """Fake tensors of a GPU, so that it is known without one: FlexAttention where it serves, else plain operators."""
+    """Fake tensors of a GPU: FlexAttention where it serves, else plain operators."""
     with FakeTensorMode():
         q, step = (torch.empty(1, 4, n, 64, device="cuda", dtype=torch.bfloat16) for n in (512, 1))
         at, last = (torch.empty(n, dtype=torch.int64, device="cuda") for n in (512, 1))

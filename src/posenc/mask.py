@@ -143,7 +143,7 @@ class Mask(Pytree):
 
     def tensors(self) -> dict[str, Tensor]:
         """Its tensors, by the names of their fields."""
-        return {name: x for name, x in vars(self).items() if x is not None and name in self.rows}
+        return {name: x for name in self.rows if (x := getattr(self, name)) is not None}
 
     def look(self) -> None:
         """Find in the tensors how documents and padding lie, or hold what was declared to them."""
@@ -328,7 +328,7 @@ class Mask(Pytree):
         it has the defaults too, and as ``q_groups`` the queries' ``bidirectional_groups``.
         """
         near, hides = [], []
-        window = at.get("window", self.window)
+        window = at.get("nearer_than", self.window)
         if self.causal or window is not None:
             ahead = at["k_order"] - at["q_order"]
             near += [ahead <= 0] if self.causal else []
@@ -367,7 +367,7 @@ class Mask(Pytree):
         """``sees`` as a function of one query and one key, as FlexAttention takes it; None for all."""
         if self.only_causal and not self.causal:
             return None
-        window = [("window", "", as_tensor(self.window, device))] if self.window is not None else []
+        window = [("nearer_than", "", as_tensor(self.window, device))] if self.window is not None else []
         return mask_mod(self.sees, self.known(T, S, device) + window)
 
     def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:

@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 def peak_bytes(call: Callable[[], Tensor]) -> int:
     """Most memory that torch held during the call beyond its result, workspace of kernels included."""
     call()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         result = call()
     held = peak = 0
     for event in profiler.profiler.kineto_results.events():

@@ -30,7 +30,7 @@ from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
-from posenc.kernels.attention.softmax import attended, for_every_head, fused, merge
+from posenc.kernels.attention.softmax import SHARES_KEYS, attended, for_every_head, fused, merge
 from posenc.mask import Mask
 
 Backend = Literal["auto", "documents", "reach", "low_rank", "sdpa", "toeplitz", "flex", "blocks", "operators"]
@@ -283,6 +283,8 @@ def _prepared(
             # It would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         check_types(q, k, v)
+        if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.exact_rows):
+            k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))
     return results

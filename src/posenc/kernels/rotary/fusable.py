@@ -19,5 +19,5 @@ def fusable(
     rotated = tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
     if outs is not None:
         return tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
-    # A compiled function whose result is a view gets gradients of zero in torch 2.11.
-    return tuple(y.clone() if y._is_view() else y for y in rotated)
+    # Interleaved pairs come as a view, and torch 2.11 gives a compiled function that returns one gradients of zero.
+    return tuple(y.clone() for y in rotated) if pairing == "interleaved" else rotated
