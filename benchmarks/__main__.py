@@ -19,37 +19,49 @@ HERE = Path(__file__).parent
 
 def tables(device: str, quick: bool) -> Iterator[Table]:
     """Every job in turn; made one at a time, since inputs are large."""
-    shape = (4, 32, 4096, 128) if device == "cuda" else (1, 4, 512, 128) if quick else rope.SHAPE
+    return on_gpu(device, quick) if device == "cuda" else on_cpu(quick)
+
+
+def on_gpu(device: str, quick: bool) -> Iterator[Table]:
+    """What a GPU trains: rotation in both types, and masks and biases in bfloat16."""
+    shape, long = ((4, 32, 512, 128), 1024) if quick else ((4, 32, 4096, 128), 4096)
+    for dtype in (torch.float32, torch.bfloat16):
+        for pairing in ("half", "interleaved"):
+            yield rope.table(pairing, dtype, True, shape, device)
+    for backward in (False, True):
+        yield alibi.table(long, torch.bfloat16, backward, heads=16, kv_heads=16, device=device, flex=True)
+        yield biases.windows(2 * long, torch.bfloat16, backward, device=device)
+    yield biases.table(long, torch.bfloat16, True, device=device)
+
+
+def on_cpu(quick: bool) -> Iterator[Table]:
+    """Rotation, biases and padding in every size that a target speaks of, and a step of decoding."""
+    shape, long = ((1, 4, 512, 128), 512) if quick else (rope.SHAPE, 4096)
     for dtype in (torch.float32, torch.bfloat16):
         for pairing in ("half", "interleaved"):
             for backward in (False, True):
-                yield rope.table(pairing, dtype, backward, shape, device)
-            yield rope.at_hand(pairing, dtype, shape, device)
+                yield rope.table(pairing, dtype, backward, shape)
+            yield rope.at_hand(pairing, dtype, shape)
     for pairing in ("half", "interleaved"):
-        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, shape[3]), device)
-        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, 80), device)  # pairs to spare
-        yield rope.table(pairing, torch.float32, True, (4, 8, 256, 64), device)  # a small batch in training
-    long = 512 if quick else 4096
-    flex = device == "cuda"
-    yield alibi.table(long, torch.float32, False, device=device, flex=flex)
-    yield alibi.table(long, torch.float32, True, device=device, flex=flex)
-    yield alibi.table(long, torch.bfloat16, False, device=device, flex=flex)
-    yield alibi.table(long, torch.bfloat16, True, device=device, flex=flex)
-    yield alibi.table(long // 2, torch.float32, False, kv_heads=2, device=device)
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32  # what is trained there
+        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, shape[3]))
+        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, 80))  # pairs to spare
+        yield rope.table(pairing, torch.float32, True, (4, 8, 256, 64))  # a small batch in training
+    for dtype in (torch.float32, torch.bfloat16):
+        for backward in (False, True):
+            yield alibi.table(long, dtype, backward)
+    yield alibi.table(long // 2, torch.float32, False, kv_heads=2)
     for backward in (False, True):
-        yield biases.table(long, dtype, backward, device=device)
-        yield biases.windows(2 * long, dtype, backward, device=device)
+        yield biases.table(long, torch.float32, backward)
+        yield biases.windows(2 * long, torch.float32, backward)
     for how in ("left-padded", "packed into four"):
         for backward in (False, True):
-            yield alibi.hiding(long, torch.float32, backward, how, device=device)
-    if device == "cpu":
-        yield alibi.table(long // 4, torch.float32, False, flex=True)
-        for dtype in (torch.float32, torch.bfloat16):
-            yield decode.table(dtype)
-            if find_spec("transformers"):
-                yield decode.layer("rotary", dtype)
-                yield decode.layer("t5", dtype)
+            yield alibi.hiding(long, torch.float32, backward, how)
+    yield alibi.table(long // 4, torch.float32, False, flex=True)
+    for dtype in (torch.float32, torch.bfloat16):
+        yield decode.table(dtype)
+        if find_spec("transformers"):
+            yield decode.layer("rotary", dtype)
+            yield decode.layer("t5", dtype)
 
 
 def run(device: str, quick: bool, seconds: float, command: str) -> str:
