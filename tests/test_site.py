@@ -99,18 +99,6 @@ def test_search_answers_in_its_first_three_hits(site: Path, browser: Any) -> Non
 
 
 @pytest.mark.slow
-def test_rows_of_model_types_are_filtered(site: Path, browser: Any) -> None:
-    page = browser.new_page()
-    page.goto((site / "model-types.html").as_uri() + "?rows=gpt_neox")
-    assert page.locator(".filter tbody tr:visible code").all_inner_texts() == ["gpt_neox", "gpt_neox_japanese"]
-    page.fill(".filter input", "window GEMMA")
-    texts = page.locator(".filter tbody tr:visible").all_inner_texts()
-    assert texts
-    assert all("window" in text and "gemma" in text.lower() for text in texts)
-    assert page.locator(".filter output").inner_text().startswith(f"{len(texts)} of ")
-
-
-@pytest.mark.slow
 def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, browser: Any) -> None:
     home = (site / "index.html").as_uri()
     moving, resting = browser.new_page(reduced_motion="no-preference"), browser.new_page(reduced_motion="reduce")
@@ -135,7 +123,7 @@ def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, b
         (["Day 13", "13.5 ALiBi", "slopes-by-head-count"], "claims.html#slopes-by-head-count", "12 heads"),
         (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "4 heads have 1/4, 1/16"),
         (["Error messages"], "errors.html", "key_mask is … expected bool"),
-        (["every model type"], "model-types.html", "gpt_neox_japanese"),
+        (["Supported models"], "models.html", "gpt_neox_japanese"),
     ],
 )
 def test_an_answer_is_three_clicks_from_home(

@@ -12,7 +12,7 @@ from pathlib import Path
 from posenc.workbench.tasks.documents import DEFAULT, SEPARATOR
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = ("models.md", "model-types.md", "api.md", "api-integrations.md", "api-workbench.md", "gallery.md")
+LEFT_OUT = ("models.md", "api.md", "api-integrations.md", "api-workbench.md", "gallery.md")
 """Pages that are long tables, or that a tool writes."""
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from packaging.version import Version
-from tools.walk_page import Walk, changes, pages
+from tools.walk_page import Walk, changes, page
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "tools" / "walked"
@@ -177,11 +177,11 @@ def kept() -> list[Walk]:
 
 
 def told(walk: Walk) -> str:
-    """Write the pages where this is the newest version walked; else say what changed from it to that one."""
+    """Write the page if this is the newest version walked; else say what changed from it to that one."""
     first, last = (kept()[end] for end in (0, -1))
     if walk.version != last.version:
         return "\n".join(changes(walk, last))
-    return pages(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs")
+    return page(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs")
 
 
 if __name__ == "__main__":

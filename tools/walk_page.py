@@ -1,6 +1,5 @@
-"""The pages that the walk writes: counts in docs/models.md, every type and what changed in docs/model-types.md."""
+"""What the walk writes into docs/models.md: counts, every type by name, and what changed since another version."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,8 +43,8 @@ class Walk:
         return Walk(self.version, [name for name in self.names if name in names], found)
 
 
-def pages(walk: Walk, since: Sequence[str], folder: Path) -> str:
-    """Write the counts into ``models.md``; into ``model-types.md`` every type, and what changed since a version."""
+def page(walk: Walk, since: Sequence[str], folder: Path) -> str:
+    """Write the counts and every type into ``models.md``, and what changed since a version."""
     results = sorted(walk.found.values(), key=lambda one: str(one["type"]).lower())
     counts = Counter(str(one["class"]) for one in results)
     rotating = [one for one in results if one.get("turns")]
@@ -60,28 +59,20 @@ def pages(walk: Walk, since: Sequence[str], folder: Path) -> str:
         "| --- | ---: | --- |",
         *(f"| {name} | {counts[name]} | {what} |" for name, what in CLASSES.items()),
     ]
-    rows = [
-        *_more(results),
-        "",
-        '<div class="filter" markdown>',
-        "",
-        "| type | class | measured | why |",
-        "| --- | --- | --- | --- |",
-        *map(_row, results),
-        "",
-        "</div>",
-        *since,
-    ]
-    _fill(folder / "models.md", summary)
-    _fill(folder / "model-types.md", rows)
-    return "wrote models.md and model-types.md: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
-
-
-def _fill(path: Path, lines: Sequence[str]) -> None:
-    """Replace what stands between the marks of a page."""
+    path = folder / "models.md"
     before, _, rest = path.read_text().partition(START)
-    after = rest.partition(END)[2].strip()
-    path.write_text("\n\n".join((before + START, "\n".join(lines), END, *([after] if after else ()))) + "\n")
+    lines = [*summary, "", *_more(results), *_by_name(results), *since]
+    path.write_text("\n\n".join((before + START, "\n".join(lines), END, rest.partition(END)[2].strip())) + "\n")
+    return "wrote models.md: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
+
+
+def _by_name(results: Sequence[Found]) -> list[str]:
+    """The names of each class."""
+    lines = []
+    for kind in CLASSES:
+        if names := [f"`{one['type']}`" for one in results if one["class"] == kind]:
+            lines += ["", f"**{kind.capitalize()}:** {', '.join(names)}."]
+    return lines
 
 
 def changes(older: Walk, newer: Walk) -> list[str]:
@@ -92,7 +83,7 @@ def changes(older: Walk, newer: Walk) -> list[str]:
     lines = ["", f"## From transformers {older.version} to {newer.version}", ""]
     lines.append(
         f"{len(came)} types came and {len(went)} went; of {len(both)} walked in both, {len(other)} are measured or "
-        "read otherwise."
+        "read differently."
     )
     for how, names in (("Came", came), ("Went", went)):
         if names:
@@ -109,8 +100,8 @@ def _said(one: Found) -> str:
 
 
 def _cell(text: object) -> str:
-    """Text of a table; what lies where on the machine that walked is not told."""
-    return re.sub(r"/\S*/site-packages/", "", str(text or "")).replace("|", "\\|")
+    """Text of a table."""
+    return str(text or "").replace("|", "\\|")
 
 
 def _more(found: Sequence[Found]) -> list[str]:
@@ -120,7 +111,7 @@ def _more(found: Sequence[Found]) -> list[str]:
     for scaled, what in ((True, f"Under {SCALED}"), (False, "Published configs of these types")):
         counts = Counter(said.split(":")[0] for kind, said in more if kind == scaled)
         lines.append(
-            f"{what}: {counts['equal']} read as measured, {counts['different']} otherwise, and "
+            f"{what}: {counts['equal']} read as measured, {counts['different']} differently, "
             f"{counts['not compared']} not compared, since the class or `read` refuses them."
         )
     return lines
@@ -130,8 +121,3 @@ def _rest(count: int) -> list[str]:
     if not count:
         return []
     return ["", f"{count} more {'is' if count == 1 else 'are'} still to be walked: the command goes on with them."]
-
-
-def _row(one: Mapping[str, object]) -> str:
-    cells = (_cell(one.get(key)) for key in ("class", "measured", "why"))
-    return f"| `{one['type']}` | {' | '.join(cells)} |"

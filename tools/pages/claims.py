@@ -1,30 +1,20 @@
-"""The page of claims: every statement with its verdict, and what settles each row of the lessons."""
+"""The page of claims: every statement with its verdict."""
 
 import json
 from itertools import groupby
 
 from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Claim
-from posenc.teaching.lessons.facts import FACTS, LESSONS, teaching_claim
+from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
 Common statements about positional encodings, and the verdict on each. `posenc verify` runs every claim and ends
 with status 1 when a verdict does not stand; `posenc verify --only NAME` runs one, `--json` prints the numbers, and
 `--slow` adds the claims that train a model. In the lab, `/claims`
-asks for your guess first, then runs the claim. The tests run the quick claims on every change.
+asks for your guess first, then runs the claim. [By lesson](lessons.md) lists them by the lessons that say them.
 
 `make pages` writes this page.
-"""
-
-MAP = """
-## What settles what
-
-Each row of the lessons (encodings, properties, widgets, exercises, quizzes, interview questions, and the places
-where lessons are wrong or disagree) and what settles it here.
-
-| row | what | settled by |
-| --- | --- | --- |
 """
 
 
@@ -34,8 +24,6 @@ def page() -> str:
     for module, group in groupby(CLAIMS.values(), key=lambda c: c.topic):
         parts.append(f"\n## {module}\n")
         parts += [_claim(c) for c in group]
-    parts.append(MAP)
-    parts += [f"| {fact.row} | {fact.what} | {', '.join(_link(by) for by in fact.by)} |\n" for fact in FACTS]
     return "".join(parts)
 
 
@@ -44,7 +32,6 @@ def _claim(claim: Claim) -> str:
     return (
         f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.statement}"\n\n'
         f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
-        f"{_taught(claim.name)}"
     )
 
 
@@ -63,22 +50,3 @@ def kept() -> str:
         for claim in CLAIMS.values()
     }
     return json.dumps(claims, indent=1, ensure_ascii=False) + "\n"
-
-
-def _taught(name: str) -> str:
-    """The sections of lessons that say it."""
-    sections = [
-        f"[{lesson.title}, {section.title}](lessons.md#{section.address})"
-        for lesson, section in teaching_claim(name)
-    ]
-    return f"\nIn the lessons: {'; '.join(sections)}.\n" if sections else ""
-
-
-def _link(by: str) -> str:
-    """A link to what settles a row, or the name of a stage."""
-    kind, _, name = by.partition(":")
-    if kind == "claim":
-        return f"[{name}](#{name})"
-    if kind == "page":
-        return f"[{name.removesuffix('.md')}]({name})"
-    return f"the lab's {name.replace('/', ', ')}"

@@ -8,10 +8,10 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-This page lists the five lessons under their own titles and headings. Each row leads to the page that explains it, the
-claim that runs it, the stage of the lab that shows it and the exercise. *Take care* marks errors of a lesson, and
-statements on which lessons disagree. The lab has the same path at `/lessons` and keeps your progress. An address such as
-`/results` is one of the lab that `posenc lab` opens.
+The five lessons under their own titles and headings. Each row links to the page that explains it, the claim that runs it,
+the stage of the lab that shows it (an address such as `/results`; `posenc lab` opens the lab) and the exercise. *Take care*
+marks errors of a lesson, and statements on which lessons disagree. The lab has the same path at `/lessons` and keeps your
+progress.
 """  # noqa: E501
 
 QUESTIONS = """# Questions
@@ -24,7 +24,6 @@ and says why a wrong choice is wrong.
 
 ASKED = "questions.md"
 """The page of questions."""
-COLUMNS = "| row | page, question | claim | in the lab | exercise |\n| --- | --- | --- | --- | --- |\n"
 
 
 def index_page() -> str:
@@ -33,7 +32,7 @@ def index_page() -> str:
     for number, lesson in enumerate(LESSONS):
         parts.append(f"\n## {lesson.title} {{ #lesson-{number} }}\n")
         for section in lesson.sections:
-            parts.append(f"\n### {section.title} {{ #{section.address} }}\n\n{COLUMNS}")
+            parts.append(f"\n### {section.title} {{ #{section.address} }}\n\n")
             parts += [_row(fact, entry) for fact, entry in of_section(section)]
     return "".join(parts)
 
@@ -41,14 +40,15 @@ def index_page() -> str:
 def _row(fact: Fact, entry: Entry) -> str:
     asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
     pages = [page for page in entry.pages if page != ASKED or not asked]  # a question is on it, by its name
-    cells = (
-        f"**Take care:** {fact.what}" if fact.errs else fact.what,
-        ", ".join([*map(_page, pages), *asked]),
-        ", ".join(_claim(name) for name in entry.claims),
-        ", ".join(_stage(stage) for stage in entry.stages),
-        ", ".join(_page(page) for page in entry.exercises),
-    )
-    return f"| {' | '.join(cell or '–' for cell in cells)} |\n"
+    what = f"**Take care:** {fact.what}" if fact.errs else fact.what
+    links = [
+        *map(_page, pages),
+        *asked,
+        *(_claim(name) for name in entry.claims),
+        *(_stage(stage) for stage in entry.stages),
+        *map(_page, entry.exercises),
+    ]
+    return f"- {what}: {', '.join(links)}\n" if links else f"- {what}\n"
 
 
 def questions_page() -> str:
