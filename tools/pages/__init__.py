@@ -23,7 +23,6 @@ def shipped_encodings() -> str:
 
 
 TABLES: dict[Path, dict[str, Callable[[], str]]] = {
-    ROOT / "README.md": {"encodings": shipped_encodings},
     DOCS / "studies.md": {"presets": settings.presets, "settings": settings.settings},
 }
 """The tables within pages that people write, by their marks."""
