@@ -30,8 +30,9 @@ def defaults(model_type: str) -> dict[str, Any]:
         for key, value in fields.items()
         if key not in GUESSED | {family.length, family.base} and value is not dataclasses.MISSING
     }
-    if found.get("sliding_window", 0) is None:  # which some classes fill in themselves
-        found["sliding_window"] = getattr(kind(), "sliding_window", None)
+    for key in ("sliding_window", "cross_attention_layers"):  # which some classes fill in themselves
+        if found.get(key, 0) is None:
+            found[key] = getattr(kind(), key, None)
     rope = kind().to_dict().get("rope_parameters") if family.kind == "rotary" else None
     return found | ({"rope_parameters": _untrained(rope)} if rope and _scaled(rope) else {})
 

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
+import transformers
 from tools.walk_type import merged
 from torch import Tensor
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -107,6 +109,10 @@ COUNTS = {
 """Tokens that stand for a picture or a sound, where a model does not hand out what it makes of it."""
 
 
+FAILING = {("llama4", "5.24.0"): "its own forward asks the language model for image_outputs"}
+"""Models that no text with a picture runs on, by family and release."""
+
+
 class Feed:
     """A picture or a sound for a model, and the tokens that stand for it in a text.
 
@@ -151,6 +157,8 @@ def fed(family: str) -> tuple[Any, Feed]:
     lacks = LACKS.get(family, {})
     towers = {key: one for key, one in lacks.items() if isinstance(one, dict) and "model_type" in one}
     whole = {key: merged(CONFIG_MAPPING[one["model_type"]]().to_dict(), one) for key, one in towers.items()}
+    if why := FAILING.get((family, transformers.__version__)):
+        pytest.skip(f"transformers {transformers.__version__}: {why}")
     model = small(family, **{**lacks, **whole})
     return model, next(feeds(model))
 

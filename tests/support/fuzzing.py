@@ -212,8 +212,10 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
-    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].rotates.by in ("bases", "scaled"):
-        # GPT-J has a table in every layer; towers turn by places; Granite-SWA and Molmo 2 have several modules
+    family = FAMILIES[positions.model_type]
+    if len(kinds) != 1 or positions.layout or family.fixed_base or family.rotates.by in ("bases", "scaled"):
+        # GPT-J has a table in every layer, or gives sin before cos; towers turn by places; Granite-SWA and Molmo 2
+        # have several modules
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
     for name, ours in positions.encodings(LENGTH, "float32").items():
