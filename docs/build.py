@@ -17,11 +17,13 @@ import posenc.workbench
 from posenc import CATALOGUE, Encoding
 from posenc.integrations import position_table
 from posenc.integrations.huggingface import read
+from posenc.integrations.inspection import describe
 from posenc.integrations.model_files import departures
 from posenc.integrations.programs import NAMES as PROGRAMS
 from posenc.integrations.vectors import vectors
 from posenc.pictures.draw import both_papers
 from posenc.pictures.mpl import rendered
+from posenc.scaling import Default
 from posenc.teaching.claims.properties import measured
 from posenc.teaching.claims.rotary import QUARTER, plane_score
 from posenc.teaching.lab.rooms import ROOMS, find
@@ -180,6 +182,29 @@ def models() -> str:
         return table([Model(name, **facts) for name, facts in tomllib.load(file).items()])
 
 
+def long_contexts() -> str:
+    """What released models that read long texts do, by their configs."""
+    lines = map(json.loads, (HERE.parent / "tests/data/published_configs.jsonl").read_text().splitlines())
+    configs = {line["name"]: line["config"] for line in lines}
+    rows = [
+        "| model | base | length before scaling | reads | method | windows and layers | tuned on |",
+        "| --- " * 7 + "|",
+    ]
+    for name, facts in tomllib.loads((HERE / "long.toml").read_text()).items():
+        positions = read(configs[name])
+        recipe, kinds = positions.rotary, list(positions.layer_types)
+        still = [kind for kind, one in positions.recipes.items() if kind not in positions.rotary_recipes]
+        windows = [window for window in positions.windows if window]
+        layers = [f"{len(windows)} of {len(kinds)} see {max(windows):,} tokens"] if windows else []
+        layers += [f"{sum(map(kinds.count, still))} of {len(kinds)} do not rotate"] if still else []
+        scaling = recipe.get("scaling")
+        method = "the base" if scaling == Default() else describe(scaling)
+        cells = [name, f"{recipe.get('base'):,.0f}", f"{positions.original_length:,}", f"{positions.max_length:,}"]
+        tuned = f"{facts['tuned']} ({facts['source']})" if facts else ""
+        rows.append(f"| {' | '.join([*cells, method, '; '.join(layers), tuned])} |")
+    return "\n".join(rows) + "\n"
+
+
 def rooms() -> str:
     """The rooms of the lab, one row each."""
     return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
@@ -295,6 +320,7 @@ COMPUTED = {
     "<!-- four -->": four_properties,
     "<!-- encodings -->": shipped_encodings,
     "<!-- models -->": models,
+    "<!-- long -->": long_contexts,
     "<!-- vectors -->": published_vectors,
     "<!-- cells -->": cells,
     "<!-- rooms -->": rooms,
