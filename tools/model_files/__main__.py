@@ -87,7 +87,7 @@ def ask(name, version, names):
     """Ask one release about these configs, or all; a line of JSON each."""
     release = released(name, version)
     for config, given in configs().items():
-        if not names or any(part in config for part in names):
+        if not names or config in names:
             print(json.dumps({"config": config, **asked(release, given)}), flush=True)
 
 
