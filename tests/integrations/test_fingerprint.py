@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument
-from posenc.integrations.fingerprint import IN_WORDS, PATTERN, assert_fingerprint, fingerprint
-from posenc.integrations.huggingface import read, write
+from posenc.integrations.fingerprint import IN_WORDS, PATTERN, fingerprint
+from posenc.integrations.huggingface import assert_positions, read, write
 from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.programs import sglang, vllm
 from posenc.scaling import NTK, Linear, Llama3, LongRoPE, YaRN
@@ -125,11 +125,11 @@ def test_the_doors(tmp_path: Path) -> None:
     assert told("inspect", str(LLAMA), "--for", "vllm,sglang", "--fingerprint") == (0, f"{line}\n{line}")
     _, answers = told("inspect", str(LLAMA), "--for", "vllm", "--json")
     assert json.loads(answers)[0]["fingerprint"] == line
-    assert_fingerprint(LLAMA, line)
+    assert_positions(LLAMA, line)
     with pytest.raises(AssertionError, match=f"other positions: expected {line}, and this model has posenc1-"):
-        assert_fingerprint(Path(qwen), line)
+        assert_positions(Path(qwen), line)
     with pytest.raises(InvalidArgument, match="is no fingerprint"):
-        assert_fingerprint(LLAMA, "posenc1-12")
+        assert_positions(LLAMA, "posenc1-12")
 
 
 def test_two_servers_are_compared() -> None:

@@ -15,7 +15,7 @@ from transformers.utils import ModelOutput
 
 from posenc.encodings.rotary import rotate
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import assert_packed, assert_positions, check
+from posenc.integrations.huggingface import assert_packed, check, positions_callback
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.folder import open_model
 from posenc.integrations.huggingface.language_model import cached
@@ -358,7 +358,7 @@ def test_a_trainer_refuses_a_model_with_a_fault_before_its_first_step(tmp_path: 
     )
 
     def train(model: Any) -> Any:
-        trainer = transformers.Trainer(model, given, train_dataset=Texts(), callbacks=[assert_positions()])
+        trainer = transformers.Trainer(model, given, train_dataset=Texts(), callbacks=[positions_callback()])
         trainer.train()
         return trainer
 

@@ -23,9 +23,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config import read
-from posenc.integrations.position_table import LayerTable, PositionTable, of
+from posenc.integrations.position_table import LayerTable, PositionTable
 
 VERSION = "posenc1"
 PATTERN = re.compile(rf"{VERSION}-[0-9a-f]{{32}}")
@@ -50,21 +48,3 @@ def _declared(layer: LayerTable) -> dict[str, Any]:
     }
     rounded = {name: round(value * GRAIN) if type(value) is float else value for name, value in values.items()}
     return {**rounded, "turns": [round(theta / (2 * math.pi) * GRAIN) for theta in layer.frequencies]}
-
-
-def assert_fingerprint(config: object, expected: str) -> None:
-    """Raise an AssertionError unless a model has this fingerprint; for CI, before weights are served or trained.
-
-    Args:
-        config: a model, or its config as in ``huggingface.read``.
-        expected: what ``posenc inspect PATH --fingerprint`` printed.
-
-    Raises:
-        AssertionError: another fingerprint.
-        InvalidArgument: no fingerprint of this format, or a config that is not read.
-    """
-    if not PATTERN.fullmatch(expected):
-        raise InvalidArgument(f"{expected!r} is no fingerprint; give {VERSION}- and 32 hexadecimal digits")
-    computed = fingerprint(of(read(getattr(config, "config", config))))
-    if computed != expected:
-        raise AssertionError(f"other positions: expected {expected}, and this model has {computed}")

@@ -9,6 +9,7 @@ from posenc.integrations.huggingface.measuring import measure as measure
 from posenc.integrations.huggingface.model_laws import assert_packed as assert_packed
 from posenc.integrations.huggingface.model_laws import assert_positions as assert_positions
 from posenc.integrations.huggingface.model_laws import check as check
+from posenc.integrations.huggingface.model_laws import positions_callback as positions_callback
 from posenc.integrations.huggingface.model_positions import ModelPositions as ModelPositions
 from posenc.integrations.huggingface.patch import patched as patched
 from posenc.integrations.huggingface.trainer import loss_by_position as loss_by_position

@@ -357,11 +357,33 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
         return Report(type(model).__name__, tuple(verdict(one, subject) for one in LAWS))
 
 
-def assert_positions(tokenizer: Any = None, *, packed: bool = True) -> Any:
+def assert_positions(model: object, fingerprint: str) -> None:
+    """Raise an AssertionError unless a model has this fingerprint; for CI, before weights are served or trained.
+
+    Args:
+        model: a model, or its config as in ``huggingface.read``.
+        fingerprint: what ``posenc inspect PATH --fingerprint`` printed.
+
+    Raises:
+        AssertionError: another fingerprint.
+        InvalidArgument: no fingerprint of this format, or a config that is not read.
+    """
+    from posenc.integrations.fingerprint import PATTERN, VERSION
+    from posenc.integrations.fingerprint import fingerprint as computed
+    from posenc.integrations.position_table import of
+
+    if not PATTERN.fullmatch(fingerprint):
+        raise InvalidArgument(f"{fingerprint!r} is no fingerprint; give {VERSION}- and 32 hexadecimal digits")
+    own = computed(of(read(getattr(model, "config", model))))
+    if own != fingerprint:
+        raise AssertionError(f"other positions: expected {fingerprint}, and this model has {own}")
+
+
+def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
     """A callback for transformers' Trainer that checks the model before its first step: see ``check``.
 
-    ``Trainer(model, args, callbacks=[assert_positions()], …)`` raises an AssertionError with the report where a law
-    is broken, before anything is trained.
+    ``Trainer(model, args, callbacks=[positions_callback()], …)`` raises an AssertionError with the report where a
+    law is broken, before anything is trained.
     """
     from transformers import TrainerCallback
 
