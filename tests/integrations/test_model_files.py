@@ -21,6 +21,7 @@ from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import sglang, vllm
+from posenc.scaling import YaRN
 from support.model_files import KEPT, apart, configs, lines
 
 NOTE = model_files.Departure("", (), "", "")
@@ -199,6 +200,30 @@ def test_disagreements_of_the_report(name: str) -> None:
         assert what(table, given) == fields, (program, config)
         decided = [note for note in table.notes if ".py" in note]
         assert bool(decided) == bool(fields), decided
+
+
+@pytest.mark.parametrize(
+    ("config", "program", "version", "written"),
+    [
+        ("qwen3_vl, sections", vllm, "0.33.0", True),
+        ("qwen3_vl, sections", vllm, "0.29.0", False),
+        ("qwen2_5_vl, sections", vllm, "0.33.0", False),
+        ("qwen2_5_vl, sections", sglang, "0.5.23", True),
+    ],
+)
+def test_yarn_beside_sections_is_written_where_the_ramp_begins_right(
+    config: str, program: Any, version: str, written: bool
+) -> None:
+    positions = read(config_of(config))
+    if written:
+        keys = program.write(positions, YaRN(4.0, 32768), version=version)["text_config"]
+        assert (
+            keys["rope_parameters"]["mrope_section"]
+            == config_of(config)["text_config"]["rope_parameters"]["mrope_section"]
+        )
+        return
+    with pytest.raises(InvalidArgument, match=r"frequencies of 23 of 64 pairs differ.*original_length=131072"):
+        program.write(positions, YaRN(4.0, 32768), version=version)
 
 
 def test_vllm_runs_no_mpt() -> None:

@@ -108,8 +108,7 @@ def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
 
 def of_sglang(case: Case) -> dict[str, Any]:
     """What SGLang is asked."""
-    overrides = sglang(case.read, case.scaling)
-    return {**case.vllm(), "overrides": overrides}
+    return case.server(sglang(case.read, case.scaling))
 
 
 WRITE: dict[str, Callable[[Case], Any]] = {

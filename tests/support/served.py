@@ -138,8 +138,11 @@ class Case:
 
     def vllm(self) -> dict[str, Any]:
         """What vLLM is asked."""
+        return self.server(vllm(self.read, self.scaling, max_length=self.max_length))
+
+    def server(self, overrides: dict[str, Any]) -> dict[str, Any]:
+        """What a server is asked whose overrides these are."""
         positions = self.read
-        overrides = vllm(positions, self.scaling, max_length=self.max_length)
         inner: Any = overrides
         for key in positions.path:
             inner = inner[key]

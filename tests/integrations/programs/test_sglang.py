@@ -50,7 +50,7 @@ def overrides(case: Case) -> dict[str, Any]:
 
 def answers(cases: list[Case]) -> list[dict[str, Any]]:
     """What SGLang does with what is written for it."""
-    return list(asked("test_sglang.py", FOLDER, [{**case.vllm(), "overrides": overrides(case)} for case in cases]))
+    return list(asked("test_sglang.py", FOLDER, [case.server(overrides(case)) for case in cases]))
 
 
 @pytest.mark.programs
@@ -67,7 +67,7 @@ def test_sglang_turns_as_meant_and_admits_what_is_meant() -> None:
 @pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: make programs")
 def test_sglang_does_not_read_attention_factor() -> None:
     case = Case(PLAIN, YaRN(4, LENGTH, attention_factor=1.0))
-    given = {**case.vllm(), "overrides": overrides(case)}
+    given = case.server(overrides(case))
     other = copy.deepcopy(given)
     other["overrides"]["rope_parameters"]["attention_factor"] = 3.0
     first, second = asked("test_sglang.py", FOLDER, [given, other])

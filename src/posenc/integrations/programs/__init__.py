@@ -146,7 +146,9 @@ class Program:
         if not planned and table.admitted_length + max(getattr(each, "factor", 1.0) for each in now) <= meant:
             apart.append(f"inputs of {table.admitted_length} tokens at most are let in, and {meant} are meant")
         if apart:
-            raise InvalidArgument(f"{table.program} would compute differently: {'; '.join(apart)}")
+            raise InvalidArgument(
+                f"{table.program} would compute differently: {'; '.join(apart)}; use another scaling or program"
+            )
         return keys
 
 
@@ -234,10 +236,10 @@ def check(program: str, positions: ModelPositions, recipe: Recipe, entry: Mappin
             f"{program} runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such "
             "a YaRN"
         )
-    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
+    if recipe.get("axes") and kind not in ("default", "yarn"):
         raise InvalidArgument(
-            f"{program} rotates the sections of {positions.model_type!r} only as rope_type 'default' with "
-            f"mrope_section, and this is {now}; use Default() or NTK, and state mrope_section"
+            f"{program} rotates the sections of {positions.model_type!r} only as rope_type 'default' or 'yarn', "
+            f"and this is {now}; use Default(), NTK or YaRN"
         )
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:

@@ -1,6 +1,5 @@
 """mlx-lm: a whole config.json, in the older spelling."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -96,10 +95,10 @@ def spell(
     a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
-        InvalidArgument: dynamic scaling, an unrounded ramp, lists of factors with another attention factor, or for
-            neighbours, which mlx-lm rotates as halves by them; in phimoe all but lists of factors;
-            sections (M-RoPE), which mlx-lm rotates as if there were none; scales of queries in the rope dictionary;
-            a composite model, of which this would be a part alone.
+        InvalidArgument: dynamic scaling; in phi3 and phimoe all but lists of factors; scales of queries in the rope
+            dictionary; a composite model, of which this would be a part alone; and what ``read`` reads back
+            differently: an unrounded ramp, sections, lists of factors with another attention factor or for
+            neighbours.
     """
     if positions.path:
         where = ".".join(positions.path)
@@ -109,11 +108,6 @@ def spell(
         )
     recipe, config = config_of(positions, scaling, max_length, spelling="v4")
     now, entry = recipe.get("scaling"), entry_of(positions, config, "rope_scaling")
-    if recipe.get("axes"):
-        raise InvalidArgument(
-            f"mlx-lm rotates {positions.model_type!r} without its sections (mrope_section), right for text alone; "
-            "use mlx-vlm"
-        )
     if "llama_4_scaling_beta" in entry:
         raise InvalidArgument(
             f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} under rope_parameters "
@@ -125,18 +119,12 @@ def spell(
     if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
-        if recipe.get("pairing") == "interleaved":
-            raise InvalidArgument(f"{now} is a list of factors, by which mlx-lm rotates halves; use Linear or YaRN")
         longest = config[FAMILIES[positions.model_type].length]
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         if positions.model_type == "phimoe":
             entry |= {"short_mscale": scale, "long_mscale": scale}
         if scale == 1:
             entry[ORIGINAL] = longest
-        ratio = longest / entry[ORIGINAL]
-        taken = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(entry[ORIGINAL]))
-        if not math.isclose(scale, taken) and positions.model_type != "phimoe":
-            raise InvalidArgument(f"{now} has attention factor {scale:g}, and mlx-lm takes {taken:g} there")
     if positions.model_type in PHI and entry:
         if entry["rope_type"] != "longrope":
             raise InvalidArgument(
