@@ -49,6 +49,14 @@ def test_a_function_is_called_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert "x as (B, T, H, D)" in out
 
 
+def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
+    """By the error of the likeliest call, and not of the last one tried, which gave positions as one number."""
+    port = "import torch\n\ndef f(x, positions):\n    return x * (positions[:, None] * torch.ones(64)).cos()\n"
+    (tmp_path / "port.py").write_text(port)
+    with pytest.raises(PosencError, match=r"with 128 channels a head, as the model has: RuntimeError: .*\(64\)"):
+        asked(LLAMA, "--call", f"{tmp_path}/port.py:f")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -68,7 +68,8 @@ def called(path: Path, name: str, given: Mapping[str, float], tables: Mapping[st
             raise InvalidArgument(f"{path} has not ended after {SECONDS} s; leave its training out") from None
         if not out.exists():
             last = (run.stderr.strip().splitlines() or [f"exit status {run.returncode}"])[-1]
-            raise InvalidArgument(f"{path}:{name} cannot be called: {last}")
+            channels = f"{given['head_dim']:g} channels a head, as the model has"
+            raise InvalidArgument(f"{path}:{name} cannot be called with {channels}: {last}")
         answers: list[dict[str, Any]] = torch.load(out, weights_only=True)
     return answers
 
@@ -123,7 +124,7 @@ class Ways:
         return [torch.complex(cos, sin), *batched, *wide]
 
     def results(self, function: Callable[..., Any], x: Tensor | None) -> Iterator[tuple[dict[str, Any], Any]]:
-        """The arguments and the result of every way that works; else the error of the last.
+        """The arguments and the result of every way that works; else the error of the first, the likeliest.
 
         Parameters with a default keep it, but for a base that the model states.
         """
@@ -142,7 +143,7 @@ class Ways:
             try:
                 result = function(**arguments)
             except Exception as caught:  # another binding may be meant
-                error = caught
+                error = error or caught
                 continue
             worked = True
             yield arguments, result
