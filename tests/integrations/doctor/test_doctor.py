@@ -86,6 +86,20 @@ def test_what_cannot_be_told_apart_is_said_to_be_so() -> None:
     assert "Give positions" in str(wrong)
 
 
+def test_pairs_that_are_written_elsewhere_than_they_are_read_are_named() -> None:
+    """As in code that views neighbours as complex numbers and joins real and imaginary parts."""
+    layer = models.LAYERS["llama3_1"]
+    x, at = query(len(TEXT), 128), TEXT
+    halves = np.concatenate((x[:, ::2], x[:, 1::2]), -1)
+    turned = layer.rotate(x, at)
+    dealt = np.stack((turned[:, :64], turned[:, 64:]), -1).reshape(x.shape)
+    read_so = diagnose(model_of("llama3_1"), {"positions": at, "x": x, "rotated": layer.rotate(halves, at)})
+    assert "rotates channels (2i, 2i+1) instead of (i, i+64)" in str(read_so)
+    assert "writes a rotated pair to channels (i, i+64): scores stay right" in str(read_so)
+    written_so = diagnose(model_of("llama3_1"), {"positions": at, "x": x, "rotated": dealt})
+    assert str(written_so).startswith("writes a rotated pair to channels (2i, 2i+1)")
+
+
 def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
     layer = models.LAYERS["llama3_1"]
     numbers = written_down("llama3_1", lambda x: layer.rotate(x, TEXT))

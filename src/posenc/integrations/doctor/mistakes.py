@@ -48,7 +48,8 @@ def mistakes(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Change]:
 def _channels(right: Rotation) -> Iterator[Change]:
     """Which channels turn with which."""
     P, D = right.turning, right.head_dim
-    yield {"pairing": "interleaved" if right.pairing == "half" else "half", "distance": P}
+    other = {"pairing": "interleaved" if right.pairing == "half" else "half", "distance": P}
+    yield from (other, {**other, "moved": True}, {"moved": True})
     yield from ({"distance": n} for n in dict.fromkeys((P, D // 2, D // 4)) if n >= P and right.pairing == "half")
     yield {"distance": D // 2, "span": D}  # a ladder over the whole head, with zeros behind
     yield {"start": D - 2 * P}
@@ -73,8 +74,9 @@ def _turns(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Array]:
         for layout in (right, *(replace(right, **dict(change)) for change in _channels(right))):
             with suppress(InvalidArgument):
                 first, second = layout.channels
-                x, y = (seen[name][:, first] + 1j * seen[name][:, second] for name in ("x", "rotated"))
-                turns = y / x
+                to_first, to_second = layout.written.channels
+                x, y = seen["x"], seen["rotated"]
+                turns = (y[:, to_first] + 1j * y[:, to_second]) / (x[:, first] + 1j * x[:, second])
                 if np.abs(np.abs(turns) / np.median(np.abs(turns)) - 1).max() < 0.02:
                     yield turns
 

@@ -1,7 +1,7 @@
 """A rotation as a port computes it: a description whose every field is one of its decisions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -29,6 +29,8 @@ class Rotation:
         ladder: the layer type whose frequencies are used, a key of ``ladders``; empty for its own.
         factor: what cos and sin are multiplied by.
         sign: −1 rotates backwards.
+        moved: whether a rotated pair is written where the other pairing has it: neighbours come out as halves, or
+            halves as neighbours.
         axes: the axis of every pair.
         counted: what a position is: ``positions``, or ``rows`` or ``heads``, the numbers of an axis of x.
         shift, multiple: what is added to a position, and what that is multiplied by; 0 rotates nothing.
@@ -52,6 +54,7 @@ class Rotation:
     factor: float
     sign: int
     axes: tuple[int, ...]
+    moved: bool = False
     counted: str = "positions"
     shift: int = 0
     multiple: float = 1.0
@@ -70,6 +73,12 @@ class Rotation:
         if self.turning and first[-1] + second >= self.head_dim:
             raise InvalidArgument(f"channel {first[-1] + second} of {self.head_dim}")
         return first, first + second
+
+    @property
+    def written(self) -> "Rotation":
+        """This, by the channels to which it writes a rotated pair."""
+        other = "interleaved" if self.pairing == "half" else "half"
+        return replace(self, pairing=other, distance=self.turning) if self.moved else self
 
     @property
     def theta(self) -> Array:

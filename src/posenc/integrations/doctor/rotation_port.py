@@ -49,6 +49,10 @@ class RotationPort(Subject[Rotation]):
         "scaling": lambda port, right: _scalings(port.scaling, right.scaling),
         "factor": lambda port, right: _factors(port.factor, right.factor),
         "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
+        "moved": lambda port, right: (
+            f"writes a rotated pair to channels {port.written.in_words}: scores stay right if queries and keys "
+            "both do"
+        ),
         "axes": lambda port, right: _axes(port.axes, right.axes),
         "counted": lambda port, right: (
             "counts rows 0, 1, 2 … and ignores the positions"
@@ -104,6 +108,7 @@ class RotationPort(Subject[Rotation]):
             x, (first, second) = seen["x"], port.channels
             ours, allowed = x.copy(), (CLOSE + self.steps.get("rotated", 0.0)) * np.abs(x)
             a, b = x[:, first], x[:, second]
+            first, second = port.written.channels
             ours[:, first], ours[:, second] = a * cos - b * sin, b * cos + a * sin
             both = np.abs(a) + np.abs(b)
             each = (room + CLOSE + self.steps.get("rotated", 0.0) * port.factor) * both
