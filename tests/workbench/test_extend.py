@@ -18,6 +18,10 @@ import posenc
 from posenc.commands.extend import _write
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.integrations import huggingface
+from posenc.integrations.fingerprint import fingerprint
+from posenc.integrations.position_table import of
+from posenc.integrations.programs import laid_over
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.extend import scoring
 from posenc.workbench.extend.extend import Request, extend, work
@@ -376,6 +380,8 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
     assert patch.exists() == (name == "yarn") == ("config.json" in (tmp_path / "report.html").read_text())
     if name == "yarn":
         assert json.loads(patch.read_text()) == model.patch(found.curves[1].method.scaling, 48)
+        config = laid_over(json.loads((llama / "config.json").read_text()), json.loads(patch.read_text()))
+        assert f"its fingerprint, for CI: {fingerprint(of(huggingface.read(config)))}\n" in out.getvalue()
 
 
 def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,6 +204,10 @@ def _write(
     seconds: float,
 ) -> None:
     """Print the answers; write page, config and tuned weights into the folder."""
+    from posenc.integrations.fingerprint import fingerprint
+    from posenc.integrations.huggingface.config import read
+    from posenc.integrations.position_table import of
+    from posenc.integrations.programs import laid_over
     from posenc.workbench.extend.decision import config_patch, judge
     from posenc.workbench.extend.models import StudyModel
     from posenc.workbench.report.extension import write
@@ -213,9 +217,11 @@ def _write(
     patch = config_patch(model, decision, extension.length)
     write(extension, decision, folder, line, seconds, patch)
     _print(console, extension, decision)
-    if patch:
+    if patch and not isinstance(model, StudyModel):
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder}/config-patch.json; commands for servers: posenc inspect --for")
+        mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
+        console.print(f"        its fingerprint, for CI: {mark}")
     if not isinstance(model, StudyModel):
         tuned = [c.curve for c in decision.candidates if c.change in ("weights", "weights and config")]
         if tuned and tuned[0] and tuned[0].plan and tuned[0].method.scaling:
