@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument
-from posenc.integrations.fingerprint import IN_WORDS, PATTERN, fingerprint
+from posenc.integrations.fingerprint import IN_WORDS, fingerprint, is_stated
 from posenc.integrations.huggingface import assert_positions, read, write
 from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.programs import sglang, vllm
@@ -118,8 +118,8 @@ def told(*words: str) -> tuple[int, str]:
 def test_the_doors(tmp_path: Path) -> None:
     code, line = told("inspect", str(LLAMA), "--fingerprint")
     assert (code, line) == (0, of_file(LLAMA))
-    assert PATTERN.fullmatch(line)
-    assert told("diff", line, str(LLAMA)) == (0, "the same positions")
+    assert is_stated(line)
+    assert told("diff", line, str(LLAMA)) == told("diff", str(LLAMA), line) == (0, "the same positions")
     qwen = str(CONFIGS / "gpt-oss-20b.json")
     assert told("diff", line, qwen) == (1, f"other positions: B has {of_file(Path(qwen))}")
     assert told("inspect", str(LLAMA), "--for", "vllm,sglang", "--fingerprint") == (0, f"{line}\n{line}")
@@ -128,8 +128,10 @@ def test_the_doors(tmp_path: Path) -> None:
     assert_positions(LLAMA, line)
     with pytest.raises(AssertionError, match=f"other positions: expected {line}, and this model has posenc1-"):
         assert_positions(Path(qwen), line)
-    with pytest.raises(InvalidArgument, match="is no fingerprint"):
-        assert_positions(LLAMA, "posenc1-12")
+    for wrong in ("posenc1-12", "posenc2-" + line[8:], "llama"):
+        with pytest.raises(InvalidArgument, match="is no fingerprint"):
+            assert_positions(LLAMA, wrong)
+    assert told("diff", str(LLAMA), "posenc1-12")[0] == 1
 
 
 def test_two_servers_are_compared() -> None:

@@ -37,16 +37,17 @@ def diff(
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
     from posenc.integrations.differences import differences, parting
-    from posenc.integrations.fingerprint import PATTERN, fingerprint
+    from posenc.integrations.fingerprint import fingerprint, is_stated
     from posenc.integrations.sources import table
 
     other = b if draft is None else draft
     if other is None or None not in (b, draft):
         raise InvalidArgument("posenc diff compares two: name B, or --draft DRAFT")
-    if PATTERN.fullmatch(a):
-        mark = fingerprint(table(other, as_type=as_type))
-        typer.echo("the same positions" if mark == a else f"other positions: B has {mark}")
-        raise typer.Exit(mark != a)
+    for stated, source, name in ((a, other, "B"), (other, a, "A")):
+        if is_stated(stated):
+            mark = fingerprint(table(source, as_type=as_type))
+            typer.echo("the same positions" if mark == stated else f"other positions: {name} has {mark}")
+            raise typer.Exit(mark != stated)
     at = positions_of(positions)
     ours, theirs = table(a, other, as_type), table(other, a, as_type)
     parted = differences(ours, theirs, at, ("A", "B"))

@@ -23,10 +23,10 @@ import re
 from dataclasses import fields
 from typing import Any
 
+from posenc.errors import InvalidArgument
 from posenc.integrations.position_table import LayerTable, PositionTable
 
 VERSION = "posenc1"
-PATTERN = re.compile(rf"{VERSION}-[0-9a-f]{{32}}")
 GRAIN = 2.0**40
 IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "softmax_origin")
 """Fields for words alone, which say once more what others say."""
@@ -37,6 +37,18 @@ def fingerprint(table: PositionTable) -> str:
     layers = {name: _declared(layer) for name, layer in table.layers.items()}
     declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
+
+
+def is_stated(text: str) -> bool:
+    """Whether a text is a fingerprint and no path.
+
+    Raises:
+        InvalidArgument: one that is cut off, or of another format.
+    """
+    is_complete = re.fullmatch(rf"{VERSION}-[0-9a-f]{{32}}", text) is not None
+    if not is_complete and re.match(r"posenc\d+-", text):
+        raise InvalidArgument(f"{text!r} is no fingerprint; give {VERSION}- and 32 hexadecimal digits")
+    return is_complete
 
 
 def _declared(layer: LayerTable) -> dict[str, Any]:

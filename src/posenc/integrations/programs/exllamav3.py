@@ -48,9 +48,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
         raise InvalidArgument(f"what ExLlamaV3 {version} makes of model_type {model_type!r} was not asked; ask it")
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
-        own = 1.0 if entry.get("llama_4_scaling_beta") else sharpening(entry["factor"])
+        default = 1.0 if entry.get("llama_4_scaling_beta") else sharpening(entry["factor"])
         stated = entry.get("attention_factor")
-        return own if stated is None else float(stated)
+        return default if stated is None else float(stated)
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         kind, longest = kind_of(entry), config["max_position_embeddings"]
