@@ -11,7 +11,10 @@ from posenc.commands.screen import screen
 
 def vectors(
     config: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file: .json or .safetensors.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file: .json or .safetensors.")] = None,
+    kit: Annotated[
+        Path | None, typer.Option(help="A folder for inputs, exact outputs and a test file, without posenc.")
+    ] = None,
     scaling: Annotated[
         str | None,
         typer.Option(help="In place of the config's own: 'yarn(4, 8192)', or 'yarn(4)' of the trained length."),
@@ -28,13 +31,22 @@ def vectors(
     base: Annotated[float | None, typer.Option(help="The rotary base, where the config leaves it out.")] = None,
 ) -> None:
     """Write reference vectors of a model's positions: `posenc vectors model/config.json -o rope.json`."""
+    from posenc.errors import InvalidArgument
     from posenc.integrations.huggingface import read
+    from posenc.integrations.kit import kit as write
     from posenc.integrations.sources import scaling_of
     from posenc.integrations.vectors import vectors as make
 
+    if output is None and kit is None:
+        raise InvalidArgument("nothing to write; give --output FILE for numbers, or --kit FOLDER for a test")
     model = read(config, base=base)
     if scaling is not None:
         model = model.with_scaling(scaling_of(scaling, model.original_length))
+    if kit is not None:
+        folder = write(model, kit, total_length=total_length)
+        screen(soft_wrap=True).print(f"wrote {folder}: PORT=my_kernel:rotate python -m pytest {folder}")
+    if output is None:
+        return
     at = positions_of(positions)
     result = make(model, at, phases=phases, total_length=total_length)  # type: ignore[arg-type]
     screen(soft_wrap=True).print(

@@ -1,0 +1,99 @@
+"""A kit for the author of a kernel: inputs, exact outputs and a test file, for pytest, PyTorch and NumPy alone.
+
+    kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
+    PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
+
+Each case is B = 2 rows of some tokens: an odd length, one token, left padding, past the trained length, the last
+position below 2³¹, and 16-bit types. Partial heads, scalings and axes are the model's.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.encodings.rotary import Rotary
+from posenc.errors import InvalidArgument
+from posenc.integrations.differences import CLOSE
+from posenc.integrations.huggingface.model_positions import ModelPositions
+
+TEST = Path(__file__).with_name("kit_test.py")
+"""It needs pytest, which posenc does not."""
+LAST, HEADS = 2**31 - 1, 3
+ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+"""What one rounding to the type of x may move a number by, relatively; that of float32 is in the angle's."""
+
+
+def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:
+    """Write ``kit.npz`` and ``test_rotation.py`` into a folder.
+
+    Args:
+        positions: what ``huggingface.read`` returned.
+        folder: made if it is missing.
+        total_length: prompt and answer together, where a scaling depends on it; default the longest input.
+
+    Raises:
+        InvalidArgument: a model that does not rotate.
+    """
+    if not positions.rotary_recipes:
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, and so no kit")
+    folder = Path(folder)
+    arrays: dict[str, Any] = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, encoding in positions.encodings(total_length or positions.max_length).items():
+        if not isinstance(encoding, Rotary):
+            continue
+        for case, dtype, at in _cases(positions.original_length, encoding.axes):
+            x = torch.randn(2, HEADS, at.shape[-1], encoding.head_dim, generator=torch.Generator().manual_seed(0))
+            x = x.to(getattr(torch, dtype)).double()
+            want, _ = encoding.at(at, dtype=torch.float64).rotate(x, None)
+            numbers = {
+                "positions": at,
+                "x": x.float(),
+                "rotated": want,
+                "room": _room(encoding, at, x, want, dtype),
+            }
+            arrays |= {f"{name}/{case}/{dtype}/{key}": array.numpy() for key, array in numbers.items()}
+    np.savez_compressed(folder / "kit.npz", **arrays)
+    shutil.copy(TEST, folder / "test_rotation.py")
+    return folder
+
+
+def _cases(length: int, axes: int) -> Iterator[tuple[str, str, Int[Tensor, "*A B T"]]]:
+    """Every case by name, with the type of x and positions; axis k stands k behind axis 0."""
+    rows = {
+        "odd length": torch.arange(7),
+        "one token": torch.tensor([length - 1]),
+        "left padding": torch.tensor([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]]),
+        "past the trained length": torch.arange(length - 3, length + 4),
+        "last position": torch.arange(LAST - 2, LAST + 1),
+    }
+    for name, row in rows.items():
+        at = row.expand(2, -1).clone()
+        at = torch.stack([(at - axis).clamp(min=0) for axis in range(axes)]) if axes > 1 else at
+        for dtype in ROUNDING if name == "odd length" else ("float32",):
+            yield name, dtype, at
+
+
+def _room(
+    rotary: Rotary,
+    at: Int[Tensor, "*A B T"],
+    x: Float[Tensor, "B H T D"],
+    want: Float[Tensor, "B H T D"],
+    dtype: str,
+) -> Float[Tensor, "B H T D"]:
+    """How far a number may be off: eight roundings of a float32 angle times its pair, and one of the type of x."""
+    theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
+    furthest = at if at.dim() == 2 else at.amax(0)
+    angles = CLOSE * (1 + furthest[:, None, :, None] * theta) * rotary.attention_factor
+    channels = x[..., : 2 * len(theta)].abs()
+    half = rotary.pairing == "half"
+    pairs = channels.unflatten(-1, (2, -1) if half else (-1, 2)).sum(-2 if half else -1) * angles
+    both = torch.cat((pairs, pairs), -1) if half else pairs.repeat_interleave(2, -1)
+    still = torch.zeros_like(x[..., 2 * len(theta) :])
+    return torch.cat((both, still), -1) + ROUNDING[dtype] * want.abs()

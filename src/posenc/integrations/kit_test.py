@@ -1,0 +1,41 @@
+"""Holds a rotation to exact numbers: ``PORT=my_kernel:rotate python -m pytest .`` in this folder.
+
+``rotate(x, positions, layer_type)`` gets x, (B, H, T, D) in float32, bfloat16 or float16, and int64 positions,
+(B, T), or (A, B, T) for A axes. It returns x rotated, in x's type. Each number may be off by its ``room``: eight
+roundings of a float32 angle, and one of x's type.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+KIT = Path(__file__).with_name("kit.npz")
+CASES = sorted({name.rpartition("/")[0] for name in np.load(KIT).files}) if KIT.is_file() else []
+
+
+def port() -> Callable[..., torch.Tensor]:
+    """The function that is tested."""
+    module, _, name = os.environ["PORT"].partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    found: Callable[..., torch.Tensor] = getattr(importlib.import_module(module), name)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rotation(case: str) -> None:
+    layer_type, _, dtype = case.split("/")
+    with np.load(KIT) as kit:
+        positions, x, want, room = (kit[f"{case}/{name}"] for name in ("positions", "x", "rotated", "room"))
+    given = torch.tensor(x).to(getattr(torch, dtype))
+    got = port()(given.clone(), torch.tensor(positions), layer_type)
+    assert (got.shape, got.dtype) == (given.shape, given.dtype)
+    apart = np.abs(got.detach().cpu().double().numpy() - want)
+    row, head, token, channel = np.unravel_index((apart - room).argmax(), apart.shape)
+    at = positions.reshape(-1, len(x), x.shape[2])[0, row, token]
+    assert (apart <= room).all(), f"channel {channel} of head {head} at position {at} is off by {apart.max():.3g}"
