@@ -58,6 +58,13 @@ PRIVATE = re.compile(
 )
 """Private words, which nobody can search for; *a* for per, *otherwise* for differently."""
 
+PROSE = re.compile(
+    r"\b(?:(?:once|per|of|in|each) a forward\b(?! pass)|nobody may|by and large|at hand|"
+    r"(?:comput|read|load|count|rotat|measur|round)\w*(?: (?:its|the|one) \w+)? otherwise)\b",
+    re.IGNORECASE,
+)
+"""Phrases that are no English of an engineer, in docstrings, comments, errors, templates and data as well."""
+
 ALLOWED = ("told apart", "carry relative position", "carry absolute positions")
 """Phrases in which such a word is plain English."""
 
@@ -103,14 +110,14 @@ def renamed(module: str, source: str) -> list[str]:
     ]
 
 
-def private_words(place: str, text: str) -> list[str]:
+def private_words(place: str, text: str, pattern: re.Pattern[str] = PRIVATE) -> list[str]:
     """A complaint for each private word of a page, its code included, or of a help text."""
     for phrase in ALLOWED:
         text = re.sub(phrase.replace(" ", r"\s+"), lambda match: "\n" * match[0].count("\n"), text)
     return [
         f"{place}:{number} says {word[0]!r}"
         for number, line in enumerate(text.splitlines(), start=1)
-        for word in PRIVATE.finditer(line)
+        for word in pattern.finditer(line)
     ]
 
 
@@ -152,6 +159,8 @@ def complaints() -> Iterator[str]:
     yield from too_many(places)
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
         yield from private_words(str(path.relative_to(ROOT)), path.read_text("utf-8"))
+    for path in sorted(path for end in ("py", "toml", "html") for path in (ROOT / "src").rglob(f"*.{end}")):
+        yield from private_words(str(path.relative_to(ROOT)), path.read_text("utf-8"), PROSE)
     for place, text in help_texts():
         yield from private_words(place, text)
 

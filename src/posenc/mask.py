@@ -1,4 +1,4 @@
-"""Who may see whom: a value made once a forward, like a placed encoding, and read by attention.
+"""Who may see whom: a value made once per forward pass, like a placed encoding, and read by attention.
 
 A query sees a key unless something hides it: the key comes later in the sequence (causal), lies outside the
 window, in another chunk or document, or is padding. Causality, windows and chunks compare *order*, a token's place

@@ -154,7 +154,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Placed:
-        """The encoding at these positions: does, once a forward, all work that depends on positions alone.
+        """The encoding at these positions: does, once per forward pass, all work that depends on positions alone.
 
         Args:
             positions: int64 or int32 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token

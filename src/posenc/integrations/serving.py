@@ -89,7 +89,7 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """The answer of a program that reads config.json; keys where something is stated or it computes otherwise."""
+    """The answer of a program that reads config.json; keys where something is stated or it computes others."""
     config, line, keys = contents(path), module.LINE, {}
     table = module.read(config, version)
     if stated or _apart(wanted, table):
@@ -123,7 +123,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
 
 
 def _apart(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """What a program would compute otherwise, for inputs of the length that its table is planned for."""
+    """What a program would compute differently, for inputs of the length that its table is planned for."""
     wanted = of(positions, length=table.admitted_length)
     return [str(one) for one in different(wanted, table)]
 

@@ -22,7 +22,7 @@ def check(
 ) -> None:
     """Refuse what is no position: another type or shape, below 0 (−limit where signed), or at ``limit`` and beyond.
 
-    On the CPU a value out of range raises here. Where nobody may look (traced, fake, or on another device, where
+    On the CPU a value out of range raises here. If values cannot be read (traced, fake, or on another device, where
     looking would wait for it) the check is an asynchronous assertion.
     """
     if not isinstance(positions, Tensor):

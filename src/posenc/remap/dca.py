@@ -26,7 +26,7 @@ class DCA(Remap):
     """Distances within a chunk, to the chunk before and to all others; a cache keeps keys at p mod ``chunk``.
 
     The authors' code puts far queries at c and not at c − 1, and multiplies cos and sin by YaRN's factor of the
-    length at hand; for that pass a rotary with ``YaRN`` here.
+    length of the request; for that pass a rotary with ``YaRN`` here.
 
     Args:
         rotary: the model's.

@@ -88,7 +88,7 @@ class Subject(ABC, Generic[D]):
 
     @abstractmethod
     def probe(self) -> Mapping[str, Array]:
-        """Other inputs than those at hand, at which two descriptions that differ at all give other numbers."""
+        """Other inputs than the given ones, at which two descriptions that differ at all give other numbers."""
 
     @cached_property
     def sketch(self) -> Mapping[str, Array]:

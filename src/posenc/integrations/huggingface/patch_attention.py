@@ -53,7 +53,7 @@ def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
 
 
 class _Stack:
-    """What self-attentions of T5 that have one table share in a forward: it, placed where their tokens stand."""
+    """What T5's self-attentions with one table share in a forward pass: it, placed where their tokens stand."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -73,7 +73,7 @@ class _Stack:
 
 
 class _Remapped:
-    """What attentions of one encoding share in a forward: it, placed at the position ids and at those of all keys,
+    """What attentions of one encoding share in a forward pass: it, placed at the position ids and at those of all keys,
     which a cache keeps raw, one after the other."""
 
     def __init__(self, encoding: Encoding) -> None:
@@ -82,7 +82,7 @@ class _Remapped:
         self.placed: dict[tuple[int, int], Placed] = {}
 
     def stand(self, ids: Tensor) -> None:
-        """Hear where the tokens of a forward stand."""
+        """Hear where the tokens of a forward pass stand."""
         self.ids, self.placed = ids, {}
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:

@@ -92,7 +92,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     if len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled"):
         if scaling is not None:
             raise InvalidArgument(
-                f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate otherwise, "
+                f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate differently, "
                 f"{family.rotates.key}; scale it there by hand"
             )
         return False

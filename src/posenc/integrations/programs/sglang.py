@@ -67,7 +67,7 @@ def spell(
 
     The keys are vLLM's, but YaRN's attention factor stands in ``attn_factor`` alone. SGLang lays a rope dictionary
     over the file's, and replaces that of a language model inside a composite one. Its files for llama and DeepSeek
-    were asked; a model file of another family may read its config otherwise.
+    were asked; a model file of another family may read its config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.

@@ -60,6 +60,6 @@ def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
         x.mul_(cos).add_(swapped.mul_(sin))
         return
     a, b = x.chunk(2, dim=-1)
-    from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded otherwise
+    from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded differently
     a.mul_(cos).sub_(from_b)
     b.mul_(cos).add_(from_a)

@@ -1,4 +1,4 @@
-"""What does a real model do in each of its layers, and what if a program reads its config otherwise?"""
+"""What does a real model do in each of its layers, and what if a program reads its config differently?"""
 
 import json
 import math
@@ -82,7 +82,7 @@ DRAWS = 64
 
 @bounded
 def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) -> View:
-    """How far a program's rotation is from the model's, by distance, if it reads one thing otherwise.
+    """How far a program's rotation is from the model's, by distance, if it gets one setting wrong.
 
     The cosine between keys rotated as the config says and as that program does, a mean over random keys: 1 where
     both agree, 0 where they have nothing in common.

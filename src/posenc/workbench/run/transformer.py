@@ -172,7 +172,7 @@ class Transformer(nn.Module):
 
     Args:
         config: sizes and habits.
-        encoding: any encoding, ``Layers`` among them; it is placed once a forward. One that declares ``per_layer``
+        encoding: any encoding, ``Layers`` among them; it is placed once per forward pass. One that declares ``per_layer``
             gets a module a layer.
     """
 

@@ -20,7 +20,7 @@ PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm", "einsum")
 
 @dataclass(frozen=True)
 class Attention:
-    """One attention of a forward.
+    """One attention of a forward pass.
 
     Args:
         module: the path of the module that it was computed in.

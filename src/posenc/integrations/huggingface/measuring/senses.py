@@ -43,7 +43,7 @@ class Form:
     merge: int = 1
 
     def given(self, rows: int, alike: bool, seed: int) -> dict[str, Tensor]:
-        """Arguments of a forward."""
+        """Arguments of a forward pass."""
         return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.arguments(rows)}
 
 
