@@ -73,8 +73,8 @@ class _Stack:
 
 
 class _Remapped:
-    """What attentions of one encoding share in a forward pass: it, placed at the position ids and at those of all keys,
-    which a cache keeps raw, one after the other."""
+    """What attentions of one encoding share in a forward pass: it, placed at the position ids and at those of all
+    keys, which a cache keeps raw, one after the other."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding

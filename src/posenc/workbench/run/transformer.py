@@ -172,8 +172,8 @@ class Transformer(nn.Module):
 
     Args:
         config: sizes and habits.
-        encoding: any encoding, ``Layers`` among them; it is placed once per forward pass. One that declares ``per_layer``
-            gets a module a layer.
+        encoding: any encoding, ``Layers`` among them; it is placed once per forward pass. One that declares
+            ``per_layer`` gets a module a layer.
     """
 
     def __init__(self, config: TransformerConfig, encoding: Encoding) -> None:
