@@ -11,18 +11,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tools.model_files.release import Release
-from tools.model_files.stand_ins import Anything, Embedding, Group, Operator, Part, Settings, constant, layer_class
+from tools.model_files.stand_ins import (
+    Anything,
+    Embedding,
+    OneProcess,
+    Operator,
+    Part,
+    Settings,
+    constant,
+    layer_class,
+)
 from tools.model_files.vllm import Platform
 from torch import nn
-
-
-class Parallel:
-    """A layout of one process."""
-
-    def __getattr__(self, name):
-        if name.endswith("group"):
-            return Group()
-        return 1 if name.endswith("size") else 0 if name.endswith("rank") else Anything(f"parallel.{name}")
 
 
 class Device(str):
@@ -76,7 +76,7 @@ class Sglang(Release):
             return constant(False)
         found = re.fullmatch(r"get_\w+_(size|rank|group)", name)
         if found:
-            return constant({"size": 1, "rank": 0, "group": Group()}[found[1]])
+            return constant({"size": 1, "rank": 0, "group": OneProcess()}[found[1]])
         return layer_class(name) or Anything(f"{module}.{name}")
 
     @functools.cached_property
@@ -88,12 +88,12 @@ class Sglang(Release):
             device="cpu",
         )
         return {
-            "get_parallel": constant(Parallel()),
+            "get_parallel": constant(OneProcess()),
             "add_prefix": lambda name, prefix: f"{prefix}.{name}" if prefix else name,
             "make_layers": layers,
             "make_pp_layers": lambda count, layer_fn, prefix="", **_: layers(count, layer_fn, 0, 1, prefix),
             "get_pp_indices": lambda count, *_: (0, count),
-            "get_pp_group": constant(Group()),
+            "get_pp_group": constant(OneProcess()),
             **dict.fromkeys(("get_server_args", "get_global_server_args"), constant(server)),
             **dict.fromkeys(("BaseFusedOp", "CustomOp", "MultiPlatformOp"), Operator),
             **dict.fromkeys(("VocabParallelEmbedding", "ParallelLMHead"), Embedding),

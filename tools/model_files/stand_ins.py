@@ -1,10 +1,14 @@
 """What stands in for everything of a released program that is not asked."""
 
 import inspect
-from types import SimpleNamespace
 
 import torch
 from torch import nn
+
+
+def constant(value):
+    """A function that gives this whatever it is asked."""
+    return lambda *_, **__: value
 
 
 class Base:
@@ -52,41 +56,21 @@ class Anything:
     def __repr__(self):
         return f"<{self.__dict__['name']}>"
 
-    def __iter__(self):
-        return iter(())
 
-    def __index__(self):
-        return 0
-
-    def __float__(self):
-        return 0.0
-
-    def __exit__(self, *_):
-        return None
-
-    def __setitem__(self, *_):
-        return None
-
-    def __rmod__(self, _):
-        return 0
-
-    def __divmod__(self, _):
-        return 0, 0
-
-    def same(self, *_):
-        return self
-
-    def no(self, *_):
-        return False
-
-    def zero(self):
-        return 0
-
-    __bool__ = __contains__ = __lt__ = __le__ = __gt__ = __ge__ = __instancecheck__ = __subclasscheck__ = no
-    __len__ = __int__ = zero
-    __enter__ = __getitem__ = __or__ = __ror__ = __and__ = __add__ = __radd__ = __sub__ = __rsub__ = same
-    __mul__ = __rmul__ = __mod__ = __pow__ = __rpow__ = __neg__ = same
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = same
+RESULTS = {
+    "bool contains lt le gt ge instancecheck subclasscheck": constant(False),
+    "len int index rmod": constant(0),
+    "float": constant(0.0),
+    "divmod": constant((0, 0)),
+    "iter": lambda _: iter(()),
+    "exit setitem": constant(None),
+    "enter getitem or ror and add radd sub rsub mul rmul mod pow rpow neg": lambda self, *_: self,
+    "truediv rtruediv floordiv rfloordiv": lambda self, *_: self,
+}
+"""What the operators of ``Anything`` give."""
+for names, result in RESULTS.items():
+    for operator in names.split():
+        setattr(Anything, f"__{operator}__", result)
 
 
 def attribute(of, name):
@@ -157,7 +141,7 @@ def noise(like, width):
 
 
 class Linear(Part):
-    """A linear layer that answers with noise of the widths that it was made for."""
+    """A linear layer, or several in one, that answers with noise of the widths that it was made for."""
 
     names = ("input_size", "output_size")
 
@@ -181,12 +165,6 @@ class Linear(Part):
         x = x[0] if isinstance(x, tuple) else x
         answer = torch.cat([noise(x, size) for size in self.sizes], -1)
         return (answer, None) if self.pair else answer
-
-
-class Merged(Linear):
-    """Several linear layers in one."""
-
-    names = ("input_size", "output_sizes")
 
 
 class Projections(Linear):
@@ -230,14 +208,16 @@ class Embedding(Part):
         return noise(ids.unsqueeze(-1), self.width)
 
 
-class Group:
-    """A group of one process."""
+class OneProcess:
+    """A layout of one process, and each of its groups."""
 
-    world_size, rank, local_rank, rank_in_group, is_first_rank, is_last_rank = 1, 0, 0, 0, True, True
-    device_group = cpu_group = SimpleNamespace(size=lambda: 1, rank=lambda: 0)
+    size, rank = constant(1), constant(0)
+    rank_in_group, is_first_rank, is_last_rank = 0, True, True
 
     def __getattr__(self, name):
-        return attribute("group", name)
+        if name.endswith("group"):
+            return self
+        return 1 if name.endswith("size") else 0 if name.endswith("rank") else attribute("process", name)
 
 
 class Settings:
@@ -251,15 +231,10 @@ class Settings:
             raise AttributeError(name)
 
 
-def constant(value):
-    """A function that gives this whatever it is asked."""
-    return lambda *_, **__: value
-
-
 def layer_class(name):
     """The stand-in of a layer by its name, or None."""
     if not name[:1].isupper():
         return None
     if name.endswith("Linear"):
-        return Projections if "QKV" in name else Merged if "Merged" in name else Linear
+        return Projections if "QKV" in name else Linear
     return Norm if name.endswith(("RMSNorm", "LayerNorm")) else None

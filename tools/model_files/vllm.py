@@ -16,8 +16,8 @@ from tools.model_files.stand_ins import (
     Anything,
     Base,
     Embedding,
-    Group,
     Norm,
+    OneProcess,
     Operator,
     Part,
     Settings,
@@ -98,7 +98,7 @@ class Vllm(Release):
         engine = ("get_current_vllm_config", "get_current_vllm_config_or_none")
         sizes = ("tensor_model_parallel", "decode_context_model_parallel")
         return {
-            **{f"get_{name}_group": constant(Group()) for name in groups},
+            **{f"get_{name}_group": constant(OneProcess()) for name in groups},
             **{name: lambda *_, **__: self.engine for name in engine},
             **{f"get_{name}_world_size": constant(1) for name in sizes},
             **{f"get_{name}_rank": constant(0) for name in sizes},
