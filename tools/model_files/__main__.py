@@ -70,17 +70,22 @@ def overdue(*_):
 
 def kept(found):
     """The answer with few of the frequencies, and without what is not so."""
-    for facts in found["layers"]:
-        theta = facts.get("frequencies") or []
-        facts["frequencies"] = [float(f"{each:.8g}") for each in [*theta[::SAMPLED], *theta[-1:]]]
-        for name in ("scale", "attention_factor"):
-            if isinstance(facts.get(name), float):
-                facts[name] = float(f"{facts[name]:.8g}")
-    found["layers"] = [
-        {key: value for key, value in facts.items() if value not in (None, [], {}, "") or key == "rotates"}
+    layers = [
+        {
+            key: short(key, value)
+            for key, value in facts.items()
+            if value not in (None, [], {}, "") or key == "rotates"
+        }
         for facts in found["layers"]
     ]
-    return found
+    return {**found, "layers": layers}
+
+
+def short(key, value):
+    """A float of eight digits, few of the frequencies, and anything else as it is."""
+    if key == "frequencies":
+        return [short("", theta) for theta in [*value[::SAMPLED], *value[-1:]]]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
 def ask(name, version, names):

@@ -35,10 +35,13 @@ FILLED = {
     "route_norm": True,
     "router_scaling_factor": 1.0,
     "scoring_func": "sigmoid",
+    "tie_word_embeddings": False,
     "topk_method": "noaux_tc",
     "use_cache": True,
 }
 """What model classes ask for, published copies leave out, and positions do not depend on."""
+SMALL = {"pad_token_id": 0, "vocab_size": 4096, "vocab_size_per_layer_input": 4096}
+"""What makes tables of tokens large, and the most that is left of it."""
 
 
 class StandIn(types.ModuleType):
@@ -147,7 +150,7 @@ class Release:
     package, rotary, asked, not_asked = "", "", (), ()
 
     def __init__(self, root):
-        self.root, self.signatures = Path(root), {}
+        self.root = Path(root)
         self.attentions, self.ropes, self.calls, self.text = [], {}, [], None
 
     def file(self, name):
@@ -204,45 +207,34 @@ class Release:
     def attention_class(self, name, module):
         return type(name, (Attention,), {"released": module})
 
+    @functools.cache  # noqa: B019
+    def released(self, module, *names):
+        """Classes and functions by these names of a file that is not imported, or of a folder's files."""
+        folder = self.root.joinpath(*module.split("."))
+        files = [file for file in (*folder.rglob("*.py"), folder.with_suffix(".py")) if file.is_file()]
+        texts = [text for file in files if any(name in (text := file.read_text("utf-8-sig")) for name in names)]
+        return [node for text in texts for node in ast.parse(text).body if getattr(node, "name", "") in names]
+
     def arguments_of(self, name, module):
         """The names of the arguments of a released class, read from its file."""
-        if name not in self.signatures:
-            folder = self.root.joinpath(*module.split("."))
-            files = [*folder.rglob("*.py"), folder.with_suffix(".py")]
-            classes = [
-                node
-                for file in files
-                if file.is_file() and f"class {name}" in (text := file.read_text("utf-8-sig"))
-                for node in ast.walk(ast.parse(text))
-                if isinstance(node, ast.ClassDef) and node.name == name
-            ]
-            makers = [f for node in classes for f in node.body if getattr(f, "name", "") == "__init__"]
-            self.signatures[name] = [argument.arg for argument in makers[0].args.args][1:] if makers else []
-        return self.signatures[name]
+        bodies = [field for node in self.released(module, name) for field in node.body]
+        makers = [field for field in bodies if getattr(field, "name", "") == "__init__"]
+        return [argument.arg for argument in makers[0].args.args][1:] if makers else []
 
     def function(self, module, *names, **globals_of):
         """Functions of a file that is not imported, compiled alone; the first of them."""
-        found = [
-            node
-            for node in ast.parse(self.file(module).read_text("utf-8-sig")).body
-            if getattr(node, "name", "") in names
-        ]
-        tree = ast.Module([ast.ImportFrom("__future__", [ast.alias("annotations")], 0), *found], [])
+        future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
+        tree = ast.Module([future, *self.released(module, *names)], [])
         exec(compile(ast.fix_missing_locations(tree), module, "exec"), globals_of)
         return globals_of[names[0]]
 
     def defaults(self, module, name):
         """Literal defaults of a released class of settings; for each of its methods something to call."""
-        found = {}
-        for node in ast.walk(ast.parse(self.file(module).read_text("utf-8-sig"))):
-            if not (isinstance(node, ast.ClassDef) and node.name == name):
-                continue
-            for field in node.body:
-                if isinstance(field, ast.FunctionDef) and not field.decorator_list:
-                    found.setdefault(field.name, Anything(field.name))
-                elif isinstance(field, ast.AnnAssign) and isinstance(field.value, ast.Constant):
-                    found[field.target.id] = field.value.value
-        return found
+        fields = [field for node in self.released(module, name) for field in node.body]
+        methods = [one for one in fields if isinstance(one, ast.FunctionDef) and not one.decorator_list]
+        literal = [one for one in fields if isinstance(getattr(one, "value", None), ast.Constant)]
+        stated = {one.target.id: one.value.value for one in literal if isinstance(one, ast.AnnAssign)}
+        return {**{one.name: Anything(one.name) for one in methods}, **stated}
 
     def prepared(self, config):
         """A config object with what copies leave out, and small tables of tokens."""
@@ -253,13 +245,9 @@ class Release:
             for name, value in filled.items():
                 if getattr(part, name, None) is None:
                     self.put(part, name, value)
-            if not hasattr(part, "tie_word_embeddings"):
-                part.tie_word_embeddings = False
-            if isinstance(getattr(part, "pad_token_id", None), int):
-                part.pad_token_id = 0
-            for name in ("vocab_size", "vocab_size_per_layer_input"):
-                if (getattr(part, name, 0) or 0) > 4096:
-                    self.put(part, name, 4096)
+            for name, most in SMALL.items():
+                if (getattr(part, name, 0) or 0) > most:
+                    self.put(part, name, most)
         self.text = config.get_text_config()
         return config
 
