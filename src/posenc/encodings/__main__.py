@@ -1,0 +1,63 @@
+"""``python -m posenc.encodings alibi``: formula, source and eight numbers of an encoding, to read.
+
+Everything is there already: the docstring of the module, and what the encoding computes.
+"""
+
+import argparse
+import inspect
+import sys
+
+import torch
+from torch import Tensor
+
+import posenc
+
+WIDTH, HEADS, HEAD_DIM, KEYS = 64, 4, 16, 9
+AT = "width 64, 4 heads of 16, untrained weights from seed 0"
+
+
+def scores(encoding: posenc.Encoding) -> Tensor:
+    """Scores of head 0 for queries and keys of ones, ``(KEYS, KEYS)``, before any mask."""
+    order, scale = torch.arange(KEYS), HEAD_DIM**-0.5
+    placed, _ = encoding.at(_everywhere(order, encoding.axes)).with_content(torch.ones(1, KEYS, WIDTH))
+    q, k = placed.rotate(*torch.ones(2, 1, HEADS, KEYS, HEAD_DIM))
+    q = q if placed.scale is None else q * placed.scale
+    found = q @ k.mT * scale
+    if placed.bias is not None:
+        found = found + placed.bias.ordered(order, order).meeting(q, k, scale).rows(0, KEYS, KEYS, found)
+    return found[0, 0].detach()
+
+
+def _everywhere(at: Tensor, axes: int) -> Tensor:
+    """The same number on every axis."""
+    return at.expand(axes, -1) if axes > 1 else at
+
+
+def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
+    """Eight numbers, and what they are."""
+    if "embeddings" in encoding.acts_on:
+        at = _everywhere(torch.tensor([1]), encoding.axes)
+        return "added to the token at position 1, first 8 channels", encoding.at(at).embed(
+            torch.zeros(1, 1, WIDTH)
+        )[0, 0]
+    if encoding.acts_on == ("scale",):
+        return "scores of the queries at positions 1 to 8 for the key at 0, all of ones", scores(encoding)[1:, 0]
+    last = scores(encoding)[-1]
+    return "scores of the query at position 8 for the keys at 0 to 7, all of ones", last
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m posenc.encodings", description=__doc__)
+    parser.add_argument("name", choices=sorted(posenc.CATALOGUE))
+    asked = parser.parse_args()
+    torch.manual_seed(0)
+    encoding = posenc.encoding(asked.name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=KEYS)
+    print(inspect.getdoc(inspect.getmodule(type(encoding))))
+    what, values = numbers(encoding)
+    print(f"\n{what} ({AT}):\n{' '.join(f'{value:.4f}' for value in values[:8].tolist())}")
+    print(f"\na figure: posenc show attention --set encoding={asked.name} --set causal=true")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
