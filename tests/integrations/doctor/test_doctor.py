@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from integrations.doctor import models, plants_porters, plants_reader
+from integrations.doctor import models, plants_porters, plants_reader, plants_trim
 from integrations.doctor.plants_porters import GRID, TEXT, Plant, query
 from integrations.doctor.plants_porters import rotated as written_down
 from posenc.errors import InvalidArgument, UnknownName
@@ -15,8 +15,8 @@ from posenc.integrations.doctor.search import Diagnosis
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
-PLANTS = (*plants_porters.PLANTS, *plants_reader.PLANTS)
-"""Two halves: the second was written by somebody who had not seen the search."""
+PLANTS = (*plants_porters.PLANTS, *plants_reader.PLANTS, *plants_trim.PLANTS)
+"""Two halves, the second by somebody who had not seen the search, and ten that were written after it."""
 CONFIGS = Path(__file__).parents[2] / "data" / "configs"
 
 
@@ -84,6 +84,25 @@ def test_what_cannot_be_told_apart_is_said_to_be_so() -> None:
     assert "off by +1" in str(wrong)
     assert "multiplied by 2" in str(wrong)
     assert "Give positions" in str(wrong)
+
+
+def test_two_positions_leave_a_clamp_and_a_restart_ambiguous() -> None:
+    """0 and 4096 under a table of 4096 rows that starts again look as if nothing had rotated."""
+    layer, at = models.LAYERS["llama3_1"], np.array([0, 4096])
+    x = query(2, 128)
+    wrong = diagnose(model_of("llama3_1"), {"positions": at, "x": x, "rotated": layer.rotate(x, at % 4096)})
+    assert not wrong.right
+    assert "cannot tell apart" in str(wrong)
+    assert "start again every 4,096" in str(wrong) or "or others" in str(wrong)
+    assert "Give positions" in str(wrong)
+
+
+def test_eight_channels_are_not_said_to_rotate_sixteen() -> None:
+    """Frequencies base^(−2i/16) of a head of 8: sixteen channels that rotate give them too, and are not there."""
+    wrong = diagnose("rotary(base=10000, pairing=half)", {"inv_freq": 1e4 ** (-2.0 * np.arange(4) / 16)})
+    assert not wrong.right
+    assert "over 16 instead of 8" in str(wrong)
+    assert "16 of 8" not in str(wrong)
 
 
 def test_pairs_that_are_written_elsewhere_than_they_are_read_are_named() -> None:

@@ -40,6 +40,7 @@ def mistakes(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Change]:
             yield {"scaling": scaling, "factor": scaling.frequencies(right.span, right.base).attention_factor}
     yield {"sign": -right.sign}
     yield from ({"factor": factor} for factor in _factors(right, turns))
+    yield from ({"shift": n} for n in _shifts(right, seen, turns))
     yield from _positions(right, seen)
     for what in ("angles", "positions", "frequencies", "products", "arithmetic"):
         yield from ({"precision": f"{what} in {low}"} for low in LOW)
@@ -130,13 +131,26 @@ def _factors(right: Rotation, turns: list[Array]) -> list[float]:
     if (s := getattr(right.scaling, "factor", 1.0)) > 1:
         known += [0.1 * math.log(s) + 1, (0.1 * math.log(s) + 1) ** 2, s, s**0.5, 1 / s]
     if turns:
-        known += [float(f"{np.median(np.abs(turns[0])):.{n}g}") for n in (3, 4, 6)]
+        known += [float(f"{np.median(np.abs(turns[0])):.{n}g}") for n in (3, 4, 8)]
     return list(dict.fromkeys(known))
+
+
+def _shifts(right: Rotation, seen: Mapping[str, Array], turns: list[Array]) -> list[int]:
+    """Offsets of all positions: the usual ones, and what the first pair of a period past 2,000 is ahead by."""
+    theta, measured = right.theta, list[float]()
+    slow = np.flatnonzero((theta > 0) & (theta < math.pi / 1000))
+    if len(slow):
+        pair, row = slow[0], seen["positions"][0].argmin() if turns else 0
+        measured = [
+            float(np.angle(both[row, pair] * np.exp(-1j * right.angles(seen)[row, pair]))) / theta[pair]
+            for both in turns
+            if pair < both.shape[1]  # of a layout in which fewer rotate
+        ]
+    return list(dict.fromkeys((1, -1, 2, *(round(n) for n in measured if math.isfinite(n)))))
 
 
 def _positions(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Change]:
     """Where the port believes its tokens to stand, and by which axis a pair turns."""
-    yield from ({"shift": n} for n in (1, -1, 2))
     yield from ({"multiple": n} for n in (2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0))
     if "positions" not in seen:
         return

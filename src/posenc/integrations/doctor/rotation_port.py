@@ -87,6 +87,7 @@ class RotationPort(Subject[Rotation]):
         }
 
     def predict(self, port: Rotation, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
+        first, second = port.channels  # refused where a head has too few of them
         if "inv_freq" in seen:
             what, _, low = port.precision.partition(" in ")
             theta = rounded(port.theta, low) if what == "frequencies" else port.theta
@@ -105,7 +106,7 @@ class RotationPort(Subject[Rotation]):
                 still = port.factor if name == "cos" else 0.0
                 yield _table(seen[name], table, room + self.steps.get(name, 0.0) * port.factor, still)
         if "rotated" in seen:
-            x, (first, second) = seen["x"], port.channels
+            x = seen["x"]
             ours, allowed = x.copy(), (CLOSE + self.steps.get("rotated", 0.0)) * np.abs(x)
             a, b = x[:, first], x[:, second]
             first, second = port.written.channels

@@ -101,7 +101,7 @@ class SlopesPort(Subject[Slopes]):
             first = theirs[0] if name == "slopes" else theirs[0, 0, 0] - theirs[0, 1, 0]
             ratio = abs(float(first)) / float(self.right.slopes(self.right.heads)[0])
             if math.isfinite(ratio) and ratio:
-                yield from ({"factor": self.right.factor * float(f"{ratio:.{n}g}")} for n in (2, 4, 6))
+                yield from ({"factor": self.right.factor * float(f"{ratio:.{n}g}")} for n in (2, 4, 8))
         yield from ({"factor": self.right.factor * n} for n in (d**0.5 for d in (32, 64, 80, 96, 128)))
         yield from ({"series": series} for series in SERIES)
 
