@@ -106,19 +106,19 @@ def _scalings(right: Rotation) -> Iterator[Scaling]:
     """The model's scaling with one of its numbers wrong, and others in its place."""
     scaling = right.scaling
     factor, length = getattr(scaling, "factor", None), getattr(scaling, "original_length", None)
-    made: list[dict[str, Any]] = []
+    variants: list[dict[str, Any]] = []
     if length:
         lengths = (*right.lengths, round(length * (factor or 1)), 2 * length, length // 2)
-        made += [{"original_length": n} for n in dict.fromkeys(lengths)]
+        variants += [{"original_length": n} for n in dict.fromkeys(lengths)]
     if factor:
-        made += [{"factor": n} for n in dict.fromkeys((2 * factor, factor / 2, factor**2, *FACTORS))]
+        variants += [{"factor": n} for n in dict.fromkeys((2 * factor, factor / 2, factor**2, *FACTORS))]
     if isinstance(scaling, YaRN):
         ramp = {"dimension": "rotations", "rotations": "dimension"}[scaling.ramp]
-        made += [{"truncate": not scaling.truncate}, {"ramp": ramp, "truncate": True}]
-        made += [{"beta_fast": 32.0, "beta_slow": 1.0}, {"beta_slow": 2.0}, {"beta_fast": 16.0}]
+        variants += [{"truncate": not scaling.truncate}, {"ramp": ramp, "truncate": True}]
+        variants += [{"beta_fast": 32.0, "beta_slow": 1.0}, {"beta_slow": 2.0}, {"beta_fast": 16.0}]
     if isinstance(scaling, Llama3):
-        made += [{"low_freq_factor": 1.0, "high_freq_factor": n} for n in (2.0, 8.0, 1.0)]
-    for fields in made:
+        variants += [{"low_freq_factor": 1.0, "high_freq_factor": n} for n in (2.0, 8.0, 1.0)]
+    for fields in variants:
         with suppress(InvalidArgument):
             yield replace(scaling, **fields)  # type: ignore[type-var]
     for n in dict.fromkeys((factor, *FACTORS)):
