@@ -208,10 +208,17 @@ class Embedding(Part):
         return noise(ids.unsqueeze(-1), self.width)
 
 
+class Count(int):
+    """A number that is also called, as torch's groups give theirs."""
+
+    def __call__(self):
+        return int(self)
+
+
 class OneProcess:
     """A layout of one process, and each of its groups."""
 
-    size, rank = constant(1), constant(0)
+    size, rank = Count(1), Count(0)
     rank_in_group, is_first_rank, is_last_rank = 0, True, True
 
     def __getattr__(self, name):
