@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from posenc.commands.positions import positions_of
+from posenc.commands.positions import check_there, positions_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
@@ -36,6 +36,7 @@ def diff(
     ] = False,
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
+    check_there(*(source for source in (a, b, draft) if source is not None))
     from posenc.integrations.differences import differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
     from posenc.integrations.sources import table

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from posenc.commands.positions import check_there
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
@@ -51,6 +52,7 @@ def inspect(
     ] = None,
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    check_there(path)
     from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.inspection import inspect as look
     from posenc.integrations.inspection import measured

@@ -1,4 +1,6 @@
-"""Positions as a command line states them."""
+"""Positions and files as a command line states them."""
+
+from pathlib import Path
 
 from posenc.errors import InvalidArgument
 
@@ -9,3 +11,15 @@ def positions_of(text: str | None) -> list[int] | None:
         return None if text is None else [int(one) for one in text.split(",")]
     except ValueError as error:
         raise InvalidArgument(f"positions={text!r} must be numbers, such as 0,1,4095") from error
+
+
+def check_there(*sources: str | Path) -> None:
+    """Refuse files that are not there, before anything is imported that would read them.
+
+    Args:
+        sources: paths, alone or behind a program and a colon; a fingerprint names no file.
+    """
+    for source in map(str, sources):
+        path = source.partition(":")[2] or source
+        if not (source.startswith("posenc1-") or Path(source).exists() or Path(path).exists()):
+            raise InvalidArgument(f"{path} cannot be read (No such file or directory); pass a config.json")
