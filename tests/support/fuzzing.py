@@ -224,7 +224,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
         entry = (config.rope_parameters or {}).get(name)
         own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
         cos, sin = (table.squeeze(1) for table in ours.tables(at))
-        sin = -sin if FAMILIES[positions.model_type].backwards else sin  # which its code turns the other way
+        sin = -sin if family.backwards else sin  # which its code turns the other way
         laid = _layout(own, cos.shape[-1])(cos, sin, torch.float32)
         if isinstance(own, Tensor):
             yield own, laid.view_as(own)

@@ -21,6 +21,7 @@ from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.differences import CLOSE
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.vectors import rotated_room
 
 TEST = Path(__file__).with_name("kit_test.py")
 """It needs pytest, which posenc does not."""
@@ -91,9 +92,4 @@ def _room(
     theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
     furthest = at if at.dim() == 2 else at.amax(0)
     angles = CLOSE * (1 + furthest[:, None, :, None] * theta) * rotary.attention_factor
-    channels = x[..., : 2 * len(theta)].abs()
-    half = rotary.pairing == "half"
-    pairs = channels.unflatten(-1, (2, -1) if half else (-1, 2)).sum(-2 if half else -1) * angles
-    both = torch.cat((pairs, pairs), -1) if half else pairs.repeat_interleave(2, -1)
-    still = torch.zeros_like(x[..., 2 * len(theta) :])
-    return torch.cat((both, still), -1) + ROUNDING[dtype] * want.abs()
+    return rotated_room(x, angles, rotary.pairing) + ROUNDING[dtype] * want.abs()

@@ -167,21 +167,25 @@ def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, 
 
 def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """How far every array may be off: eight roundings of float32 of an angle, and of what is multiplied by it."""
-    theta, query = arrays["inv_freq"], arrays["query"].double().abs()
-    angles = arrays["positions"].double().amax(0)[:, None] * theta
+    angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
     table = CLOSE * (1 + angles) * _factor(arrays)
-    layout = "cos_half" if recipe.get("pairing") == "half" else "cos_interleaved"
-    size = _pairs(query, recipe, len(theta)).sum(0)
-    still = torch.zeros(len(table), len(query) - 2 * len(theta), dtype=torch.float64)
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
-    laid = _layouts(table, table)
-    return {**relative, **laid, "rotated": torch.cat((_layouts(size * table, table)[layout], still), -1)}
+    query = arrays["query"].double().expand(len(table), -1)
+    rotated = rotated_room(query, table, recipe.get("pairing"))
+    return {**relative, **_layouts(table, table), "rotated": rotated}
 
 
-def _pairs(x: Float[Tensor, "*T D"], recipe: Recipe, pairs: int) -> Float[Tensor, "2 *T P"]:
-    """The first channels of all pairs, and the second ones."""
-    x = x[..., : 2 * pairs]
-    return torch.stack(x.chunk(2, -1) if recipe.get("pairing") == "half" else (x[..., ::2], x[..., 1::2]))
+def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
+    """How far rotated channels may be off if cos and sin may be by ``table``: that times |x| + |y| of a pair.
+
+    Channels that do not rotate have no room.
+    """
+    pairs = table.shape[-1]
+    rotary, still = x[..., : 2 * pairs].abs(), torch.zeros_like(x[..., 2 * pairs :])
+    first, second = rotary.chunk(2, -1) if pairing == "half" else (rotary[..., ::2], rotary[..., 1::2])
+    room = (first + second) * table
+    both = torch.cat((room, room), -1) if pairing == "half" else room.repeat_interleave(2, -1)
+    return torch.cat((both, still), -1)
 
 
 def _factor(arrays: Mapping[str, Tensor]) -> float:

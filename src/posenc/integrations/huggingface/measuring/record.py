@@ -39,7 +39,7 @@ class Attention:
 
 @dataclass
 class Recording:
-    """What a forward left, in the order of computing.
+    """What a forward pass left, in the order of computing.
 
     Args:
         attentions: every attention of T tokens over themselves.
