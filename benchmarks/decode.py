@@ -20,7 +20,7 @@ from benchmarks.measure import Outputs, Row, Table
 from benchmarks.rope import OURS, THEIRS, impls
 from posenc.encodings.rotary import rotate
 from posenc.kernels import native
-from posenc.kernels.rotary.by_native import Job
+from posenc.kernels.native import Job
 
 LAYERS = 32
 STEPS = 10

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from posenc import Rotary, positions
+from posenc.kernels.native import Job
 from posenc.kernels.rotary import rotate
-from posenc.kernels.rotary.by_native import TYPES, Job
+from posenc.kernels.rotary.by_native import TYPES
 from tools import build_kernel
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"

@@ -16,6 +16,16 @@ SOURCES = LIBRARY.with_suffix("")
 """The folder of the C sources, which a wheel lacks."""
 
 
+class Job(ctypes.Structure):
+    """What the kernel reads besides addresses; the fields of the structure in ``rotary/native/call.h``."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
+        *((name, ctypes.c_int64 * 3) for name in ("x", "y", "table")),
+        *((name, ctypes.c_int32) for name in ("type", "half", "threads")),
+    ]
+
+
 def load() -> ctypes.CDLL:
     """The functions of the library.
 
@@ -53,6 +63,8 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
         if sources and library.posenc_source().decode() != digest:
             return None, f"the native kernel is older than its source; {remedy}"
+        if (read := library.posenc_job_size()) != (written := ctypes.sizeof(Job)):
+            return None, f"the native kernel reads jobs of {read} bytes, and posenc writes {written}; {remedy}"
     except (OSError, AttributeError):
         state = "does not load on this system" if LIBRARY.exists() else "was not compiled with this installation"
         return None, f"the native kernel {state}; {remedy}"

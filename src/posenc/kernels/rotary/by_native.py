@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from posenc.kernels import native
+from posenc.kernels.native import Job
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.specification import Pairing, rotate
 
@@ -23,16 +24,6 @@ TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3
 
 SHARE = 1 << 18
 """Bytes that are worth a thread of their own."""
-
-
-class Job(ctypes.Structure):
-    """What the kernel reads besides addresses; the fields of the structure in ``native/call.h``."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
-        *((name, ctypes.c_int64 * 3) for name in ("x", "y", "table")),
-        *((name, ctypes.c_int32) for name in ("type", "half", "threads")),
-    ]
 
 
 def by_native(

@@ -6,7 +6,7 @@
 
 enum Type { FLOAT32, FLOAT64, BFLOAT16, FLOAT16 };
 
-// The fields of the same structure in by_native.py.
+// The fields of the same structure in kernels/native.py, which asks for its size before the first call.
 struct Job {
     int64_t batch, heads, tokens, pairs, rest;  // rest: channels behind the pairs, which pass
     int64_t x[3], y[3], table[3];               // strides in elements along batch, heads and tokens

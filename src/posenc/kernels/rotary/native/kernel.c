@@ -199,6 +199,9 @@ EXPORT int64_t posenc_use_cache(int64_t bytes) {
 // The hash of the sources that this was compiled from.
 EXPORT const char* posenc_source(void) { return SOURCE; }
 
+// Bytes of a job, which the caller compares with his own.
+EXPORT int posenc_job_size(void) { return sizeof(struct Job); }
+
 // x and y may be the same; otherwise nothing of y may be still to be read.
 EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const void* cos, const void* sin) {
     static const int64_t SIZES[] = {4, 8, 2, 2};

@@ -135,9 +135,19 @@ INLINE void store_short(void* at, Short v, bool stream, bool whole, int64_t byte
 
 // The two types of 16 bits: computed in float32, rounded once, to nearest and even. A pair of neighbours is one word
 // of 32 bits, taken apart with shifts.
+#if defined(__AVX2__) && !defined(__AVX512F__)  // GCC 12 makes several instructions of each
+INLINE Bits widened(Short h) { return (Bits)_mm256_cvtepu16_epi32((__m128i)h); }
+INLINE Short narrowed(Bits word) {
+    return (Short)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)word), _mm256_extracti128_si256((__m256i)word, 1));
+}
+INLINE Bits either(Bits mask, Bits yes, Bits no) {
+    return (Bits)_mm256_blendv_epi8((__m256i)no, (__m256i)yes, (__m256i)mask);
+}
+#else
 INLINE Bits widened(Short h) { return __builtin_convertvector(h, Bits); }
 INLINE Short narrowed(Bits word) { return __builtin_convertvector(word, Short); }
 INLINE Bits either(Bits mask, Bits yes, Bits no) { return (mask & yes) | (~mask & no); }
+#endif
 
 INLINE Single from_bfloat16(Short h) { return (Single)(widened(h) << 16); }
 
