@@ -153,9 +153,9 @@ INLINE Single from_bfloat16(Short h) { return (Single)(widened(h) << 16); }
 
 // The upper half is the result. A NaN stays one: its quiet bit is set instead of a carry added. In integers, since
 // processors' own conversions (AVX512_BF16) take what is below 2^-126 for 0.
+INLINE Bits rounded_number(Bits bits) { return bits + 0x7fffu + ((bits >> 16) & 1u); }
 INLINE Bits rounded(Single x) {
-    Bits bits = (Bits)x;
-    return either((Bits)(x != x), bits | 0x400000u, bits + 0x7fffu + ((bits >> 16) & 1u));
+    return either((Bits)(x != x), (Bits)x | 0x400000u, rounded_number((Bits)x));
 }
 INLINE Short to_bfloat16(Single x) { return narrowed(rounded(x) >> 16); }
 
@@ -198,6 +198,30 @@ INLINE void split_float16(Bits word, Single* a, Single* b) {
     *b = from_float16(narrowed(word >> 16));
 }
 INLINE Bits joined_float16(Single a, Single b) { return widened(to_float16(a)) | (widened(to_float16(b)) << 16); }
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+// Numbers 0 … 3 and 8 … 11 of 16, or 4 … 7 and 12 … 15: the order in which the halves of a register are packed.
+INLINE Single apart(const float* at) {
+    return (Single)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)), _mm_loadu_ps(at + 8), 1);
+}
+INLINE Bits packed_bfloat16(Single low, Single high) {
+    bool any_nan = _mm256_movemask_ps(_mm256_cmp_ps((__m256)low, (__m256)high, _CMP_UNORD_Q));
+    Bits a = any_nan ? rounded(low) : rounded_number((Bits)low), b = any_nan ? rounded(high) : rounded_number((Bits)high);
+    return (Bits)_mm256_packus_epi32((__m256i)(a >> 16), (__m256i)(b >> 16));
+}
+// Half pairs, two registers of each half at once.
+INLINE void two_bfloat16(const uint16_t* x, uint16_t* y, const float* cosines, const float* sines, int64_t pairs,
+                         int64_t at, bool stream) {
+    const __m256i zero = {0}, a = (__m256i)load(x + at, true, 0), b = (__m256i)load(x + pairs + at, true, 0);
+    Single a0 = (Single)_mm256_unpacklo_epi16(zero, a), a1 = (Single)_mm256_unpackhi_epi16(zero, a);
+    Single b0 = (Single)_mm256_unpacklo_epi16(zero, b), b1 = (Single)_mm256_unpackhi_epi16(zero, b);
+    Single cos0 = apart(cosines + at), cos1 = apart(cosines + at + 4);
+    Single sin0 = apart(sines + at), sin1 = apart(sines + at + 4);
+    store(y + at, packed_bfloat16(a0 * cos0 - b0 * sin0, a1 * cos1 - b1 * sin1), stream, true, 0);
+    store(y + pairs + at, packed_bfloat16(b0 * cos0 + a0 * sin0, b1 * cos1 + a1 * sin1), stream, true, 0);
+}
+#define BY_TWO
+#endif
 
 #define TYPE bfloat16
 #define ELEMENT uint16_t

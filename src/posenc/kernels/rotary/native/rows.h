@@ -6,7 +6,8 @@
 //     VECTOR   one register of WORK
 //     LANES    numbers of WORK in it, as a literal
 //
-// and WIDE where ELEMENT is WORK; else from, to, split and joined of that suffix.
+// and WIDE where ELEMENT is WORK; else from, to, split and joined of that suffix. BY_TWO where `two` of that suffix
+// rotates half pairs of two registers at once.
 
 #define NAMED(name) JOIN(name##_, TYPE)
 
@@ -71,6 +72,9 @@ INLINE void NAMED(rows)(const struct Job* job, const ELEMENT* x, ELEMENT* y, con
     const int64_t next_x = job->x[axis], next_y = job->y[axis], next_table = job->table[axis];
     for (; n > 0; n--, x += next_x, y += next_y, cos += next_table, sin += next_table) {
         int64_t at = 0;
+#if defined(BY_TWO)
+        for (; half && at + 2 * LANES <= pairs; at += 2 * LANES) NAMED(two)(x, y, cos, sin, pairs, at, stream);
+#endif
         for (; at + LANES <= pairs; at += LANES)
             NAMED(some)(x, y, cos, sin, pairs, at, LANES, half, stream, true);
         if (at < pairs) NAMED(some)(x, y, cos, sin, pairs, at, pairs - at, half, false, false);
@@ -118,3 +122,4 @@ static void NAMED(block)(const struct Call* call, int64_t b, int64_t first, int6
 #undef VECTOR
 #undef LANES
 #undef WIDE
+#undef BY_TWO
