@@ -67,7 +67,7 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which way a call of attention takes, and why.
+    """Which way a call of attention takes, and why; printed, a line a way.
 
     Attributes:
         backend: the name of the way.
@@ -80,7 +80,8 @@ class Explanation:
     declined: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.backend}: {self.reason}"
+        declined = (f"  not {name}: {why}" for name, why in self.declined)
+        return "\n".join((f"{self.backend}: {self.reason}", *declined))
 
 
 @overload
