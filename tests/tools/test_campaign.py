@@ -20,7 +20,7 @@ SLOW = {
     "tables": 1000,
     "positions": 5000,
     "programs": 60,
-    "check": 6,
+    "check": 40,
     "text": 800,
 }
 MINUTES = 2

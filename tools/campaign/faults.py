@@ -301,10 +301,10 @@ EVERY = (
     ),
     Fault(
         "tables rounded to the default type",
-        "programs",
+        "check",
         ("posenc.clock:Clock.of_pairs",),
         after(lambda tables, *_: tuple(x.to(torch.get_default_dtype()).to(x.dtype) for x in tables)),
-        300,
+        20,
     ),
     Fault(
         "plain operators that round",

@@ -1,9 +1,6 @@
-"""What torch's programs make of attention: compiled, exported, transformed, copied, cast; equal to eager."""
+"""What torch's programs make of attention: compiled, exported, transformed; equal to eager."""
 
-import copy
-import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 import torch
 from tools.campaign import attention
 from tools.campaign.attention import AttentionCase, Scene
-from tools.campaign.core import Area, Wrong, agree, normal, numpy
+from tools.campaign.core import Area, agree, normal, numpy
 from torch import Tensor, nn
 
 import posenc
@@ -113,70 +110,6 @@ def judge_functional_call(scene: Scene, case: ProgramCase) -> None:
     agree("functional_call", got, numpy(want), tolerance(want))
 
 
-def _same(what: str, got: Tensor, want: Tensor) -> None:
-    if not torch.equal(got, want):
-        raise Wrong(f"{what} gives other bits, off by {float((got - want).abs().max()):.3g}")
-
-
-def judge_copies(scene: Scene, case: ProgramCase) -> None:
-    """Copies and pickles of encodings, of what is placed and of masks."""
-    net = Net(scene, inside=True)
-    want = net(*inputs(scene))
-    for name, make in (("deepcopy", copy.deepcopy), ("pickle", lambda x: pickle.loads(pickle.dumps(x)))):
-        net.encoding = make(scene.encoding)
-        _same(f"{name} of the encoding", net(*inputs(scene)), want)
-        net.mask = make(scene.mask)
-        _same(f"{name} of the mask", net(*inputs(scene)), want)
-        net.encoding, net.mask = scene.encoding, scene.mask
-    with torch.no_grad():  # torch copies no tensor that gradients flow through
-        placed = scene.placed()
-        outs = [_attended(scene, placed)]
-        outs += [_attended(scene, copy.deepcopy(placed)), _attended(scene, pickle.loads(pickle.dumps(placed)))]
-    for name, out in zip(("deepcopy", "pickle"), outs[1:], strict=True):
-        _same(f"{name} of what is placed", out, outs[0])
-
-
-def _attended(scene: Scene, placed: posenc.Placed) -> Tensor:
-    q, k = placed.rotate(scene.q, scene.k)
-    out: Tensor = posenc.attention(q, k, scene.v, placed, scene.mask, scale=scene.case.scale)
-    return out
-
-
-@contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def judge_casts(scene: Scene, case: ProgramCase) -> None:
-    """Another default type changes nothing; nor does a cast and its undoing, where nothing is learned."""
-    net = Net(scene, inside=True)
-    want = net(*inputs(scene))
-    for dtype in (torch.float64, torch.bfloat16):
-        with _default_dtype(dtype):
-            fresh = Net(scene, inside=True)
-            _same(f"a default type of {dtype}", fresh(*inputs(scene)), want)
-    if not list(scene.encoding.parameters()):
-        net.encoding.to(torch.bfloat16)
-        _same("a cast to bfloat16", net(*inputs(scene)), want)
-
-
-def judge_meta(scene: Scene, case: ProgramCase) -> None:
-    """Built on meta, weights assigned, buffers filled: the same numbers."""
-    net = Net(scene, inside=True)
-    want = net(*inputs(scene))
-    with torch.device("meta"):
-        fresh = attention.build(scene.case.spec, scene.case.heads, scene.case.head_dim)
-    fresh.load_state_dict(scene.encoding.state_dict(), assign=True)
-    fresh.reset_buffers("cpu")
-    net.encoding = fresh
-    _same("a module built on meta", net(*inputs(scene)), want)
-
-
 def judge_compiled(scene: Scene, case: ProgramCase) -> None:
     net, tensors = Net(scene, case.inside), inputs(scene)
     backend = "inductor" if case.program == "inductor" else "aot_eager"
@@ -205,9 +138,6 @@ PROGRAMS: dict[str, Callable[[Scene, ProgramCase], None]] = {
     "grad": judge_func_grad,
     "jacobian": judge_jacobian,
     "functional_call": judge_functional_call,
-    "copies": judge_copies,
-    "casts": judge_casts,
-    "meta": judge_meta,
     "compile": judge_compiled,
     "export": judge_exported,
     "inductor": judge_compiled,
@@ -216,7 +146,7 @@ PROGRAMS: dict[str, Callable[[Scene, ProgramCase], None]] = {
 
 def draw(r: Random) -> ProgramCase:
     """A case that the library's contracts admit; slow programs come seldom."""
-    program = r.choice(("vmap", "grad", "jacobian", "functional_call", "copies", "casts", "meta"))
+    program = r.choice(("vmap", "grad", "jacobian", "functional_call"))
     program = r.choice(("compile", "compile", "export")) if r.random() < 0.07 else program
     program = "inductor" if r.random() < 0.004 else program
     while True:
@@ -226,8 +156,7 @@ def draw(r: Random) -> ProgramCase:
         content = case.kinds & {"FoX", "Inkling"} and (case.queries != case.keys or case.place != "end")
         if plain and small and not content:
             break
-    inside = r.random() < 0.5 and program != "casts"
-    return ProgramCase(case, program, inside, dynamic=r.random() < 0.5)
+    return ProgramCase(case, program, inside=r.random() < 0.5, dynamic=r.random() < 0.5)
 
 
-AREA = Area("programs", "compile, export, transforms, copies, pickles, casts, meta: equal to eager", draw)
+AREA = Area("programs", "compile, export, transforms: equal to eager", draw)
