@@ -11,7 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import posenc
 from posenc import Mask, attention, explain, positions, scores
-from posenc.attend.attend import LONG, WAYS, Backend
+from posenc.attend.attend import Backend
+from posenc.attend.call import LONG
+from posenc.attend.ways import WAYS
 from posenc.errors import InvalidArgument, UnknownName
 
 CLOSE = 64 * 2.0**-24
@@ -79,7 +81,7 @@ def test_what_is_asked_for_besides_counts() -> None:
 
 
 def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    attend = sys.modules["posenc.attend.attend"]
+    attend = sys.modules["posenc.attend.ways"]
     monkeypatch.setattr(attend, "serves", lambda q, v: True)
     q, k, v, placed = given("rotary", T=200)
     mask = Mask(causal=True, window=9)

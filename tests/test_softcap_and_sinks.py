@@ -16,7 +16,7 @@ from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 import posenc
 from posenc import Mask, attention, explain, merge, scores
-from posenc.attend import FEATURES
+from posenc.attend.ways import WAYS
 from posenc.encodings.alibi import LinearBias
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
@@ -124,7 +124,7 @@ def test_combinations_are_scores(
         except InvalidArgument:
             assert way == "blocks"
             return
-        assert {"softcap"} <= FEATURES[taken.backend] or softcap is None
+        assert {"softcap"} <= WAYS[taken.backend].has or softcap is None
         got = attention(q, k, v, placed, mask, backend=way, **asked)
         dense = scores(q, k, placed, mask, softcap=softcap, sinks=logits if sinks else None)
         dead = (dense == -math.inf).all(-1, keepdim=True)
@@ -224,10 +224,7 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any], message: st
 
 
 def test_the_table_of_features_names_what_there_is() -> None:
-    from posenc.attend.attend import WAYS
-
-    assert list(FEATURES) == list(WAYS)
-    assert set(itertools.chain(*FEATURES.values())) == {
+    assert set(itertools.chain(*(way.has for way in WAYS.values()))) == {
         "logsumexp",
         "softcap",
         "dropout",

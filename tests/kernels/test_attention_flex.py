@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures(
     "unchecked"
 )  # a checker of annotations cannot be traced with a mask's predicate
 
-attend = sys.modules["posenc.attend.attend"]
+attend = sys.modules["posenc.attend.ways"]
 HEADS, T, S = 6, 3, 8
 
 

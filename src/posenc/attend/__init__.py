@@ -6,7 +6,6 @@ The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k
 ``scores`` is that formula, ``attention`` the same without an L×L tensor.
 """
 
-from posenc.attend.attend import FEATURES as FEATURES
 from posenc.attend.attend import Explanation as Explanation
 from posenc.attend.attend import attention as attention
 from posenc.attend.attend import explain as explain
