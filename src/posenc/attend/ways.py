@@ -12,8 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import torch
-from torch import _C, Tensor
-from torch.autograd import forward_ad
+from torch import Tensor
 
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import LONG, AttentionCall, plain_bool
@@ -21,6 +20,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
 from posenc.kernels.attention.softmax import attended, for_every_head, fused
+from posenc.kernels.memory import is_transformed
 
 Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores where the way has it."""
@@ -69,7 +69,8 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Choice:
     """The way that was asked for, else the first that serves."""
     asked = _asked(call)
     if call.backend != "auto":
-        reason, run = _offered(call.backend, asked, q, k, v, call)
+        has, offer = WAYS[call.backend]
+        reason, run = offer(q, k, v, call) if asked <= has else _lack(asked, has)
         if run is None:
             raise InvalidArgument(
                 f"backend={call.backend!r} does not serve this call: {reason}; use backend='auto', or ask "
@@ -77,8 +78,8 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Choice:
             )
         return Choice(call.backend, reason, run)
     declined: list[tuple[str, str]] = []
-    for name in WAYS:
-        reason, run = _offered(name, asked, q, k, v, call)
+    for name, (has, offer) in WAYS.items():
+        reason, run = offer(q, k, v, call) if asked <= has else _lack(asked, has)
         if run is not None:
             return Choice(name, reason, run, declined)
         declined.append((name, reason))
@@ -95,23 +96,13 @@ def _asked(call: AttentionCall) -> frozenset[str]:
         "softcap": call.softcap is not None,
         "dropout": call.dropout > 0,
         "biases that read scores": call.needs_scores and not torch.compiler.is_compiling(),
-        "function transforms": _is_transformed(),
+        "function transforms": is_transformed(),
     }
     return frozenset([name for name, needed in needs.items() if needed])
 
 
-def _offered(name: str, asked: frozenset[str], q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    """What a way says to a call, if it has all that is asked for."""
-    lacking = asked and asked - WAYS[name].has
-    if lacking:
-        return f"it has no {' and no '.join(sorted(lacking))}", None
-    return WAYS[name].offer(q, k, v, call)
-
-
-def _is_transformed() -> bool:
-    if torch.compiler.is_compiling():
-        return False
-    return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+def _lack(asked: frozenset[str], has: frozenset[str]) -> Offer:
+    return f"it has no {' and no '.join(sorted(asked - has))}", None
 
 
 def _sums_rows(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> bool:
@@ -286,5 +277,5 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")
 def operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    run = by_operators if _is_transformed() or torch.compiler.is_compiling() else recomputed
+    run = by_operators if is_transformed() or torch.compiler.is_compiling() else recomputed
     return "plain operators serve every call", partial(run, q, k, v, replace(call, backend="operators"))

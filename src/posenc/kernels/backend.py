@@ -35,19 +35,31 @@ def select(backend: str, device: str) -> Selection:
         UnknownName: no implementation of that name.
         BackendUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
     """
+    served = by_name(backend, device)
     if backend == "auto":
-        return _auto(device)
+        return Selection(served, _reason(served, device))
+    return Selection(served, f"backend={backend!r} was asked for")
+
+
+def by_name(backend: str, device: str) -> str:
+    """The same without the reason, which is not asked for in a call.
+
+    Raises:
+        UnknownName, BackendUnavailable: as ``select``.
+    """
+    if backend == "auto":
+        return "torch" if device != "cpu" else "eager" if native.lacking() else "native"
     check_backend(backend)
     if backend == "native" and device != "cpu":
         raise BackendUnavailable(
             f"backend='native' runs on cpu and the tensors are on {device}; use backend='auto'"
         )
-    return Selection(backend, f"backend={backend!r} was asked for")
+    return backend
 
 
-def _auto(device: str) -> Selection:
-    if device == "cpu":
-        if lack := native.lacking():
-            return Selection("eager", f"blocks that stay in cache, nothing compiled; {lack}")
-        return Selection("native", f"one pass over memory, with {native.level()} instructions")
-    return Selection("torch", f"plain operators, which run on {device} too; torch.compile fuses them")
+def _reason(served: str, device: str) -> str:
+    if served == "eager":
+        return f"blocks that stay in cache, nothing compiled; {native.lacking()}"
+    if served == "native":
+        return f"one pass over memory, with {native.level()} instructions"
+    return f"plain operators, which run on {device} too; torch.compile fuses them"

@@ -14,7 +14,10 @@ def may_be_looked_at(*tensors: Tensor) -> bool:
     """Whether these are ordinary tensors: not traced, not fake, not inside a function transform, not on meta."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
-    return all(type(x) in (Tensor, torch.nn.Parameter) and not x.is_meta for x in tensors)
+    for x in tensors:  # noqa: SIM110  asked in every call, where a generator is a call for each
+        if type(x) not in (Tensor, torch.nn.Parameter) or x.is_meta:
+            return False
+    return True
 
 
 def is_transformed() -> bool:
@@ -26,9 +29,11 @@ def is_transformed() -> bool:
 
 def is_recorded(*tensors: Tensor) -> bool:
     """Whether autograd, backward or forward, has to know what becomes of these."""
-    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-        return True
-    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    recorded = torch.is_grad_enabled()
+    for x in tensors:  # noqa: SIM110
+        if (recorded and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
+            return True
+    return False
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:

@@ -49,7 +49,7 @@ class Step:
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
         self.kind = kind
-        addresses = (ctypes.c_void_p * 4)(*(table.data_ptr() for table in tables))
+        addresses = (ctypes.c_void_p * 4)(*map(Tensor.data_ptr, tables))
         self.orders = ctypes.addressof(jobs), ctypes.addressof(addresses)
         self.behind_addresses = jobs, addresses, tables
         self.run = native.load().posenc_rotate_both
@@ -73,10 +73,12 @@ class Step:
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
     """The step for q and k of this kind; None where the kernel does not serve them as they are."""
-    if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(table.is_neg() for table in (*q_pair, *k_pair)):
+    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
+        return None
+    if any(map(Tensor.is_neg, (*q_pair, *k_pair))):
         return None
     kind = _kind(q, k)
-    tables = tuple((cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair))
+    tables = tuple([(cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair)])
     jobs = _jobs(kind, tables, pairing, torch.get_num_threads())
     return None if jobs is None else Step(kind, jobs, (*q_pair, *k_pair))
 

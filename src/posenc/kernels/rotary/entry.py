@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.kernels.backend import select
+from posenc.kernels.backend import by_name
 from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at, overlap
 from posenc.kernels.rotary.by_native import Step, by_native
 from posenc.kernels.rotary.by_native import step as native_step
@@ -125,7 +125,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
     """
     if backend == "torch":
         return backend
-    if any(table.requires_grad for table in (q_tables.cos, q_tables.sin, k_tables.cos, k_tables.sin)):
+    if any([table.requires_grad for table in (*q_tables, *k_tables)]):  # noqa: C419  a generator is four calls more
         if backend == "auto":
             return "torch"
         raise InvalidArgument(
@@ -133,7 +133,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
         )
     if torch.compiler.is_compiling():
         return backend if backend in TRACEABLE else "fusable"
-    served = select(backend, device).backend
+    served = by_name(backend, device)
     # A trace sees operators of torch alone, and would keep the numbers of this call.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
 
