@@ -99,12 +99,12 @@ def unchecked() -> Iterator[None]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
-    from posenc import mask
     from posenc.attend import blocks
     from posenc.laws import paths
+    from posenc.mask import lengths
 
     for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):
-        monkeypatch.setattr(mask, short, 4)  # so that documents and padded rows are attended to one by one, too
+        monkeypatch.setattr(lengths, short, 4)  # so that documents and padded rows are attended to one by one, too
     monkeypatch.setattr(paths, "LONG", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)

@@ -19,9 +19,9 @@ T = 2 * SHORT + 3
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is short, in the middle of what the tests have."""
-    monkeypatch.setattr("posenc.mask.SHORT_DOCUMENT", SHORT)
-    monkeypatch.setattr("posenc.mask.SHORT_ROW", SHORT)
-    monkeypatch.setattr("posenc.mask.SHORT_PLAIN_ROW", SHORT)
+    monkeypatch.setattr("posenc.mask.lengths.SHORT_DOCUMENT", SHORT)
+    monkeypatch.setattr("posenc.mask.lengths.SHORT_ROW", SHORT)
+    monkeypatch.setattr("posenc.mask.lengths.SHORT_PLAIN_ROW", SHORT)
 
 
 def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:

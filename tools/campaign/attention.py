@@ -22,7 +22,7 @@ WIDTH = 12
 """Channels of the tokens that content is read from."""
 
 SIZES = {
-    "posenc.mask": ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"),
+    "posenc.mask.lengths": ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"),
     "posenc.attend.blocks": ("ROWS", "TRAINING_ROWS"),
 }
 """From how many tokens on the library goes by documents and blocks, so that small cases can meet both."""

@@ -5,9 +5,8 @@ window, in another chunk or document, or is padding. Causality, windows and chun
 in its sequence, and never its position: positions restart in packed documents and repeat in pictures.
 """
 
-import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
@@ -19,41 +18,13 @@ from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import may_be_looked_at
+from posenc.mask.fields import PER_KEY, PER_QUERY, Row, all_of, check_fit, copied, declared, whole
+from posenc.mask.lengths import Lengths, Spans, common_names, document_lengths, left_padding, spans
 from posenc.pytrees import Pytree, narrowed
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "#B T"]
 Keys = Int[Tensor, " S"] | Int[Tensor, "#B S"]
-Lengths = tuple[tuple[int, ...], ...]
-"""Of the documents in every row, which lie end to end; one row where all have the same."""
-
-Spans = tuple[tuple[tuple[int, bool], ...], ...]
-"""Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
-
 Kind = TypeVar("Kind", bound="Mask")
-
-SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""Shorter documents, and padded rows of fewer tokens (more without a bias), on average, are left to one call with a
-mask. Documents hide most of what a mask would compute, so that many calls win soon; padding hides little, and a
-mask without a bias is made once for all heads."""
-
-
-Row = Mapping[str, str]
-"""What is known of a field that holds a tensor.
-
-``axes``: what its axes count, ``b`` rows of the batch, ``h`` heads, ``q`` queries, ``k`` keys. Integers may lack
-``b``; b and h may be 1. ``truth``: of booleans, which hide a key where they are false: what true means, and how to
-make booleans of something else.
-
-From this the field is checked, copied, sliced, sharded and handed to FlexAttention. Booleans need no more; what
-integers mean is a line of ``Mask.sees``.
-"""
-
-PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
-
-
-def declared(names: Mapping[str, Any]) -> dict[str, Row]:
-    """The rows that a class declares in its body."""
-    return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +99,10 @@ class Mask(Pytree):
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
-        vars(self).update(_whole(window=self.window, chunk=self.chunk))
+        vars(self).update(whole(window=self.window, chunk=self.chunk))
         given = self.tensors()
         tensors(**given)
-        copies = {name: _copied(name, x, self.rows[name]) for name, x in given.items()}
+        copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}
         for name in ("order", "segments"):
             q, k = given.get(f"q_{name}"), given.get(f"k_{name}")
             if q is None and k is not None:
@@ -147,8 +118,8 @@ class Mask(Pytree):
 
     def look(self) -> None:
         """Find in the tensors how documents and padding lie, or hold what was declared to them."""
-        self._learn("document_lengths", "q_segments", lambda segments: _documents(segments, self.k_segments))
-        self._learn("left_padding", "key_mask", _padding)
+        self._learn("document_lengths", "q_segments", lambda segments: document_lengths(segments, self.k_segments))
+        self._learn("left_padding", "key_mask", left_padding)
 
     def look_again(self) -> None:
         vars(self).update(dict.fromkeys(self.facts))
@@ -202,7 +173,7 @@ class Mask(Pytree):
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self
-        return self._with(**_whole(window=window, chunk=chunk))
+        return self._with(**whole(window=window, chunk=chunk))
 
     def _with(self, **changes: Any) -> "Mask":
         """The same with other attributes; shares tensors, which nobody else holds, and what was found in them."""
@@ -226,7 +197,7 @@ class Mask(Pytree):
         q, k = self.places(T, S, device)
         q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)
         if self.q_segments is not None and self.k_segments is not None:
-            q_names, k_names = _names(self.q_segments, self.k_segments)
+            q_names, k_names = common_names(self.q_segments, self.k_segments)
         if self.q_order is None and not (self.q_segments is None and self.key_mask is None):
             places = k if self.key_mask is None else k.masked_fill(~self.key_mask, S)
             places, k_names = torch.broadcast_tensors(places, k_names)
@@ -236,7 +207,7 @@ class Mask(Pytree):
             q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token is of its chunk
         q, k = q // self.chunk, k // self.chunk
         if self.q_segments is not None:
-            q, k = (a + b * (2 * S + 1) for a, b in zip(_names(q, k), (q_names, k_names), strict=True))
+            q, k = (a + b * (2 * S + 1) for a, b in zip(common_names(q, k), (q_names, k_names), strict=True))
         keys = None if T == S and self.k_order is self.q_order else k
         return replace(self, chunk=None, q_segments=q, k_segments=keys, document_lengths=None)
 
@@ -249,24 +220,9 @@ class Mask(Pytree):
         """How a batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
         if T != S or self.q_order is not None:
             return None
-        rows: Spans | None = None
-        row = SHORT_ROW if biased else SHORT_PLAIN_ROW
-        short = row if self.document_lengths is None else SHORT_DOCUMENT
-        if self.document_lengths is not None:
-            rows = tuple(tuple((length, True) for length in row) for row in self.document_lengths)
-        elif (  # without groups, by which padding may see what comes later
-            self.left_padding is not None
-            and self.q_segments is None
-            and self.bidirectional_groups is None
-            and self.causal
-            and max(self.left_padding) < T
-        ):
-            each = self.left_padding[:1] if len(set(self.left_padding)) == 1 else self.left_padding
-            rows = tuple(((n, False), (T - n, True)) if n else ((T, True),) for n in each)
-        if rows is None or any(sum(length for length, _ in row) != T for row in rows):
-            return None
-        lengths = [length for row in rows for length, sees in row if sees]
-        return rows if sum(lengths) >= short * len(lengths) else None
+        by_start = self.causal and self.q_segments is None and self.bidirectional_groups is None
+        padding = self.left_padding if by_start else None  # of a group padding may see what comes later
+        return spans(self.document_lengths, padding, T, biased)
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
         """The same for these queries and keys alone, of one row of the batch or of all. Slices have two ends."""
@@ -296,7 +252,7 @@ class Mask(Pytree):
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
-        (q, k), (q_names, k_names) = _names(q, k), _names(self.q_segments, self.k_segments)
+        (q, k), (q_names, k_names) = common_names(q, k), common_names(self.q_segments, self.k_segments)
         return q + q_names * (2 * S + 1), k + k_names * (2 * S + 1)
 
     @property
@@ -374,15 +330,7 @@ class Mask(Pytree):
         """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""
         sizes = {"b": B, "h": H, "q": T, "k": S}
         for name, x in self.tensors().items():
-            axes = self.rows[name]["axes"]
-            full, pairs = [sizes[axis] for axis in axes], zip(reversed(axes), reversed(x.shape), strict=False)
-            # `in` misleads compilers.
-            if x.dim() > len(axes) or any(n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs):
-                row = f"({full[1]},) or (B, {full[1]}) with B={B}: one {_per(axes)}"
-                expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
-                raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
-            if x.device != device:
-                raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
+            check_fit(name, x, self.rows[name]["axes"], sizes, device)
         if self.bidirectional_groups is not None and self.q_order is not None and T != S:
             raise InvalidArgument(
                 f"bidirectional_groups says the group of every key, and with q_order nobody knows which of {S} the "
@@ -392,84 +340,6 @@ class Mask(Pytree):
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
-
-
-def _whole(**sizes: Any) -> dict[str, int | None]:
-    """So many places, from any type of integer."""
-    for name, size in sizes.items():
-        if size is None or (type(size) is int and size >= 1):
-            continue
-        try:
-            sizes[name] = 0 if isinstance(size, bool) else operator.index(size)
-        except TypeError:
-            sizes[name] = 0
-        if sizes[name] < 1:
-            raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
-    return sizes
-
-
-def _per(axes: str) -> str:
-    return "per query" if "q" in axes else "per key"
-
-
-def _copied(name: str, x: Tensor, row: Row) -> Tensor:
-    """A copy, in int64 or bool, of a tensor of the kind that its field holds; in narrower integers, differences of
-    places would come round."""
-    axes, truth = row["axes"], row.get("truth")
-    if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
-        shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
-        raise InvalidArgument(f"{name} is {x.dtype} with shape {tuple(x.shape)}; expected bool ({shape}), {truth}")
-    if truth is not None:
-        return x.clone()
-    if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
-        raise InvalidArgument(f"{name} is {x.dtype}; expected integers: pass {name}.long()")
-    if not x.dim():
-        raise InvalidArgument(f"{name} is one number, {x.item()}; expected one {_per(axes)}")
-    return x.to(torch.int64, copy=True)
-
-
-def all_of(parts: Iterable[Tensor | None]) -> Tensor | None:
-    """Where all of them hold; None hides nothing."""
-    given = [part for part in parts if part is not None]
-    return reduce(torch.logical_and, given) if given else None
-
-
-def _names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Small numbers in place of any int64, 0 … 2S: in the same order, and equal where a query's is a key's."""
-    rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
-    q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
-    ascending = k.sort().values
-    # How many keys are below, and how many not above: one number that no key has counts the same twice.
-    q, k = (torch.searchsorted(ascending, x) + torch.searchsorted(ascending, x, right=True) for x in (q, k))
-    return q, k
-
-
-def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
-    """The lengths of documents in every row, if none is torn apart and the keys are the queries' own."""
-    if of_keys is not None and of_keys is not segments:
-        comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
-        if not comparable or not torch.equal(segments, of_keys):
-            return None
-    if not segments.dim():
-        return None
-    rows = []
-    for row in segments.reshape(-1, segments.shape[-1]) if segments.numel() else ():
-        names, lengths = row.unique_consecutive(return_counts=True)
-        if len(names.unique()) < len(names):
-            return None
-        rows.append(tuple(lengths.tolist()))
-    return tuple(rows) or None
-
-
-def _padding(key_mask: Tensor) -> tuple[int, ...] | None:
-    """How many keys every row hides, if all of them are at its start."""
-    if key_mask.dim() != 2:
-        return None
-    hidden = key_mask.shape[1] - key_mask.sum(-1)
-    at_start = torch.arange(key_mask.shape[1], device=key_mask.device) >= hidden[:, None]
-    if not key_mask.numel() or not torch.equal(key_mask, at_start):
-        return None
-    return tuple(hidden.tolist())
 
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)

@@ -1,0 +1,11 @@
+"""Which keys a query may see: ``Mask``, what it knows of its tensors, and what it finds in them."""
+
+from posenc.mask.fields import PER_KEY as PER_KEY
+from posenc.mask.fields import PER_QUERY as PER_QUERY
+from posenc.mask.fields import all_of as all_of
+from posenc.mask.lengths import Spans as Spans
+from posenc.mask.mask import CAUSAL as CAUSAL
+from posenc.mask.mask import EVERYTHING as EVERYTHING
+from posenc.mask.mask import Keys as Keys
+from posenc.mask.mask import Mask as Mask
+from posenc.mask.mask import Queries as Queries

@@ -1,0 +1,82 @@
+"""What a mask knows of a field that holds a tensor, and how it takes one."""
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import Field
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+
+Row = Mapping[str, str]
+"""What is known of a field that holds a tensor.
+
+``axes``: what its axes count, ``b`` rows of the batch, ``h`` heads, ``q`` queries, ``k`` keys. Integers may lack
+``b``; b and h may be 1. ``truth``: of booleans, which hide a key where they are false: what true means, and how to
+make booleans of something else.
+
+From this the field is checked, copied, sliced, sharded and handed to FlexAttention. Booleans need no more; what
+integers mean is a line of ``Mask.sees``.
+"""
+
+PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
+
+
+def declared(names: Mapping[str, Any]) -> dict[str, Row]:
+    """The rows that a class declares in its body."""
+    return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
+
+
+def whole(**sizes: Any) -> dict[str, int | None]:
+    """So many places, from any type of integer."""
+    for name, size in sizes.items():
+        if size is None or (type(size) is int and size >= 1):
+            continue
+        try:
+            sizes[name] = 0 if isinstance(size, bool) else operator.index(size)
+        except TypeError:
+            sizes[name] = 0
+        if sizes[name] < 1:
+            raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
+    return sizes
+
+
+def per(axes: str) -> str:
+    return "per query" if "q" in axes else "per key"
+
+
+def copied(name: str, x: Tensor, row: Row) -> Tensor:
+    """A copy, in int64 or bool, of a tensor of the kind that its field holds; in narrower integers, differences of
+    places would come round."""
+    axes, truth = row["axes"], row.get("truth")
+    if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
+        shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
+        raise InvalidArgument(f"{name} is {x.dtype} with shape {tuple(x.shape)}; expected bool ({shape}), {truth}")
+    if truth is not None:
+        return x.clone()
+    if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+        raise InvalidArgument(f"{name} is {x.dtype}; expected integers: pass {name}.long()")
+    if not x.dim():
+        raise InvalidArgument(f"{name} is one number, {x.item()}; expected one {per(axes)}")
+    return x.to(torch.int64, copy=True)
+
+
+def check_fit(name: str, x: Tensor, axes: str, sizes: Mapping[str, int], device: torch.device) -> None:
+    """Refuse a tensor that does not fit sequences of these sizes on this device."""
+    full, pairs = [sizes[axis] for axis in axes], zip(reversed(axes), reversed(x.shape), strict=False)
+    # `in` misleads compilers.
+    if x.dim() > len(axes) or any(n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs):
+        row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
+        expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
+        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
+    if x.device != device:
+        raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
+
+
+def all_of(parts: Iterable[Tensor | None]) -> Tensor | None:
+    """Where all of them hold; None hides nothing."""
+    given = [part for part in parts if part is not None]
+    return reduce(torch.logical_and, given) if given else None

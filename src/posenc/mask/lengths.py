@@ -1,0 +1,71 @@
+"""How documents and padding lie in a mask's tensors, found by looking at them."""
+
+import torch
+from torch import Tensor
+
+from posenc.kernels.memory import may_be_looked_at
+
+Lengths = tuple[tuple[int, ...], ...]
+"""Of the documents in every row, which lie end to end; one row where all have the same."""
+
+Spans = tuple[tuple[tuple[int, bool], ...], ...]
+"""Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
+
+SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
+"""Shorter documents, and padded rows of fewer tokens (more without a bias), on average, are left to one call with a
+mask. Documents hide most of what a mask would compute, so that many calls win soon; padding hides little, and a
+mask without a bias is made once for all heads."""
+
+
+def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Small numbers in place of any int64, 0 … 2S: in the same order, and equal where a query's is a key's."""
+    rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
+    q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
+    ascending = k.sort().values
+    # How many keys are below, and how many not above: one number that no key has counts the same twice.
+    q, k = (torch.searchsorted(ascending, x) + torch.searchsorted(ascending, x, right=True) for x in (q, k))
+    return q, k
+
+
+def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
+    """The lengths of documents in every row, if none is torn apart and the keys are the queries' own."""
+    if of_keys is not None and of_keys is not segments:
+        comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
+        if not comparable or not torch.equal(segments, of_keys):
+            return None
+    if not segments.dim():
+        return None
+    rows = []
+    for row in segments.reshape(-1, segments.shape[-1]) if segments.numel() else ():
+        names, lengths = row.unique_consecutive(return_counts=True)
+        if len(names.unique()) < len(names):
+            return None
+        rows.append(tuple(lengths.tolist()))
+    return tuple(rows) or None
+
+
+def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
+    """How many keys every row hides, if all of them are at its start."""
+    if key_mask.dim() != 2:
+        return None
+    hidden = key_mask.shape[1] - key_mask.sum(-1)
+    at_start = torch.arange(key_mask.shape[1], device=key_mask.device) >= hidden[:, None]
+    if not key_mask.numel() or not torch.equal(key_mask, at_start):
+        return None
+    return tuple(hidden.tolist())
+
+
+def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, biased: bool) -> Spans | None:
+    """How rows of T tokens fall into documents, or into padding and the rest; None where not worth a call each."""
+    rows: Spans | None = None
+    row = SHORT_ROW if biased else SHORT_PLAIN_ROW
+    short = row if documents is None else SHORT_DOCUMENT
+    if documents is not None:
+        rows = tuple(tuple((length, True) for length in row) for row in documents)
+    elif padding is not None and max(padding) < T:
+        each = padding[:1] if len(set(padding)) == 1 else padding
+        rows = tuple(((n, False), (T - n, True)) if n else ((T, True),) for n in each)
+    if rows is None or any(sum(length for length, _ in row) != T for row in rows):
+        return None
+    lengths = [length for row in rows for length, sees in row if sees]
+    return rows if sum(lengths) >= short * len(lengths) else None
