@@ -19,6 +19,7 @@ struct Call {
     void* y;
     const void *cos, *sin;  // float64 beside float64, else float32
     bool stream, fresh;     // whether results go past the caches; whether y's pages were never touched
+    bool ahead;             // whether rows are asked for before they are read
 };
 
 // Rotates tokens first to last (excluded) of row b of the batch, in all heads.

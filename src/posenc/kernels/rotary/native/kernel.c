@@ -23,6 +23,7 @@
 enum { BLOCK = 64 };                         // tokens: with 128 channels 32 KB of tables, which stay in cache
 enum { FRESH_BLOCK = 512 };                  // tokens, where a block asks for the pages that it will fill
 enum { FRESH_BYTES = 8 << 20 };              // of a result from which it is worth asking whether it was ever touched
+enum { FAR_BYTES = 2 << 20 };                // of what is read from which it is worth asking for rows ahead
 enum { LINE = 64 };                          // bytes that streamed registers must begin at multiples of
 enum { UNKNOWN_CACHE = 32 << 20 };           // bytes of the last cache where the system does not say
 enum { MOST_THREADS = 256 };
@@ -211,6 +212,7 @@ EXPORT void posenc_rotate(const struct Job* job, const void* x, void* y, const v
     for (int i = 0; i < 3; i++) lines = lines && job->y[i] * size % LINE == 0;
     struct Call call = {job, x, y, cos, sin};
     call.stream = lines && x != y && 2 * bytes > last_cache;
+    call.ahead = bytes >= FAR_BYTES;
     if (x != y && bytes >= FRESH_BYTES) {
         int64_t middle = job->batch / 2 * job->y[0] + job->heads / 2 * job->y[1] + job->tokens / 2 * job->y[2];
         call.fresh = is_fresh((char*)y + middle * size);

@@ -66,11 +66,12 @@ INLINE void NAMED(some)(const ELEMENT* x, ELEMENT* y, const WORK* cosines, const
 
 // n rows of channels, each so many elements behind the one before.
 INLINE void NAMED(rows)(const struct Job* job, const ELEMENT* x, ELEMENT* y, const WORK* cos, const WORK* sin,
-                        int64_t n, int axis, bool half, bool stream) {
+                        int64_t n, int axis, bool half, bool stream, bool ahead) {
     // Locals: the compiler cannot know that no field of the job is written to.
     const int64_t pairs = job->pairs, rest = job->rest;
     const int64_t next_x = job->x[axis], next_y = job->y[axis], next_table = job->table[axis];
     for (; n > 0; n--, x += next_x, y += next_y, cos += next_table, sin += next_table) {
+        if (ahead) ask_for((uintptr_t)x + AHEAD * next_x * sizeof(ELEMENT), 2 * pairs * sizeof(ELEMENT));
         int64_t at = 0;
 #if defined(BY_TWO)
         for (; half && at + 2 * LANES <= pairs; at += 2 * LANES) NAMED(two)(x, y, cos, sin, pairs, at, stream);
@@ -94,7 +95,7 @@ INLINE void NAMED(tokens)(const struct Call* call, int64_t b, int64_t first, int
         const ELEMENT* end = y + (last - first - 1) * job->y[2] + (job->heads - 1) * job->y[1] + channels;
         if (call->fresh) posenc_ask_for_pages(y, end);
         for (int64_t t = first; t < last; t++) {
-            NAMED(rows)(job, x, y, cos, sin, job->heads, 1, half, stream);
+            NAMED(rows)(job, x, y, cos, sin, job->heads, 1, half, stream, call->ahead);
             x += job->x[2], y += job->y[2], cos += job->table[2], sin += job->table[2];
         }
         return;
@@ -103,7 +104,7 @@ INLINE void NAMED(tokens)(const struct Call* call, int64_t b, int64_t first, int
         ELEMENT* to = y + h * job->y[1];
         if (call->fresh) posenc_ask_for_pages(to, to + (last - first - 1) * job->y[2] + channels);
         NAMED(rows)(job, x + h * job->x[1], to, cos + h * job->table[1], sin + h * job->table[1], last - first, 2,
-                    half, stream);
+                    half, stream, call->ahead);
     }
 }
 
