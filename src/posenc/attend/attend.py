@@ -248,7 +248,8 @@ def _prepared(
     """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast: once, or for
     every part of a remapped encoding that sees any key."""
     mask = check(q, k, v, placed, mask)
-    check_sinks(sinks, q)
+    if sinks is not None:
+        check_sinks(sinks, q)
     scale = scale_of_scores(placed, q.shape[-1], scale)
     device = q.device.type
     autocast = device != "meta" and torch.is_autocast_enabled(device)

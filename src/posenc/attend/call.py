@@ -263,7 +263,8 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         raise InvalidArgument(
             f"q has {D} channels a head, and rotate of this encoding adds {placed.added}; pass what it returned"
         )
-    mask = mask.within(placed.window, placed.chunk)
+    if placed.window is not None or placed.chunk is not None:
+        mask = mask.within(placed.window, placed.chunk)
     ahead = not mask.causal or mask.bidirectional_groups is not None
     if placed.causal and ahead and (T > 1 or mask.q_order is not None):
         raise InvalidArgument(
@@ -273,7 +274,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     if not (mask.by_offset and k_shape[2] >= T):
         mask.check(B, H, T, k_shape[2], device)
         _ends(T, k_shape[2], mask)
-    return mask.without_chunks(T, k_shape[2], device)
+    return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], device)
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
@@ -289,13 +290,13 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
     return unscaled * placed.softmax_factor
 
 
-def check_sinks(sinks: Tensor | None, q: Tensor) -> None:
+def check_sinks(sinks: Tensor, q: Tensor) -> None:
     """Refuse what is not one logit a head."""
-    if sinks is not None and (sinks.shape != q.shape[1:2] or not sinks.is_floating_point()):
+    if sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
         raise InvalidArgument(
             f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected a logit for each of {q.shape[1]} heads"
         )
-    if sinks is not None and sinks.device != q.device:
+    if sinks.device != q.device:
         raise InvalidArgument(f"sinks is on {sinks.device} and q on {q.device}; move one with .to(…)")
 
 

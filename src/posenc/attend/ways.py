@@ -105,9 +105,9 @@ def _lack(asked: frozenset[str], has: frozenset[str]) -> Offer:
     return f"it has no {' and no '.join(sorted(asked - has))}", None
 
 
-def _sums_rows(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> bool:
-    """Whether torch's kernels give the logsumexp that is asked for, and its gradient."""
-    return not call.exact_rows or (not torch.compiler.is_compiling() and fused(q, k, v))
+def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether torch's kernels give the logsumexp, and its gradient."""
+    return not torch.compiler.is_compiling() and fused(q, k, v)
 
 
 @way("logsumexp", "softcap", "dropout")
@@ -202,7 +202,7 @@ def _as_narrow(width: int, q: Tensor, k: Tensor, v: Tensor, call: AttentionCall)
 def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if not call.whole:
         return "a bias, or a mask that is more than causality, is to be added", None
-    if not _sums_rows(q, k, v, call):
+    if call.exact_rows and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
     return "nothing is added, and one flag says what is hidden", partial(_in_one, q, k, v, call)
 
@@ -254,7 +254,7 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 @way("logsumexp", "dropout")
 def blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if not _sums_rows(q, k, v, call):
+    if call.exact_rows and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
     if torch.compiler.is_compiling():
         return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)

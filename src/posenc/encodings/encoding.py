@@ -300,12 +300,13 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
             )
             raise InvalidArgument(f"positions is on {device} and the encoding's {name} on {x.device}; {fix}")
     for module in encoding.modules():
-        constants = module.constants if isinstance(module, ConstantBuffers) else {}
-        buffers = [module.get_buffer(name) for name in constants]
+        if not isinstance(module, ConstantBuffers) or not module.constants:
+            continue
+        buffers = [module.get_buffer(name) for name in module.constants]
         looked_at = [id(buffer) for buffer in buffers]
         if module.__dict__.get("_looked_at", []) == looked_at or not may_be_looked_at(*buffers):
             continue
-        for buffer, (name, numbers) in zip(buffers, constants.items(), strict=True):
+        for buffer, (name, numbers) in zip(buffers, module.constants.items(), strict=True):
             if not torch.equal(buffer.cpu(), numbers):
                 raise InvalidArgument(
                     f"the buffer {name} of {type(module).__name__} has not the numbers that it was made with, as "

@@ -22,6 +22,9 @@ Pair = tuple[Tensor, Tensor]
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
+WORK = {torch.float64: torch.float64}
+"""The type of the kernel's arithmetic and tables where it is not float32."""
+
 SHARE = 1 << 18
 """Bytes that are worth a thread of their own."""
 
@@ -142,9 +145,10 @@ def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str
     memory, mapped axes.
     """
     if not _fits(x, cos, sin):
-        if torch.promote_types(cos.dtype, _work(x)) != _work(x):
+        work = WORK.get(x.dtype, torch.float32)
+        if torch.promote_types(cos.dtype, work) != work:
             return False
-        cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
+        cos, sin = (table.to(work).contiguous() for table in (cos, sin))
     strides = x.stride(), y.stride(), cos.stride()
     job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
     if job is not None:
@@ -155,12 +159,7 @@ def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
     """Whether the kernel can read the tables as they are, for this x."""
-    return cos.dtype == _work(x) and sin.stride() == cos.stride() and cos.stride(-1) == 1
-
-
-def _work(x: Tensor) -> torch.dtype:
-    """The type of the kernel's arithmetic and tables for this x."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+    return cos.dtype == WORK.get(x.dtype, torch.float32) and sin.stride() == cos.stride() and cos.stride(-1) == 1
 
 
 @lru_cache(maxsize=1024)
