@@ -12,9 +12,11 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.class_defaults import class_defaults
+from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.schema import KEYS, RARE
 from posenc.scaling import Default, Linear, YaRN
+from support.field.case import DATA
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 64}
@@ -247,6 +249,14 @@ def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[st
 
 
 NEAR = "sliding_attention"
+
+
+def test_a_pairing_that_the_code_does_not_ask_for_is_refused() -> None:
+    """Ling 3's class interleaves whatever its config says; so a config that says halves was made for other code."""
+    ling = contents(DATA / "ling3.json")
+    assert read(ling).rotary.get("pairing") == "interleaved"
+    with pytest.raises(InvalidArgument, match="rope_interleave"):
+        read({**ling, "rope_interleave": False})
 
 
 def test_a_family_is_called_unread_without_transformers_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ lengths are left out on purpose: a model was trained with its own, and to guess 
 import json
 import logging
 import re
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -30,17 +30,19 @@ def class_defaults() -> Mapping[str, Mapping[str, Any]]:
 
 def class_version() -> str:
     """The version of transformers whose classes are asked: the installed one's, or else the table's."""
-    installed = getattr(sys.modules.get("transformers"), "__version__", None)
-    return str(installed or class_defaults()["transformers"]["version"])
+    try:
+        return version("transformers")
+    except PackageNotFoundError:
+        return str(class_defaults()["transformers"]["version"])
 
 
 def untried() -> str:
     """That the installed transformers is newer than the one tried, in a sentence; empty where it is not."""
-    version, tried = class_version(), class_defaults()["transformers"]["version"]
-    numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (version, tried)]
+    installed, tried = class_version(), class_defaults()["transformers"]["version"]
+    numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (installed, tried)]
     if numbers[0] <= numbers[1]:
         return ""
-    return f"transformers {version} is newer than {tried}, the last that was tried: measure what is read of it"
+    return f"transformers {installed} is newer than {tried}, the last that was tried: measure what is read of it"
 
 
 def class_object(config: Mapping[str, Any]) -> Any:

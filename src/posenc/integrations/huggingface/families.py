@@ -77,9 +77,15 @@ ALIASES = {
 }
 """Composite models, by the type of the language model inside."""
 
-READ_AS = {
-    "exaone4_5_text": "exaone4",
+ON_HUB = {
+    "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
     "kimi_k2": "deepseek_v3",
+}
+"""Types whose code is on the Hub, and the released type whose positions it copies."""
+
+READ_AS = {
+    **ON_HUB,
+    "exaone4_5_text": "exaone4",
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
 }

@@ -108,6 +108,8 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
     """Whether a key that the family does not have has no effect at this value: off, null, or an old default."""
     if near_miss(key, known):
         return False
+    if key == "rope_interleave":  # the code's pairing, whatever is stated
+        return value in (None, family.pairing == "interleaved")
     if value is None or (value is False and (key not in KEYS or KEYS[key].values.holds(False))):
         return True
     if key in ("rotary", "use_rope", "use_rotary_pos_emb", "use_position_ids"):

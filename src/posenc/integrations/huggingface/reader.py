@@ -10,7 +10,7 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.class_defaults import class_defaults, class_object, class_version
-from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES, READ_AS
+from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
@@ -46,6 +46,8 @@ class Reader:
             raise _not_read(self.model_type)
         self.config, self.base, self.family = config, base, FAMILIES[self.model_type]
         self.assumed: list[str] = []
+        if as_type is None and stated in ON_HUB:
+            self.assume(f"read as {self.model_type}: the code of {stated} is on the Hub, and was not asked")
 
     def get(self, key: str | None) -> Any:
         """The value of a key under its name or its standard one; transformers' default where it is left out.
