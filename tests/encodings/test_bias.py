@@ -7,7 +7,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import posenc
 from posenc import ALiBi, OffsetBias, Placed
-from posenc.attend import attend as attend_module
+from posenc.attend import call, ways
 from posenc.kernels.attention import low_rank
 from posenc.positions import arange
 from support import reference
@@ -104,7 +104,8 @@ def test_slopes_are_never_below_float32(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("hides", ["key_mask", "segments", "nothing"])
 def test_the_default_device_changes_nothing(hides: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither what is found by looking at masks nor what is tried out first."""
-    monkeypatch.setattr(attend_module, "LONG", 8)
+    for module in (call, ways):
+        monkeypatch.setattr(module, "LONG", 8)
     q, k, v = torch.randn(3, 1, 2, 8, 4)
     masks = {"key_mask": arange(8)[None] > 2, "segments": arange(8) // 3}
     given, placed = {hides: masks[hides]} if hides in masks else {}, ALiBi(2).at(arange(8))
