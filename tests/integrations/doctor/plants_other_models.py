@@ -1,0 +1,228 @@
+"""Ten more wrong ports, of models of which no other plant is, as a reader of the field's threads would write them.
+
+Each comes with its right port, so that a mistake is named against a description that is right itself.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from integrations.doctor.models import Array, inverse_frequencies, llama3, yarn
+from integrations.doctor.plants_porters import TEXT, Plant, angles32, bf16, halves, neighbours, query
+
+FAR = np.array([0, 1, 2, 3, 64, 1023, 2047, 2048, 4095, 4096, 8193, 20_000])
+PYTHIA = inverse_frequencies(1e4, 16, 32)
+"""A quarter of 128 channels rotates."""
+GPT_J = inverse_frequencies(1e4, 32, 64)
+"""64 of 256 channels, as neighbours."""
+GEMMA_FAR = inverse_frequencies(1e6, 128, 256) / 8
+GEMMA_NEAR = inverse_frequencies(1e4, 128, 256)
+QWEN = yarn(inverse_frequencies(1e6, 64, 128), 1e6, 4.0, 32768, 32, 1, True)
+QWEN_FACTOR = 0.1 * math.log(4.0) + 1
+MISTRAL = inverse_frequencies(1e4, 64, 128)
+
+
+def _rotated(channels: int, rotate: Callable[[Array], Array], positions: Array = FAR) -> dict[str, Array]:
+    x = query(len(positions), channels)
+    return {"positions": positions, "x": x, "rotated": rotate(x)}
+
+
+def _codes(
+    angles: Array, first: Callable[[Array], Array] = np.sin, second: Callable[[Array], Array] = np.cos
+) -> Array:
+    return np.stack((first(angles), second(angles)), -1).reshape(len(angles), -1)
+
+
+def _bias(slopes: Array, tokens: int = 12) -> dict[str, Array]:
+    at = np.arange(float(tokens))
+    return {"bias": slopes[:, None, None] * (at[None] - at[:, None])}
+
+
+PLANTS = (
+    Plant("pythia", "pythia", lambda: _rotated(128, lambda x: halves(x, angles32(FAR, PYTHIA), 16)), ()),
+    Plant(
+        "pythia_over_the_head",
+        "pythia",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, inverse_frequencies(1e4, 16, 128)), 16)),
+        (r"exponent is over 128 instead of 32",),
+    ),
+    Plant(
+        "pythia_all_channels",
+        "pythia",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, MISTRAL), 64)),
+        (r"rotates 128 of 128 channels instead of 32",),
+    ),
+    Plant("gpt_j", "gpt_j", lambda: _rotated(256, lambda x: neighbours(x, angles32(FAR, GPT_J))), ()),
+    Plant(
+        "gpt_j_in_halves",
+        "gpt_j",
+        lambda: _rotated(256, lambda x: halves(x, angles32(FAR, GPT_J), 32)),
+        (r"\(i, i\+32\) instead of \(2i, 2i\+1\)",),
+    ),
+    Plant(
+        "gpt_j_positions_in_bfloat16",
+        "gpt_j",
+        lambda: _rotated(256, lambda x: neighbours(x, angles32(bf16(FAR), GPT_J))),
+        (r"positions are rounded to bfloat16",),
+    ),
+    Plant(
+        "gemma3",
+        "gemma3 full_attention",
+        lambda: _rotated(256, lambda x: halves(x, angles32(FAR, GEMMA_FAR), 128)),
+        (),
+    ),
+    Plant(
+        "gemma3_far_without_its_scaling",
+        "gemma3 full_attention",
+        lambda: _rotated(256, lambda x: halves(x, angles32(FAR, 8 * GEMMA_FAR), 128)),
+        (r"leaves out the model's linear\(factor=8\)",),
+    ),
+    Plant(
+        "gemma3_far_scaled_twice",
+        "gemma3 full_attention",
+        lambda: {"inv_freq": (GEMMA_FAR / 8).astype(np.float32)},
+        (r"applies linear\(factor=8\) twice",),
+    ),
+    Plant(
+        "gemma3_near_scaled_too",
+        "gemma3 sliding_attention",
+        lambda: {"inv_freq": (GEMMA_NEAR / 8).astype(np.float32)},
+        (r"linear\(factor=8\)|divided by 8",),
+    ),
+    Plant(
+        "gemma3_near_by_the_far_base",
+        "gemma3 sliding_attention",
+        lambda: _rotated(256, lambda x: halves(x, angles32(FAR, 8 * GEMMA_FAR), 128)),
+        (r"base is 1000000 instead of 10000",),
+    ),
+    Plant(
+        "qwen_yarn",
+        "qwen_yarn",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, QWEN), 64, QWEN_FACTOR)),
+        (),
+    ),
+    Plant(
+        "qwen_yarn_as_linear",
+        "qwen_yarn",
+        lambda: _rotated(
+            128, lambda x: halves(x, angles32(FAR, inverse_frequencies(1e6, 64, 128) / 4), 64, QWEN_FACTOR)
+        ),
+        (r"linear\(factor=4\)|leaves out.*divided by 4",),
+    ),
+    Plant(
+        "qwen_yarn_factor_in_natural_units",
+        "qwen_yarn",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, QWEN), 64, math.log(4.0) + 1)),
+        (r"factor is 2\.38",),
+    ),
+    Plant(
+        "qwen_yarn_ramp_the_wrong_way",
+        "qwen_yarn",
+        lambda: {"inv_freq": (inverse_frequencies(1e6, 64, 128) * 1.25 - QWEN).astype(np.float32)},
+        (r"ramp",),
+    ),
+    Plant(
+        "mistral_left_padding",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(np.maximum(FAR - 3, 0), MISTRAL), 64)),
+        (r"off by -3",),
+    ),
+    Plant(
+        "mistral_restarts_at_its_window",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR % 4096, MISTRAL), 64)),
+        (r"start again every 4,096",),
+    ),
+    Plant(
+        "mistral_degrees",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, MISTRAL * np.pi / 180), 64)),
+        (r"degrees|divided by 57\.29",),
+    ),
+    Plant(
+        "mistral_float16_arithmetic",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, MISTRAL.astype(np.float16)), 64)),
+        (r"frequencies are rounded to float16",),
+    ),
+    Plant(
+        "mistral_sine_and_cosine_swapped",
+        "mistral",
+        lambda: {
+            "positions": FAR,
+            "cos": np.sin(angles32(FAR, MISTRAL)),
+            "sin": np.cos(angles32(FAR, MISTRAL)),
+        },
+        (r"cos and sin (are swapped|change places)",),
+    ),
+    Plant(
+        "mistral_frequencies_in_the_reverse_order",
+        "mistral",
+        lambda: {"inv_freq": MISTRAL[::-1].astype(np.float32).copy()},
+        (r"reverse order",),
+    ),
+    Plant(
+        "mistral_minus_left_out",
+        "mistral",
+        lambda: {"inv_freq": (1 / MISTRAL).astype(np.float32)},
+        (r"minus of its exponent is missing",),
+    ),
+    Plant(
+        "mistral_index_from_one",
+        "mistral",
+        lambda: {"inv_freq": inverse_frequencies(1e4, 65, 128)[1:].astype(np.float32)},
+        (r"exponent.*one|off by one|from 1",),
+    ),
+    Plant(
+        "mistral_exponent_without_the_two",
+        "mistral",
+        lambda: {"inv_freq": inverse_frequencies(1e4, 64, 256).astype(np.float32)},
+        (r"over 256 instead of 128",),
+    ),
+    Plant(
+        "mistral_second_half_with_the_wrong_sign",
+        "mistral",
+        lambda: _rotated(128, _reflected),
+        (r"sign",),
+    ),
+    Plant(
+        "smollm3_other_base",
+        "smollm3",
+        lambda: _rotated(128, lambda x: halves(x, angles32(TEXT, inverse_frequencies(2e6, 64, 128)), 64), TEXT),
+        (r"base is 2000000 instead of 5000000",),
+    ),
+    Plant(
+        "llama2_as_llama3",
+        "llama2",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR, llama3(MISTRAL, 8.0, 1.0, 4.0, 8192)), 64)),
+        (r"llama3",),
+    ),
+    Plant("bloom_rewards_distance", "bloom", lambda: _bias(-(2.0 ** -(np.arange(1.0, 33) / 4))), (r"sign",)),
+    Plant(
+        "bloom_divided_with_the_scores",
+        "bloom",
+        lambda: _bias(2.0 ** -(np.arange(1.0, 33) / 4) / math.sqrt(128)),
+        (r"multiplied by 0\.0883883",),
+    ),
+    Plant(
+        "whisper_divided_by_half_minus_one",
+        "sinusoidal",
+        lambda: {"table": _codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 62))},
+        (r"2i/62.*2i/64",),
+    ),
+    Plant(
+        "codes_cosine_first",
+        "sinusoidal",
+        lambda: {"table": _codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 64), np.cos, np.sin)},
+        (r"sine and cosine change places",),
+    ),
+)
+"""Of each the kind and the value, as whoever wrote it expected them before the first run."""
+
+
+def _reflected(x: Array) -> Array:
+    """(a·cos + b·sin, b·cos + a·sin): `rotate_half` without its minus."""
+    angles = angles32(FAR, MISTRAL)
+    cos, sin, a, b = np.cos(angles), np.sin(angles), x[:, :64], x[:, 64:]
+    return np.concatenate((a * cos + b * sin, b * cos + a * sin), -1)
