@@ -96,6 +96,13 @@ CONFIGS: dict[str, str | dict[str, Any]] = {
     "llama3_1": "llama-3.1-8b.json",
     "gpt_oss": "gpt-oss-20b.json",
     "qwen2_vl": "qwen2-vl-7b.json",
+    "pythia": "pythia-1.4b.json",
+    "gpt_j": "gpt-j-6b.json",
+    "gemma3": "gemma-3-4b.json",
+    "qwen_yarn": "qwen2.5-7b-yarn.json",
+    "mistral": "mistral-7b.json",
+    "smollm3": "smollm3-3b.json",
+    "bloom": "bloom-7b1.json",
     "gemma4": {
         "model_type": "gemma4_text",
         "hidden_size": 2816,

@@ -1,4 +1,4 @@
-"""Ten more wrong ports, of models of which no other plant is, as a reader of the field's threads would write them.
+"""Wrong ports of eight models of which no other plant is, as a reader of the field's threads would write them.
 
 Each comes with its right port, so that a mistake is named against a description that is right itself.
 """
@@ -123,12 +123,6 @@ PLANTS = (
         (r"ramp",),
     ),
     Plant(
-        "mistral_left_padding",
-        "mistral",
-        lambda: _rotated(128, lambda x: halves(x, angles32(np.maximum(FAR - 3, 0), MISTRAL), 64)),
-        (r"off by -3",),
-    ),
-    Plant(
         "mistral_restarts_at_its_window",
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR % 4096, MISTRAL), 64)),
@@ -138,7 +132,7 @@ PLANTS = (
         "mistral_degrees",
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR, MISTRAL * np.pi / 180), 64)),
-        (r"degrees|divided by 57\.29",),
+        (r"in degrees",),
     ),
     Plant(
         "mistral_float16_arithmetic",
@@ -154,7 +148,7 @@ PLANTS = (
             "cos": np.sin(angles32(FAR, MISTRAL)),
             "sin": np.cos(angles32(FAR, MISTRAL)),
         },
-        (r"cos and sin (are swapped|change places)",),
+        (r"cos and sin are swapped",),
     ),
     Plant(
         "mistral_frequencies_in_the_reverse_order",
@@ -172,7 +166,7 @@ PLANTS = (
         "mistral_index_from_one",
         "mistral",
         lambda: {"inv_freq": inverse_frequencies(1e4, 65, 128)[1:].astype(np.float32)},
-        (r"exponent.*one|off by one|from 1",),
+        (r"off by one pair",),
     ),
     Plant(
         "mistral_exponent_without_the_two",
@@ -184,7 +178,7 @@ PLANTS = (
         "mistral_second_half_with_the_wrong_sign",
         "mistral",
         lambda: _rotated(128, _reflected),
-        (r"sign",),
+        (r"a reflection",),
     ),
     Plant(
         "smollm3_other_base",
@@ -193,8 +187,8 @@ PLANTS = (
         (r"base is 2000000 instead of 5000000",),
     ),
     Plant(
-        "llama2_as_llama3",
-        "llama2",
+        "mistral_as_llama3",
+        "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR, llama3(MISTRAL, 8.0, 1.0, 4.0, 8192)), 64)),
         (r"llama3",),
     ),

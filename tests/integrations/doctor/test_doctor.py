@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from integrations.doctor import models, plants_porters, plants_reader, plants_trim
+from integrations.doctor import models, plants_other_models, plants_porters, plants_reader, plants_trim
 from integrations.doctor.plants_porters import GRID, TEXT, Plant, query
 from integrations.doctor.plants_porters import rotated as written_down
 from posenc.errors import InvalidArgument, UnknownName
@@ -15,8 +15,8 @@ from posenc.integrations.doctor.search import Diagnosis
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
-PLANTS = (*plants_porters.PLANTS, *plants_reader.PLANTS, *plants_trim.PLANTS)
-"""Two halves, the second by somebody who had not seen the search, and ten that were written after it."""
+PLANTS = (*plants_porters.PLANTS, *plants_reader.PLANTS, *plants_trim.PLANTS, *plants_other_models.PLANTS)
+"""Two halves, the second by somebody who had not seen the search, and what was written after it."""
 CONFIGS = Path(__file__).parents[2] / "data" / "configs"
 
 
@@ -72,7 +72,7 @@ def test_a_random_table_is_not_named(seed: int) -> None:
 
 
 def test_what_cannot_be_told_apart_is_said_to_be_so() -> None:
-    """Position 0 tells no pairing, one position no sign of a multiple, 8 channels no base."""
+    """Position 0 tells no pairing, and position 1 no shift from a multiple."""
     layer = models.LAYERS["llama3_1"]
     at = np.array([0])
     still = diagnose(model_of("llama3_1"), {"positions": at, "x": query(1, 128), "rotated": query(1, 128)})
@@ -103,6 +103,13 @@ def test_eight_channels_are_not_said_to_rotate_sixteen() -> None:
     assert not wrong.right
     assert "over 16 instead of 8" in str(wrong)
     assert "16 of 8" not in str(wrong)
+
+
+def test_an_exponent_over_half_of_the_channels_is_no_other_base() -> None:
+    """base^(−2i/4) for i = 0 … 3 of a head of 8: the ladder runs on below 1/base."""
+    half = diagnose("rotary(base=10000, pairing=half)", {"inv_freq": 1e4 ** (-2.0 * np.arange(4) / 4)})
+    assert "over 4 instead of 8" in str(half)
+    assert "base" not in str(half)
 
 
 def test_pairs_that_are_written_elsewhere_than_they_are_read_are_named() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.rotation import Rotation
+from posenc.integrations.doctor.rotation import SERIES, Rotation
 from posenc.integrations.doctor.search import BASES, LOW, Array, Change
 from posenc.scaling import NTK, Default, Linear, Llama3, Scaling, YaRN
 
@@ -38,7 +38,9 @@ def mistakes(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Change]:
         yield {"scaling": scaling}
         with suppress(InvalidArgument):  # its own attention factor comes with it
             yield {"scaling": scaling, "factor": scaling.frequencies(right.span, right.base).attention_factor}
+    yield from ({"series": series} for series in SERIES)
     yield {"sign": -right.sign}
+    yield from ({"products": wrong} for wrong in ("reflected", "exchanged"))
     yield from ({"factor": factor} for factor in _factors(right, turns))
     yield from ({"shift": n} for n in _shifts(right, seen, turns))
     yield from _positions(right, seen)
@@ -124,6 +126,7 @@ def _scalings(right: Rotation) -> Iterator[Scaling]:
     for n in dict.fromkeys((factor, *FACTORS)):
         if n:
             yield from (Linear(n), NTK(n))
+    yield from (Llama3(factor=n, original_length=8192) for n in (8.0, 32.0))  # of 3.1 and 3.2
 
 
 def _factors(right: Rotation, turns: list[Array]) -> list[float]:

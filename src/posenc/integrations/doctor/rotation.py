@@ -12,6 +12,15 @@ from posenc.integrations.doctor.search import Array, rounded
 from posenc.scaling import Default, Llama3, Scaling
 from posenc.scaling.ramp import mix, turns_within
 
+SERIES = {
+    "growing": "the minus of its exponent is missing: frequencies grow with the pair",
+    "backwards": "its frequencies are in the reverse order",
+    "from one": "its exponent is off by one pair: the index begins at 1, so that no frequency is 1",
+    "degrees": "its angles are in degrees: every frequency is multiplied by π/180",
+    "blended backwards": "its ramp runs the wrong way: fast pairs are scaled and slow ones kept",
+}
+"""What a port can do to the frequencies of every pair at once, in words."""
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -26,9 +35,12 @@ class Rotation:
         span: what the exponent of the base is divided by: base^(−2i/span); 0 for an exponent that is 0 everywhere.
         base, scaling: of the frequencies.
         times: how often the scaling is applied.
+        series: what else happens to the frequencies, a key of ``SERIES``; empty for nothing.
         ladder: the layer type whose frequencies are used, a key of ``ladders``; empty for its own.
         factor: what cos and sin are multiplied by.
         sign: −1 rotates backwards.
+        products: ``"reflected"`` for (a·cos + b·sin, b·cos + a·sin), without the minus of the first channel, or
+            ``"exchanged"`` for sin in place of cos and cos in place of sin; empty for a rotation.
         moved: whether a rotated pair is written where the other pairing has it: neighbours come out as halves, or
             halves as neighbours.
         axes: the axis of every pair.
@@ -54,6 +66,8 @@ class Rotation:
     factor: float
     sign: int
     axes: tuple[int, ...]
+    series: str = ""
+    products: str = ""
     moved: bool = False
     counted: str = "positions"
     shift: int = 0
@@ -86,10 +100,32 @@ class Rotation:
         if self.ladder:
             theta = np.array(self.ladders[self.ladder])[: self.turning]
         else:
-            theta = _frequencies(self.scaling if self.times else Default(), self.span, self.base)[: self.turning]
+            theta = self._of(self.scaling if self.times else Default())
             if self.times == 2:
-                theta = _again(theta, self.scaling, _frequencies(Default(), self.span, self.base)[: self.turning])
+                theta = _again(theta, self.scaling, self._of(Default()))
+            theta = self._changed(theta)
         return np.pad(theta, (0, self.turning - len(theta)))
+
+    def _of(self, scaling: Scaling) -> Array:
+        """Frequencies under a scaling; an exponent over fewer channels than rotate runs on below 1/base."""
+        wide = max(self.span, 2 * self.turning) if self.span else 0
+        base = self.base ** (wide / self.span) if wide > self.span else self.base
+        return _frequencies(scaling, wide, base)[: self.turning]
+
+    def _changed(self, theta: Array) -> Array:
+        """The frequencies after what ``series`` names."""
+        if self.series == "growing":
+            return 1 / theta
+        if self.series == "backwards":
+            return theta[::-1]
+        if self.series == "from one":
+            return theta * self.base ** (-2 / self.span if self.span else 0)
+        if self.series == "degrees":
+            return np.radians(theta)
+        if self.series == "blended backwards":
+            factor = getattr(self.scaling, "factor", 1.0)
+            return self._of(Default()) * (1 + 1 / factor) - theta
+        return theta
 
     def angles(self, seen: Mapping[str, Array]) -> Array:
         """What every row turns every pair by, ``(N, P)``."""

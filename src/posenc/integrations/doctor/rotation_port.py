@@ -9,10 +9,16 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import mistakes
-from posenc.integrations.doctor.rotation import Rotation
+from posenc.integrations.doctor.rotation import SERIES, Rotation
 from posenc.integrations.doctor.search import BASES, CLOSE, Array, Change, Subject, rounded
 from posenc.integrations.position_table import briefly
 from posenc.scaling import Scaling
+
+PRODUCTS = {
+    "reflected": "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
+    "exchanged": "cos and sin are swapped: it has each where the other belongs",
+}
+"""What a port can make of a pair in place of (a·cos − b·sin, b·cos + a·sin), in words."""
 
 
 class RotationPort(Subject[Rotation]):
@@ -40,6 +46,7 @@ class RotationPort(Subject[Rotation]):
             else "its exponent is 0 at every pair, as integer division makes it: all frequencies are 1"
         ),
         "base": lambda port, right: f"its base is {port.base:.10g} instead of {right.base:.10g}",
+        "series": lambda port, right: SERIES[port.series],
         "ladder": lambda port, right: f"its frequencies are those of layer type {port.ladder}",
         "times": lambda port, right: (
             f"applies {_named(right.scaling)} twice"
@@ -49,6 +56,7 @@ class RotationPort(Subject[Rotation]):
         "scaling": lambda port, right: _scalings(port.scaling, right.scaling),
         "factor": lambda port, right: _factors(port.factor, right.factor),
         "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
+        "products": lambda port, right: PRODUCTS[port.products],
         "moved": lambda port, right: (
             f"writes a rotated pair to channels {port.written.in_words}: scores stay right if queries and keys "
             "both do"
@@ -100,17 +108,19 @@ class RotationPort(Subject[Rotation]):
         if port.precision.startswith("arithmetic"):
             cos, sin = (rounded(part, port.precision.rpartition(" ")[2]) for part in (cos, sin))
         cos, sin = port.factor * cos, port.sign * port.factor * sin
+        cos, sin = (sin, cos) if port.products == "exchanged" else (cos, sin)
         room = CLOSE * (1 + np.abs(angles)) * port.factor
         for name, table in (("cos", cos), ("sin", sin)):
             if name in seen:
-                still = port.factor if name == "cos" else 0.0
+                still = port.factor if (name == "cos") != (port.products == "exchanged") else 0.0
                 yield _table(seen[name], table, room + self.steps.get(name, 0.0) * port.factor, still)
         if "rotated" in seen:
             x = seen["x"]
             ours, allowed = x.copy(), (CLOSE + self.steps.get("rotated", 0.0)) * np.abs(x)
             a, b = x[:, first], x[:, second]
             first, second = port.written.channels
-            ours[:, first], ours[:, second] = a * cos - b * sin, b * cos + a * sin
+            turned = -b * sin if port.products != "reflected" else b * sin
+            ours[:, first], ours[:, second] = a * cos + turned, b * cos + a * sin
             both = np.abs(a) + np.abs(b)
             each = (room + CLOSE + self.steps.get("rotated", 0.0) * port.factor) * both
             allowed[:, first] = allowed[:, second] = each
