@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -27,7 +28,7 @@ from tools.walk_page import Walk, changes, page
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "tools" / "walked"
-"""Of every version that was walked: its types, and a line a result."""
+"""Of every version that was walked: the day and its types, and a line a result."""
 FEW = 60
 """Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
 MEMORY = 6 * 2**30
@@ -146,7 +147,7 @@ def main() -> None:
             if other.version != version:
                 print("\n".join(changes(sample, other.only(sample.names))))
         return None
-    (KEPT / f"walk-{version}.types").write_text("\n".join(names))
+    (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
     results_of = KEPT / f"walk-{version}.jsonl"
     results_of.touch()
     known = next(walk for walk in kept() if walk.version == version)
@@ -169,10 +170,10 @@ def kept() -> list[Walk]:
     """All walks that there are results of, oldest version first, with the last result of every type."""
     walks = []
     for file in KEPT.glob("walk-*.types"):
-        names = file.read_text().split()
+        day, *names = file.read_text().split()
         found = {one["type"]: one for one in map(json.loads, file.with_suffix(".jsonl").read_text().splitlines())}
         known = {name: found[name] for name in names if name in found}
-        walks.append(Walk(file.stem.removeprefix("walk-"), names, known))
+        walks.append(Walk(file.stem.removeprefix("walk-"), names, known, day))
     return sorted(walks, key=lambda walk: Version(walk.version))
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,18 @@ class Walk:
         version: of transformers.
         names: the types that it has.
         found: the result of every type walked so far.
+        day: on which it was started last.
     """
 
     version: str
     names: list[str]
     found: dict[str, Found]
+    day: str = ""
 
     def only(self, names: Collection[str]) -> "Walk":
         """The walk over those of its types alone."""
         found = {name: one for name, one in self.found.items() if name in names}
-        return Walk(self.version, [name for name in self.names if name in names], found)
+        return Walk(self.version, [name for name in self.names if name in names], found, self.day)
 
 
 def page(walk: Walk, since: Sequence[str], folder: Path) -> str:
@@ -52,7 +53,7 @@ def page(walk: Walk, since: Sequence[str], folder: Path) -> str:
     summary = [
         f"transformers {walk.version} has {len(walk.names)} model types. {len(rotating)} of the {len(results)} "
         f"walked rotate queries and keys, and `read` agrees with the measurement for {read} of those "
-        f"({read / max(1, len(rotating)):.1%}; `python -m tools.walk`, {date.today():%Y-%m-%d}).",
+        f"({read / max(1, len(rotating)):.1%}; `python -m tools.walk`, {walk.day}).",
         *_rest(len(walk.names) - len(results)),
         "",
         "| class | types | |",

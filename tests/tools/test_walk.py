@@ -44,7 +44,9 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
         ],
     }
     for version, ones in walks.items():
-        (tmp_path / f"walk-{version}.types").write_text("\n".join(str(one["type"]) for one in ones))
+        (tmp_path / f"walk-{version}.types").write_text(
+            "\n".join(("2026-01-02", *(str(one["type"]) for one in ones)))
+        )
         (tmp_path / f"walk-{version}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in ones))
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "models.md"
@@ -61,6 +63,7 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
         assert text.startswith(
             "# Before\n\n<!-- walk -->\n\ntransformers 5.10.1 has 3 model types. 1 of the 3 walked "
         )
+        assert "`python -m tools.walk`, 2026-01-02)" in text
         assert "| read and equal | 1 | " in text
         assert "**Has no positions:** `d`.\n\n**Cannot be built:** `b`." in text
         assert said.strip() in text
