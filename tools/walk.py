@@ -147,7 +147,8 @@ def main() -> None:
             if other.version != version:
                 print("\n".join(changes(sample, other.only(sample.names))))
         return None
-    (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
+    if not given.page:
+        (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
     results_of = KEPT / f"walk-{version}.jsonl"
     results_of.touch()
     known = next(walk for walk in kept() if walk.version == version)
