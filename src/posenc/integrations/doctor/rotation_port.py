@@ -108,7 +108,10 @@ class RotationPort(Subject[Rotation]):
         if port.precision.startswith("arithmetic"):
             cos, sin = (rounded(part, port.precision.rpartition(" ")[2]) for part in (cos, sin))
         cos, sin = port.factor * cos, port.sign * port.factor * sin
-        cos, sin = (sin, cos) if port.products == "exchanged" else (cos, sin)
+        if port.products == "exchanged":
+            if not port.multiple:
+                raise InvalidArgument("a table of zeros, which was not filled")
+            cos, sin = sin, cos
         room = CLOSE * (1 + np.abs(angles)) * port.factor
         for name, table in (("cos", cos), ("sin", sin)):
             if name in seen:
