@@ -49,8 +49,7 @@ def scores(
     if placed.bias is not None:
         bias = placed.bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
         result = result + bias.rows(0, T, S, result)
-    if sinks is not None:
-        check_sinks(sinks, q)
     if sinks is None:
         return result
+    check_sinks(sinks, q)
     return torch.cat((result, sinks.to(result.dtype)[:, None, None].expand(*result.shape[:3], 1)), dim=-1)

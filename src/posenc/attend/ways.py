@@ -68,21 +68,18 @@ def way(*has: str) -> Callable[[Ask], Ask]:
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Choice:
     """The way that was asked for, else the first that serves."""
     asked = _asked(call)
-    if call.backend != "auto":
-        has, offer = WAYS[call.backend]
-        reason, run = offer(q, k, v, call) if asked <= has else _lack(asked, has)
-        if run is None:
-            raise InvalidArgument(
-                f"backend={call.backend!r} does not serve this call: {reason}; use backend='auto', or ask "
-                "posenc.explain which way that takes"
-            )
-        return Choice(call.backend, reason, run)
+    ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
-    for name, (has, offer) in WAYS.items():
+    for name, (has, offer) in ways.items():
         reason, run = offer(q, k, v, call) if asked <= has else _lack(asked, has)
         if run is not None:
             return Choice(name, reason, run, declined)
         declined.append((name, reason))
+    if call.backend != "auto":
+        raise InvalidArgument(
+            f"backend={call.backend!r} does not serve this call: {declined[0][1]}; use backend='auto', or ask "
+            "posenc.explain which way that takes"
+        )
     raise InvalidArgument(
         f"no backend has {' and '.join(sorted(asked))} at once on {q.device.type}; leave one out, or take "
         "posenc.scores(…).softmax(-1) @ v"
