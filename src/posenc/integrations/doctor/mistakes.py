@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.rotation import SERIES, Rotation
+from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
 from posenc.integrations.doctor.search import BASES, LOW, Array, Change
 from posenc.scaling import NTK, Default, Linear, Llama3, Scaling, YaRN
 
@@ -40,7 +40,7 @@ def mistakes(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Change]:
             yield {"scaling": scaling, "factor": scaling.frequencies(right.span, right.base).attention_factor}
     yield from ({"series": series} for series in SERIES)
     yield {"sign": -right.sign}
-    yield from ({"products": wrong} for wrong in ("reflected", "exchanged"))
+    yield from ({"products": wrong} for wrong in PRODUCTS)
     yield from ({"factor": factor} for factor in _factors(right, turns))
     yield from ({"shift": n} for n in _shifts(right, seen, turns))
     yield from _positions(right, seen)

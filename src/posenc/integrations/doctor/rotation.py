@@ -21,6 +21,12 @@ SERIES = {
 }
 """What a port can do to the frequencies of every pair at once, in words."""
 
+PRODUCTS = {
+    "reflected": "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
+    "exchanged": "cos and sin are swapped: it has each where the other belongs",
+}
+"""What a port can make of a pair in place of (a·cos − b·sin, b·cos + a·sin), in words."""
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -39,8 +45,7 @@ class Rotation:
         ladder: the layer type whose frequencies are used, a key of ``ladders``; empty for its own.
         factor: what cos and sin are multiplied by.
         sign: −1 rotates backwards.
-        products: ``"reflected"`` for (a·cos + b·sin, b·cos + a·sin), without the minus of the first channel, or
-            ``"exchanged"`` for sin in place of cos and cos in place of sin; empty for a rotation.
+        products: what becomes of a pair in place of a rotation, a key of ``PRODUCTS``; empty for a rotation.
         moved: whether a rotated pair is written where the other pairing has it: neighbours come out as halves, or
             halves as neighbours.
         axes: the axis of every pair.
@@ -108,9 +113,10 @@ class Rotation:
 
     def _of(self, scaling: Scaling) -> Array:
         """Frequencies under a scaling; an exponent over fewer channels than rotate runs on below 1/base."""
-        wide = max(self.span, 2 * self.turning) if self.span else 0
-        base = self.base ** (wide / self.span) if wide > self.span else self.base
-        return _frequencies(scaling, wide, base)[: self.turning]
+        if not self.span:
+            return np.ones(self.turning)
+        wide = max(self.span, 2 * self.turning)
+        return _frequencies(scaling, wide, self.base ** (wide / self.span))[: self.turning]
 
     def _changed(self, theta: Array) -> Array:
         """The frequencies after what ``series`` names."""
@@ -152,8 +158,6 @@ class Rotation:
 
 @lru_cache(maxsize=4096)
 def _frequencies(scaling: Scaling, span: int, base: float) -> Array:
-    if not span:
-        return np.ones(4096)
     return np.array([float(theta) for theta in scaling.frequencies(span, base).exact])
 
 

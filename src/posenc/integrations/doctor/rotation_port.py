@@ -9,16 +9,10 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import mistakes
-from posenc.integrations.doctor.rotation import SERIES, Rotation
+from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
 from posenc.integrations.doctor.search import BASES, CLOSE, Array, Change, Subject, rounded
 from posenc.integrations.position_table import briefly
 from posenc.scaling import Scaling
-
-PRODUCTS = {
-    "reflected": "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
-    "exchanged": "cos and sin are swapped: it has each where the other belongs",
-}
-"""What a port can make of a pair in place of (a·cos − b·sin, b·cos + a·sin), in words."""
 
 
 class RotationPort(Subject[Rotation]):
@@ -108,15 +102,15 @@ class RotationPort(Subject[Rotation]):
         if port.precision.startswith("arithmetic"):
             cos, sin = (rounded(part, port.precision.rpartition(" ")[2]) for part in (cos, sin))
         cos, sin = port.factor * cos, port.sign * port.factor * sin
+        still = port.factor, 0.0  # of channels that do not rotate
         if port.products == "exchanged":
             if not port.multiple:
                 raise InvalidArgument("a table of zeros, which was not filled")
-            cos, sin = sin, cos
+            cos, sin, still = sin, cos, still[::-1]
         room = CLOSE * (1 + np.abs(angles)) * port.factor
-        for name, table in (("cos", cos), ("sin", sin)):
+        for name, table, rest in (("cos", cos, still[0]), ("sin", sin, still[1])):
             if name in seen:
-                still = port.factor if (name == "cos") != (port.products == "exchanged") else 0.0
-                yield _table(seen[name], table, room + self.steps.get(name, 0.0) * port.factor, still)
+                yield _table(seen[name], table, room + self.steps.get(name, 0.0) * port.factor, rest)
         if "rotated" in seen:
             x = seen["x"]
             ours, allowed = x.copy(), (CLOSE + self.steps.get("rotated", 0.0)) * np.abs(x)
