@@ -64,7 +64,7 @@ def test_class_defaults_are_those_of_the_pinned_transformers() -> None:
 
 def test_a_newer_transformers_is_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
-    monkeypatch.setattr(class_defaults_module, "version", lambda name: "5.23.9")
+    monkeypatch.setattr(class_defaults_module, "class_version", lambda: "5.23.9")
     assert untried() == ""
-    monkeypatch.setattr(class_defaults_module, "version", lambda name: "5.99.0")
+    monkeypatch.setattr(class_defaults_module, "class_version", lambda: "5.99.0")
     assert untried().startswith("transformers 5.99.0 is newer than 5.23.0, the last that was tried")

@@ -28,6 +28,7 @@ def class_defaults() -> Mapping[str, Mapping[str, Any]]:
     return defaults
 
 
+@cache
 def class_version() -> str:
     """The version of transformers whose classes are asked: the installed one's, or else the table's."""
     try:
