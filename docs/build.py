@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from latex2mathml.converter import convert
-from tools.pages import shipped_encodings
+from tools.pages import results, settings, shipped_encodings
 from tools.pages.models import Model, table
 
 import posenc.workbench
@@ -30,8 +30,10 @@ from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels
 from posenc.teaching.views.catalogue import VIEWS, make
 from posenc.teaching.views.four import NAMES, four
+from tools import walk_page
 
 HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
 
 PICTURES = {
     "added-sandwich": ("added", {"encoding": "sandwich"}),
@@ -106,7 +108,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     for marker, table_text in COMPUTED.items():
         if marker in markdown:
             markdown = markdown.replace(marker, table_text())
-    markdown = STAGE.sub(_opened, markdown)
+    markdown = STAGE.sub(_opened, results.filled(markdown))
     markdown = FORMULA.sub(lambda match: formula(match[1]), markdown)
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
 
@@ -208,6 +210,11 @@ def long_contexts() -> str:
 def rooms() -> str:
     """The rooms of the lab, one row each."""
     return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
+
+
+def quick() -> str:
+    """README's table of the quick study."""
+    return re.search(r"```\nlanguage: .*?```", README.read_text("utf-8"), re.DOTALL)[0]  # type: ignore[index]
 
 
 def classes() -> str:
@@ -324,6 +331,10 @@ COMPUTED = {
     "<!-- vectors -->": published_vectors,
     "<!-- cells -->": cells,
     "<!-- rooms -->": rooms,
+    "<!-- quick -->": quick,
+    "<!-- presets -->": settings.presets,
+    "<!-- settings -->": settings.settings,
+    "<!-- walk -->": lambda: walk_page.page(walk_page.kept()),
 }
 """What each mark in a page is replaced by."""
 

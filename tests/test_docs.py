@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import json
+import math
 import re
 import subprocess
 import sys
@@ -14,14 +15,17 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import typer.main
+from tools.pages import results
 from tools.pages.models import Model, table
 
 import posenc
 import posenc.workbench
 from posenc.commands.app import app
+from posenc.encodings.catalogue import canonical_text
 from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
 from posenc.integrations import huggingface
 from posenc.teaching.lab.rooms import find
+from posenc.workbench.report.tables import as_json, of_results
 from posenc.workbench.study.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
@@ -188,21 +192,45 @@ def test_only_pages_beside_the_lab_name_its_stages() -> None:
     assert not [page for page in DOCS.glob("*/**/*.md") if re.search(STAGE, page.read_text())]
 
 
-def test_the_standard_study_is_whole_and_its_page_shows_every_task() -> None:
-    page = (DOCS / "standard.md").read_text()
-    results = posenc.workbench.open(DOCS / "standard").results
-    preset = PRESETS["standard"].study
-    assert {task: len(result.runs) for task, result in results.items()} == dict.fromkeys(preset.tasks, 15)
-    assert set(re.findall(r"figures/(standard-\w+)\.svg", page)) == set(build().STANDARD)
-    assert set(build().STANDARD.values()) == set(results)
+def test_every_study_that_pages_quote_is_whole() -> None:
+    """Files in docs/results have every run of their presets, and the standard ledger gives the same numbers."""
+    for name in ("quick", "standard", "zoo", "zoo-grid"):
+        preset = PRESETS[name].study
+        asked = {(task, canonical_text(encoding)) for task in preset.tasks for encoding in preset.encodings}
+        assert {(row["task"], row["encoding"]) for row in results.rows(name)} == asked, name
+    opened = posenc.workbench.open(DOCS / "standard").results
+    again = json.loads(as_json(list(of_results(opened.values()))))
+    assert again == results.rows("standard")
+    assert set(build().STANDARD.values()) == set(opened)
 
 
-def test_what_holds_past_its_length_is_named_as_the_table_has_it() -> None:
-    text = (DOCS / "zoo.md").read_text().partition("## On a grid")[0]
-    losses = re.findall(r"^\| `([^`]+)` \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
-    held = {encoding for encoding, within, past in losses if float(past) <= 1.05 * float(within)}
-    (sentence,) = re.findall(r"stays within a twentieth under ([^.]+)\.", (DOCS / "findings.md").read_text())
-    assert held == set(re.findall("`([^`]+)`", sentence))
+def test_the_readme_quotes_the_quick_study() -> None:
+    line = r"^\S[^\n]*?((?: +\d+\.\d\d){4})  "
+    quoted = re.findall(line, (ROOT / "README.md").read_text(), re.MULTILINE)
+    rows = [row for row in results.rows("quick") if row["task"] == "language"]
+    assert [row.split() for row in quoted] == [
+        [f"{math.exp(row['values'][length]['mean']):.2f}" for length in ("128", "256", "512", "1024")]
+        for row in rows
+    ]
+
+
+STUDIED = ["results.md", "choosing.md", "findings.md"]
+
+
+@pytest.mark.parametrize("name", STUDIED)
+def test_no_figure_of_a_study_is_typed_into_a_page(name: str) -> None:
+    """A figure that a study measured is named, and the site fills it in; other decimals name what measured them."""
+    text = (DOCS / name).read_text()
+    assert not re.findall(r"\{\{", results.filled(text))
+    measured = {
+        results.figure(study, row["task"], row["encoding"], length)
+        for study in ("quick", "standard", "zoo")
+        for row in results.rows(study)
+        if row["measure"] == "loss"
+        for length in row["values"]
+    }
+    typed = set(re.findall(r"(?<![\d.])\d+\.\d\d(?!\d)", re.sub(r"\{\{.*?\}\}", "", text)))
+    assert typed & measured == set()
 
 
 def test_models_are_whole_and_refuse_nonsense() -> None:

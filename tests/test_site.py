@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 ANSWERS = {
     "yarn llama": "scaling",
     "rope scaling vllm": "one-config",
-    "vllm wrong output long context": "starts",
-    "model repeats after 4k tokens": "starts",
+    "vllm wrong output long context": "one-config",
+    "model repeats after 4k tokens": "one-config",
     "long context fine-tune": "extending",
     "extend context length": "extending",
     "length generalisation": "choosing",
@@ -52,7 +52,7 @@ ANSWERS = {
     "qwen vl": "encodings/mrope",
     "alibi slopes": "encodings/alibi",
     "supported models": "models",
-    "quick start": "starts",
+    "quick start": "index",
     "install": "index",
     "benchmark speed": "speed",
     "reference vectors": "vectors",
@@ -118,7 +118,7 @@ def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, b
 @pytest.mark.parametrize(
     ("clicks", "end", "answer"),
     [
-        (["Quick start: serving"], "starts.html#serving", "posenc diff model/config.json vllm@"),
+        (["Is a loaded model right?"], "extending.html#check", "positions that count padding"),
         (["Configs and programs", "Refused scalings, and why"], "one-config.html#refused", "YaRN past factor"),
         (["Day 13", "13.5 ALiBi", "slopes-by-head-count"], "claims.html#slopes-by-head-count", "12 heads"),
         (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "4 heads have 1/4, 1/16"),

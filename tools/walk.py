@@ -1,10 +1,10 @@
-"""Walks every model type of the installed transformers: measures it, reads it, compares, and writes its pages.
+"""Walks every model type of the installed transformers: measures it, reads it and compares.
 
     python -m tools.walk                      # all types, two at a time; goes on where it was stopped
     python -m tools.walk --types llama,t5     # some, told on the screen only
 
 Under another version of transformers the same command keeps its results beside, and says what changed up to the
-newest version that was walked; the pages are that version's, and have what changed since the oldest.
+newest version that was walked; docs/models.md shows that version, and what changed since the oldest.
 
 Every type is measured in a worker process, which a type that takes too long of the processor's time ends, and which
 has so much memory and no more; each result is kept at once.
@@ -23,12 +23,9 @@ from datetime import date
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from packaging.version import Version
-from tools.walk_page import Walk, changes, page
+from tools.walk_page import KEPT, Walk, changes, kept, page
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ROOT / "tools" / "walked"
-"""Of every version that was walked: the day and its types, and a line a result."""
 FEW = 60
 """Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
 MEMORY = 6 * 2**30
@@ -131,7 +128,6 @@ def main() -> None:
     parser.add_argument(
         "--again", help="classes to forget and walk again, separated by commas; 'all' for everything"
     )
-    parser.add_argument("--page", action="store_true", help="write the pages from what was walked so far")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
@@ -143,21 +139,20 @@ def main() -> None:
         for found in results(sample.names, 1, given.limit):
             sample.found[str(found["type"])] = found
             print(json.dumps(found, indent=1))
-        for other in kept()[-1:]:
+        for other in kept(KEPT)[-1:]:
             if other.version != version:
                 print("\n".join(changes(sample, other.only(sample.names))))
         return None
-    if not given.page:
-        (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
+    (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
     results_of = KEPT / f"walk-{version}.jsonl"
     results_of.touch()
-    known = next(walk for walk in kept() if walk.version == version)
+    known = next(walk for walk in kept(KEPT) if walk.version == version)
     if given.again:  # forgotten now, so that a walk that is stopped goes on with the rest of them
         again = given.again.split(",")
         known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
         results_of.write_text("".join(json.dumps(one) + "\n" for one in known.found.values()))
     lines = results_of.open("a")
-    missing = [name for name in names if name not in known.found and not given.page]
+    missing = [name for name in names if name not in known.found]
     with lines:
         for count, found in enumerate(results(missing, given.workers, given.limit), 1):
             known.found[str(found["type"])] = found
@@ -167,23 +162,10 @@ def main() -> None:
     return None
 
 
-def kept() -> list[Walk]:
-    """All walks that there are results of, oldest version first, with the last result of every type."""
-    walks = []
-    for file in KEPT.glob("walk-*.types"):
-        day, *names = file.read_text().split()
-        found = {one["type"]: one for one in map(json.loads, file.with_suffix(".jsonl").read_text().splitlines())}
-        known = {name: found[name] for name in names if name in found}
-        walks.append(Walk(file.stem.removeprefix("walk-"), names, known, day))
-    return sorted(walks, key=lambda walk: Version(walk.version))
-
-
 def told(walk: Walk) -> str:
-    """Write the page if this is the newest version walked; else say what changed from it to that one."""
-    first, last = (kept()[end] for end in (0, -1))
-    if walk.version != last.version:
-        return "\n".join(changes(walk, last))
-    return page(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs")
+    """What the page has of the newest version walked; of another one, what changed from it to that one."""
+    walks = kept(KEPT)
+    return page(walks) if walk.version == walks[-1].version else "\n".join(changes(walk, walks[-1]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
-"""What the walk writes into docs/models.md: counts, every type by name, and what changed since another version."""
+"""What docs/models.md shows of the walk: counts, every type by name, and what changed since another version."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
+
+KEPT = Path(__file__).parent / "walked"
+"""Of every version that was walked: the day and its types, and a line a result."""
 
 CLASSES = {
     "read and equal": "`posenc inspect` reads the config, and the model does what was read",
@@ -16,7 +22,6 @@ CLASSES = {
 }
 SCALED = "YaRN with a stated attention factor"
 """The config of every type that rotates whose scaling and factor of cos and sin are other than its class's."""
-START, END = "<!-- walk -->", "<!-- end of walk -->"
 
 
 Found = Mapping[str, Any]
@@ -44,8 +49,20 @@ class Walk:
         return Walk(self.version, [name for name in self.names if name in names], found, self.day)
 
 
-def page(walk: Walk, since: Sequence[str], folder: Path) -> str:
-    """Write the counts and every type into ``models.md``, and what changed since a version."""
+def kept(folder: Path = KEPT) -> list[Walk]:
+    """All walks that there are results of, oldest version first, with the last result of every type."""
+    walks = []
+    for file in folder.glob("walk-*.types"):
+        day, *names = file.read_text().split()
+        found = {one["type"]: one for one in map(json.loads, file.with_suffix(".jsonl").read_text().splitlines())}
+        known = {name: found[name] for name in names if name in found}
+        walks.append(Walk(file.stem.removeprefix("walk-"), names, known, day))
+    return sorted(walks, key=lambda walk: Version(walk.version))
+
+
+def page(walks: Sequence[Walk]) -> str:
+    """Counts and every type of the newest walk, and what changed since the oldest."""
+    first, walk = walks[0], walks[-1]
     results = sorted(walk.found.values(), key=lambda one: str(one["type"]).lower())
     counts = Counter(str(one["class"]) for one in results)
     rotating = [one for one in results if one.get("turns")]
@@ -60,11 +77,8 @@ def page(walk: Walk, since: Sequence[str], folder: Path) -> str:
         "| --- | ---: | --- |",
         *(f"| {name} | {counts[name]} | {what} |" for name, what in CLASSES.items()),
     ]
-    path = folder / "models.md"
-    before, _, rest = path.read_text().partition(START)
-    lines = [*summary, "", *_more(results), *_by_name(results), *since]
-    path.write_text("\n\n".join((before + START, "\n".join(lines), END, rest.partition(END)[2].strip())) + "\n")
-    return "wrote models.md: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
+    since = changes(first, walk) if first.version != walk.version else []
+    return "\n".join([*summary, "", *_more(results), *_by_name(results), *since])
 
 
 def _by_name(results: Sequence[Found]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pages, tables and files of the lab that are generated are those that the library makes today."""
+"""Pages and files of the lab that are generated are those that the library makes today."""
 
 import base64
 import gzip
@@ -6,19 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from tools.pages import DOCS, PAGES, WRITER, between, filled, lab
-
-from posenc.errors import InvalidArgument
+from tools.pages import PAGES, WRITER, lab
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_page_is_up_to_date(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == PAGES[path](), WRITER
-
-
-def test_the_guide_has_every_setting_as_it_is_declared() -> None:
-    page = DOCS / "studies.md"
-    assert filled(page) == page.read_text(encoding="utf-8"), WRITER
 
 
 def test_what_ships_beside_the_labs_pages_is_what_the_library_says() -> None:
@@ -30,10 +23,3 @@ def unpacked(text: str) -> str:
     """What a script holds packed, as every Python's gzip writes other bytes; any other text as it is."""
     packed = re.search(r'"([A-Za-z0-9+/=]{100,})"', text)
     return gzip.decompress(base64.b64decode(packed[1])).decode() if packed else text
-
-
-def test_a_table_stands_between_its_marks() -> None:
-    text = between("before\n<!-- x -->\nold\n<!-- /x -->\nafter\n", "x", "| new |\n")
-    assert text == "before\n<!-- x -->\n\n| new |\n\n<!-- /x -->\nafter\n"
-    with pytest.raises(InvalidArgument, match="0 places between <!-- x -->"):
-        between("no marks\n", "x", "| new |\n")
