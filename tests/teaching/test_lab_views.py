@@ -14,7 +14,7 @@ FLOAT32 = 1e-5
 @pytest.mark.parametrize(("encoding", "follows"), [("nope", True), ("sinusoidal", False), ("rotary", False)])
 def test_without_positions_outputs_follow_the_words(encoding: str, follows: bool) -> None:
     view = order_blind.shuffle(encoding=encoding)
-    difference = float(view.readouts["largest difference once the words are put back"])
+    difference = float(view.readouts["largest difference after undoing the shuffle"])
     assert (difference < FLOAT32) is follows
     assert view.readouts["outputs"] == ("the same vectors, moved" if follows else "changed")
 
@@ -67,8 +67,8 @@ def test_pairings_are_one_permutation_apart() -> None:
 def test_exact_turns_stay_exact_where_float32_drifts() -> None:
     for position, drift in ((1_000_000, 2e-2), (2**31 - 1, 0.5)):
         told = exactness.phases(position).readouts
-        assert float(told["error here, exact turns"]) <= 3e-8
-        assert float(told["error here, float32 angles"]) > drift
+        assert float(told["largest error of any pair, exact turns"]) <= 3e-8
+        assert float(told["largest error of any pair, float32 angles"]) > drift
 
 
 def test_one_past_the_table_is_the_librarys_error() -> None:

@@ -74,7 +74,7 @@ def test_bits_count_and_hands_are_half_as_fast_each() -> None:
 def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:
     view = find("extension").answer({"factor": "256", "trained": "4096"})
     assert float(view.readouts["NTK: furthest"]) > 1
-    assert find("scaling").answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"] == "256 times"
+    assert find("scaling").answer({"factor": "256", "method": "linear"}).readouts["pairs slowed by 256 times"] == 64
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def test_hands_point_where_the_position_says() -> None:
 
 
 def test_rotary_scores_by_content() -> None:
-    aligned = scores.distance(head_dim=64).readouts
-    at = [round(float(aligned[f"at distance {d}"]), 1) for d in (0, 1, 2, 4, 128, 256, 512, 1024)]
+    values = scores.scores(*scores.contents("aligned", 64, 0, 0, 1e4), 1024)
+    at = [round(float(values[d]), 1) for d in (0, 1, 2, 4, 128, 256, 512, 1024)]
     assert at == [64.0, 61.8, 56.6, 47.9, 18.2, 22.6, 11.9, 16.8]
     q, k = scores.contents("peaked", 64, 300, 0, 1e4)
     assert int(scores.scores(q, k, 1000).argmax()) == 300

@@ -31,7 +31,7 @@ def phases(
     position: Position = 1_000_000,
     head_dim: Width = 128,
     base: Base = 10_000.0,
-    pair: Annotated[int, Bounds(0, 511)] = 0,
+    pair: Annotated[int, Bounds(0, 511)] = 1,
 ) -> View:
     """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
 
@@ -43,6 +43,7 @@ def phases(
     pair = min(pair, len(frequencies) - 1)
     at = torch.tensor([position])
     true, drifted = ([float(table[0, pair]) for table in clock(at)] for clock in (exact, float32))
+    shown = max(abs(a - b) for a, b in zip(true, drifted, strict=True))
     plane = Plane(
         f"pair {pair} at this position",
         (
@@ -62,11 +63,12 @@ def phases(
         marks=((float(max(position, 1)), "here"),),
     )
     return View(
-        title="Exact turns stay exact; float32 angles drift with position",
+        title=f"At position {short(position)}, the float32 angle of pair {pair} is off by {shown:.2g}",
         panels=(plane, curve),
         readouts={
-            "error here, exact turns": _error(exact, position),
-            "error here, float32 angles": drift(frequencies, position),
+            "error of this pair, float32 angles": shown,
+            "largest error of any pair, float32 angles": drift(frequencies, position),
+            "largest error of any pair, exact turns": _error(exact, position),
         },
         python=PYTHON.format(head_dim=head_dim, base=base, position=position, pairs=head_dim // 2),
     )

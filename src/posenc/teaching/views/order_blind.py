@@ -111,12 +111,17 @@ def shuffle(
         y, shuffled = attend(words, layer_encoding, causal=causal), attend(moved, layer_encoding, causal=causal)
     difference = float((shuffled - y[list(order)]).abs().max())
     follows = difference < FOLLOWS
-    blind = "No: the outputs follow the words" if follows else "Yes: the same word now gets another output"
+    panels = [_outputs("in this order", y, words)]
+    if moved == words:
+        title = "One output vector for each word"
+    else:
+        title = "No: the outputs follow the words" if follows else "Yes: the same word now gets another output"
+        panels.append(_outputs("rearranged", shuffled, moved))
     return View(
-        title=blind,
-        panels=(_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)),
+        title=title,
+        panels=tuple(panels),
         readouts={
-            "largest difference once the words are put back": difference,
+            "largest difference after undoing the shuffle": difference,
             "outputs": "the same vectors, moved" if follows else "changed",
         },
         python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),

@@ -40,7 +40,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     known = to_dict(scaling)["scaling"]
     name = LABELS.get(known, known)
     complete = turns(plain, original_length)
-    mark = ((complete - 0.5, "slower: no full turn in training"),) if 0 < complete < len(plain) else ()
+    mark = ((complete - 0.5, "no full turn in training →"),) if 0 < complete < len(plain) else ()
     panels = []
     for title, unit, show in (
         ("frequency", "radians per position", frequencies),
@@ -52,16 +52,21 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
             lines.append(Line("trained length", torch.full((len(plain),), float(original_length))))
         panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
     slowed = slowing(scaling, rotary_dim, base)
-    unslowed, most = sum(s < 1.0 + 1e-9 for s in slowed), max(slowed)
+    most = max(slowed)
+    unslowed, slowest = sum(s < 1.0 + 1e-9 for s in slowed), sum(s >= most * (1 - 1e-9) for s in slowed)
+    by = f"by {most:.4g} times" if math.isfinite(most) else "to a standstill"
     readouts: dict[str, float | str] = {
         "pairs that keep their frequency": unslowed,
-        "most slowed pair": f"{most:.4g} times" if math.isfinite(most) else "stands still",
+        f"pairs slowed {by}": slowest,
+        "pairs slowed by less": len(plain) - unslowed - slowest,
         "pairs with a full turn, unscaled": complete,
         "with a full turn, scaled": turns(stretched, original_length),
         "attention factor": stretched.attention_factor,
     }
+    less = len(plain) - unslowed - slowest
+    rest = f" and {less} by less" if less else ""
     return View(
-        f"{name}: {unslowed} of {len(plain)} pairs keep their frequency"
+        f"{name} keeps {unslowed} of {len(plain)} pairs, slows {slowest} {by}{rest}"
         if not same
         else "The unscaled frequencies",
         tuple(panels),

@@ -61,6 +61,12 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     raise UnknownName("content", content, get_args(Content))
 
 
+def trend(values: Tensor) -> float:
+    """Spearman's rank correlation of scores with their distance: −1 where they only fall."""
+    ranks = torch.stack((values.argsort().argsort().double(), torch.arange(len(values)).double()))
+    return float(torch.corrcoef(ranks)[0, 1])
+
+
 @bounded
 def distance(
     head_dim: Width = 64,
@@ -78,7 +84,7 @@ def distance(
         "random": "Random q and k: no decay with distance",
         "peaked": f"A key can be made to score most at distance {peak}",
     }
-    shown = sorted({0, 1, 2, 4, 128, 256, 512, 1024, *([peak] if content == "peaked" else [])})
+    shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})
     panel = Lines(
         "score",
         (Line("q·k after rotation", values, "rotary"),),
@@ -89,7 +95,10 @@ def distance(
     return View(
         titles[content],
         (panel,),
-        {f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
+        {
+            "rank correlation of score and distance": trend(values),
+            **{f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
+        },
         PYTHON.format(
             drawn=DRAWN[content].format(peak=peak), head_dim=head_dim, seed=seed, base=base, furthest=furthest
         ),

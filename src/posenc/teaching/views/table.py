@@ -13,6 +13,8 @@ from posenc.pictures.view import Axis, Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, Position, Step, Width, bounded
 
 ROWS, WIDTH = 8, 8
+FURTHER = 8
+"""How far apart rows are that neighbours are compared with."""
 
 TABLE_PYTHON = """\
 import torch, posenc
@@ -120,11 +122,14 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         rows = table.detach().double()
         unit = _normal(rows)
         panels.append(Heatmap(label, unit @ unit.T, axis, axis, "magnitude", "cosine", limit=1.0))
-        readouts[f"cosine of neighbours, {when}"] = float((unit @ unit.T).diagonal(1).mean())
+        for what, apart in (("neighbours", 1), (f"rows {FURTHER} apart", FURTHER)):
+            readouts[f"cosine of {what}, {when}"] = float((unit @ unit.T).diagonal(apart).mean())
         readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
-    first, last = (float(readouts[f"cosine of neighbours, {when}"]) for when in ("before", "after"))
-    grown = "Training made neighbours alike" if last > first + 0.1 else "Training has not made neighbours alike"
-    return View(title=grown, panels=tuple(panels), readouts=readouts)
+    near, further = (
+        float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", f"rows {FURTHER} apart")
+    )
+    title = f"After training, neighbours have a cosine of {near:.2f}, rows {FURTHER} apart of {further:.2f}"
+    return View(title=title, panels=tuple(panels), readouts=readouts)
 
 
 def _normal(rows: Tensor) -> Tensor:

@@ -45,6 +45,7 @@ export class Matrix extends Panel {
       const row = this.rows.get(key) ?? html("div", { class: "row" });
       const cells = panel.texts[r].map((text, c) => numbered(text, codes[r * columns + c], steps, r, c));
       if (picked && r === panel.marked_rows[0]) cells[panel.marked_columns[0]].classList.add("here");
+      if (!picked) for (const c of panel.marked_columns) cells[c].classList.add("column");
       row.classList.toggle("marked", !picked && panel.marked_rows.includes(r));
       row.replaceChildren(html("span", { class: "key" }, name), ...cells);
       after.set(key, row);
