@@ -17,6 +17,8 @@ FIGURE = re.compile(r"\{\{ ([\w-]+) ([\w-]+) (\S.*?) (\d+)( interval)? \}\}")
 """A figure as a page names it: study, task, encoding, length, and whether its interval is wanted."""
 TABLE = re.compile(r"<!-- table ([\w-]+) ([\w-]+) -->")
 """A study's table of one task."""
+HOLDING = re.compile(r"\{\{ ([\w-]+) holding \}\}")
+"""The encodings that hold on all tasks of a study."""
 
 
 @cache
@@ -54,7 +56,14 @@ def table(study: str, task: str) -> str:
     return "\n".join(lines)
 
 
+def holding(study: str) -> str:
+    """The encodings that hold on every task of a study."""
+    failed = {row["encoding"] for row in rows(study) if not row["verdict"].endswith("holds")}
+    return ", ".join(dict.fromkeys(f"`{row['encoding']}`" for row in rows(study) if row["encoding"] not in failed))
+
+
 def filled(markdown: str) -> str:
     """The page with its figures and tables."""
     markdown = TABLE.sub(lambda match: table(*match.groups()), markdown)
+    markdown = HOLDING.sub(lambda match: holding(match[1]), markdown)
     return FIGURE.sub(lambda match: figure(*match.groups()[:4], interval=bool(match[5])), markdown)
