@@ -22,7 +22,6 @@ from posenc.scaling import (
     PerPair,
     Proportional,
     Scaling,
-    Tiered,
     YaRN,
     from_dict,
     method,
@@ -41,7 +40,6 @@ ONE_OF_EACH: list[Scaling | LengthScaling] = [
     PerPair((1.0, 2.0), 1.1),
     Llama3(),
     Proportional(0.25),
-    Tiered(YaRN, 4096),
 ]
 
 
@@ -90,11 +88,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: PerPair((1.0, -2.0)), r"factors\[1\]=-2.0 must be a finite number above 0"),
     (lambda: PerPair((1.0, 2.0)).frequencies(8, 1e4), r"factors has 2 numbers and rotary_dim=8 needs 4"),
     (lambda: Proportional(1.5), r"fraction=1.5 must lie in 0 … 1"),
-    (lambda: Tiered(YaRN, 4096, (2, 1)), r"factors=\(2, 1\) must be ascending"),
-    (lambda: Tiered(YaRN, 4096, ()), "must be ascending, one at least"),
-    (lambda: Tiered(YaRN, 4096, (0.5, 1)), r"factors=0.5 must be a finite number of at least 1"),
-    (lambda: Tiered(Proportional, 4096), "unknown method"),
-    (lambda: Tiered("yarn", 4096).plan(4 * 4096 + 1), r"more than 4 × 4096; add a factor"),
     (lambda: from_dict({"scaling": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
     (lambda: from_dict({"scaling": "yarm"}), r"unknown scaling 'yarm'; did you mean 'yarn'"),
     (lambda: from_dict({"factor": 2}), r"no 'scaling' among \['factor'\]"),
@@ -139,22 +132,9 @@ def test_a_misspelt_field_is_an_unknown_name() -> None:
         from_dict({"scaling": "linear", "factors": 2})
 
 
-def test_tiers_are_the_smallest_factor_that_covers_the_request() -> None:
-    tiered = Tiered(YaRN, 1024, factors=(1, 2, 4))
-    assert tiered == Tiered("yarn", 1024)
-    for total, want in ((1, Default()), (1024, Default()), (1025, YaRN(2.0, 1024)), (4096, YaRN(4.0, 1024))):
-        assert tiered.plan(total) == want
-    assert Tiered(Linear, 1024, (2, 8)).plan(10) == Linear(2.0)
-    assert Tiered(NTK, 1024, (1.5,)).plan(1536) == NTK(1.5)
-    assert Tiered(Llama3, 1024).plan(2048) == Llama3(2.0, original_length=1024)
-    rope = posenc.encoding("rotary(scaling=tiered(yarn, 1024, (1, 2, 4)))", head_dim=64, total_length=1500)
-    assert rope.scaling == YaRN(2.0, 1024)
-
-
 def test_keys_are_stale_where_plans_differ() -> None:
     lists = (1.0, 1.0), (2.0, 3.0)
-    for scaling in (Tiered(YaRN, 1024), DynamicNTK(2.0, 1024), LongRoPE(*lists, 1024, 4)):
+    for scaling in (DynamicNTK(2.0, 1024), LongRoPE(*lists, 1024, 4)):
         assert not scaling.stale(100, 1024)
         assert scaling.stale(1024, 1025)
-    assert not Tiered(YaRN, 1024).stale(1025, 2048)
     assert DynamicNTK(2.0, 1024).stale(1025, 2048)

@@ -31,7 +31,6 @@ from posenc.scaling import (
     LongRoPE,
     Proportional,
     Scaling,
-    Tiered,
     YaRN,
     planned,
 )
@@ -158,7 +157,6 @@ def describe(scaling: Scaling | LengthScaling) -> str:
         DynamicNTK: "dynamic NTK: the base grows with the length of the request",
         Llama3: f"Llama 3 scaling by {factor}",
         LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
-        Tiered: "the smallest of several factors that covers the request",
         Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
     }
     if isinstance(scaling, YaRN):

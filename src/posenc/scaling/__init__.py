@@ -17,5 +17,4 @@ from posenc.scaling.registry import to_dict as to_dict
 from posenc.scaling.scaling import LengthScaling as LengthScaling
 from posenc.scaling.scaling import Scaling as Scaling
 from posenc.scaling.scaling import planned as planned
-from posenc.scaling.tiered import Tiered as Tiered
 from posenc.scaling.yarn import YaRN as YaRN

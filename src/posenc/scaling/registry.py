@@ -14,7 +14,6 @@ from posenc.scaling.longrope import LongRoPE, PerPair
 from posenc.scaling.ntk import NTK
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import LengthScaling, Scaling
-from posenc.scaling.tiered import Tiered
 from posenc.scaling.yarn import YaRN
 
 SCALINGS: dict[str, type[Scaling] | type[LengthScaling]] = {
@@ -27,7 +26,6 @@ SCALINGS: dict[str, type[Scaling] | type[LengthScaling]] = {
     "per-pair": PerPair,
     "llama3": Llama3,
     "proportional": Proportional,
-    "tiered": Tiered,
 }
 
 

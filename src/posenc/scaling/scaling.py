@@ -71,7 +71,7 @@ def fixed(scaling: object) -> Scaling:
     """The scaling itself; an error where it is none, or depends on a length that nobody has said."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
-            f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK, LongRoPE or Tiered is fixed for one "
+            f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
             "request first: scaling.plan(total_length)"
         )
     return scaling
