@@ -110,6 +110,29 @@ def test_runs_are_filtered_sorted_and_exported(study: Path, tmp_path: Path) -> N
         runs(study, where=["tsk=needle"])
 
 
+def test_the_views_of_a_ledger_are_there_for_any_program(study: Path) -> None:
+    """What sqlite3 alone reads is what the frames hold."""
+    opened = Opened(study)
+    with closing(sqlite3.connect(study / "ledger.sqlite")) as ledger:
+        for view, frame in (("settings", opened.runs), ("numbers", opened.numbers)):
+            cursor = ledger.execute(f"SELECT * FROM {view}")
+            assert [name for name, *_ in cursor.description] == list(frame.columns)
+            assert len(cursor.fetchall()) == len(frame)
+
+
+def test_a_ledger_without_views_is_read(study: Path, tmp_path: Path) -> None:
+    """A study from before the views, whose plans lack a setting that came since."""
+    older = tmp_path / "older"
+    shutil.copytree(study, older)
+    with closing(sqlite3.connect(older / "ledger.sqlite", isolation_level=None)) as ledger:
+        ledger.execute("DROP VIEW settings")
+        ledger.execute("DROP VIEW numbers")
+        ledger.execute("UPDATE runs SET plan = json_remove(plan, '$.schedule')")
+    opened = Opened(older)
+    assert list(opened.runs.schedule) == ["cosine"] * 8
+    assert opened.numbers.equals(Opened(study).numbers)
+
+
 def test_a_table_that_cannot_be_written_names_its_own_path(study: Path, tmp_path: Path) -> None:
     with pytest.raises(posenc.errors.StudyError, match=r"csv='.*none/x.csv' cannot be written: No such file"):
         runs(study, csv=tmp_path / "none" / "x.csv")

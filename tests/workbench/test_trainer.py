@@ -18,7 +18,6 @@ from posenc.workbench.run.trainer import Recipe, factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
-from posenc.workbench.study.table import of_steps
 from support.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
@@ -92,7 +91,8 @@ def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(tmp_path: Path) -
         assert curve.losses[-1] == pytest.approx(run.final_loss)
         assert len(curve.norms) == 2
         assert [step for step, _ in curve.validation] == [0, 1]
-        assert [row["validation_loss"] for row in of_steps([run], ledger)] == [loss for _, loss in curve.validation]
+        steps = ledger.steps(ledger.rows("SELECT * FROM settings"))
+        assert [row["validation_loss"] for row in steps] == [loss for _, loss in curve.validation]
         assert curve.tokens_per_second > 0
 
 

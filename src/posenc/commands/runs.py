@@ -54,7 +54,6 @@ def runs(
     from posenc.workbench.report.tables import as_json
     from posenc.workbench.report.words import axes_in_words, mixed
     from posenc.workbench.run.ledger import Ledger
-    from posenc.workbench.study.table import of_run
 
     console = screen()
     for pattern in merge or ():
@@ -63,77 +62,66 @@ def runs(
                 count = ledger.merge(Path(folder))
             console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
     with Ledger(study) as ledger:
-        finished = {run.plan.id: run for run in ledger.runs()}
-        rows = _sorted(_filtered([of_run(run, ledger) for run in finished.values()], where or ()), sort)
+        chosen, values = _chosen(ledger, where or (), sort)
+        rows = ledger.rows(f"SELECT settings.* FROM settings {chosen}", values)
         if csv is not None or json:
-            what = what or WHAT[0]
-            lines = _rows(what, rows, [finished[row["run"]] for row in rows], ledger)
+            lines: Iterable[dict[str, Any]] = rows
+            if what == "steps":
+                lines = ledger.steps(rows)
+            elif what != "runs":
+                lines = ledger.rows(f"SELECT numbers.* FROM settings JOIN numbers USING (run) {chosen}", values)
             if csv is None:
                 typer.echo(as_json(list(lines)))
             else:
-                console.print(f"{_write(csv, lines)} {what} written to {csv}", soft_wrap=True)
+                console.print(f"{_write(csv, lines)} {what or WHAT[0]} written to {csv}", soft_wrap=True)
             return
+        finished = {run.plan.id: run for run in ledger.runs()}
     if finished and not rows:
         console.print(f"none of {len(finished)} runs has {' and '.join(where or ())}")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    values = axes_in_words(finished[row["run"]].plan for row in rows)
-    for name in (*COLUMNS, *["with"] * any(values.values())):
+    axes = axes_in_words(finished[row["run"]].plan for row in rows)
+    for name in (*COLUMNS, *["with"] * any(axes.values())):
         right, wraps = name in ("seed", "steps", "seconds", "loss"), name in ("encoding", "with")
         table.add_column(name, justify="right" if right else "left", no_wrap=not wraps, overflow="fold")
     for row in rows:
         loss = "diverged" if row["verdict"] else f"{row['final_loss']:.3f}"
         numbers = (str(row["seed"]), str(row["steps"]), f"{row['seconds']:.1f}", loss)
         created = row["created"][5:16].replace("T", " ")
-        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created, values[row["run"]])
+        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created, axes[row["run"]])
     console.print(table)
     for line in mixed([finished[row["run"]] for row in rows]):
         console.print(f"runs differ in {line}", soft_wrap=True)
 
 
-def _filtered(rows: list[dict[str, Any]], where: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows of which every condition ``column=value`` holds."""
+def _chosen(ledger: "Ledger", where: Iterable[str], sort: str | None) -> tuple[str, list[object]]:
+    """The clauses of a SELECT on ``settings`` for conditions ``column=value`` and a column to sort by.
+
+    Rows without a value in that column come last.
+    """
+    from posenc.arguments import one_of
+
+    columns = [row["name"] for row in ledger.rows("PRAGMA table_info(settings)")]
+    conditions, values = ["true"], list[object]()
     for condition in where:
         name, equals, value = (part.strip() for part in condition.partition("="))
         if not equals:
             raise InvalidArgument(f"where={condition!r} must be a column and a value, such as task=needle")
-        _check_column(name, rows)
-        rows = [row for row in rows if _is(row[name], value)]
-    return rows
+        conditions.append(f'(settings."{one_of("column", name, columns)}" IS ? OR settings."{name}" IS ?)')
+        values += [value, _number(value)]
+    clauses = f"WHERE {' AND '.join(conditions)}"
+    if sort is not None:
+        name = f'settings."{one_of("column", sort.removeprefix("-"), columns)}"'
+        clauses += f" ORDER BY {name} IS NULL, {name}{' DESC' if sort.startswith('-') else ''}"
+    return clauses, values
 
 
-def _is(found: object, typed: str) -> bool:
-    """Whether a column's value is the one that was typed; numbers are compared as numbers."""
+def _number(word: str) -> object:
+    """A typed word as SQLite holds it where it is no text."""
     try:
-        return float(found) == float(typed) if type(found) in (int, float) else str(found) == typed  # type: ignore[arg-type]
+        return {"True": 1, "False": 0, "None": None}[word] if word in ("True", "False", "None") else float(word)
     except ValueError:
-        return False
-
-
-def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
-    """Sorted by a column, rows without a value last."""
-    if by is None:
-        return rows
-    name = by.removeprefix("-")
-    _check_column(name, rows)
-    valued = [row for row in rows if row[name] is not None]
-    valued.sort(key=lambda row: row[name], reverse=by.startswith("-"))
-    return [*valued, *(row for row in rows if row[name] is None)]
-
-
-def _check_column(name: str, rows: list[dict[str, Any]]) -> None:
-    if rows and name not in rows[0]:
-        raise UnknownName("column", name, rows[0])
-
-
-def _rows(what: str, rows: list[dict[str, Any]], runs: list[Any], ledger: "Ledger") -> Iterable[dict[str, Any]]:
-    from posenc.workbench.study.table import NUMBERS, of_cells, of_steps
-
-    if what == "runs":
-        return rows
-    if what == "steps":
-        return of_steps(runs, ledger)
-    return ({name: cell[name] for name in NUMBERS} for cell in of_cells(runs))
+        return word
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:

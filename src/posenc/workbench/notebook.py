@@ -8,7 +8,6 @@ from posenc.errors import MissingExtra, StudyError, UnknownName
 from posenc.workbench.report.words import sentence
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
-from posenc.workbench.study import table
 from posenc.workbench.study.results import TaskResult, newest
 from posenc.workbench.tasks import Source
 
@@ -30,18 +29,19 @@ class Opened:
         self.name, self.folder, self.source = str(study), Path(study), source
         with Ledger(self.folder) as ledger:
             self._runs: list[Run[Plan]] = ledger.runs()
-            self._rows = [table.of_run(run, ledger) for run in self._runs]
-            self._steps = list(table.of_steps(self._runs, ledger))
+            self._settings = ledger.rows("SELECT * FROM settings")
+            self._numbers = ledger.rows("SELECT * FROM numbers")
+            self._steps = list(ledger.steps(self._settings))
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
         """A row for each run: every setting, its cost, its result."""
-        return _frame(self._rows)
+        return _frame(self._settings)
 
     @cached_property
     def numbers(self) -> "pandas.DataFrame":
-        """A row for each measured number, with the numbers behind it in ``detail``."""
-        return _frame(list(table.of_cells(self._runs)))
+        """A row for each measured number."""
+        return _frame(self._numbers)
 
     @cached_property
     def losses(self) -> "pandas.DataFrame":

@@ -8,6 +8,11 @@ Schema, version 3:
     steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms of steps first,
                                                        first + 1 … as float32, validation losses as float64 pairs
                                                        of step and loss; also of runs that have not ended
+
+Views, for every program that reads SQLite (they came after the tables and belong to no version):
+
+    settings   one row per finished training: what it is, its cost and result, and every setting of its plan
+    numbers    one row per measured number, with the task, encoding and seed of its run
 """
 
 import json
@@ -15,10 +20,11 @@ import math
 import shutil
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, zip_longest
 from os import W_OK, access
 from pathlib import Path
 from typing import Any
@@ -53,6 +59,30 @@ INSERT INTO steps SELECT * FROM other.steps WHERE run NOT IN (SELECT run FROM st
 INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM runs);
 INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
+FIRST = ("task", "encoding", "seed")
+"""Settings that say which run a row is of."""
+
+
+def _column(setting: Field[Any]) -> str:
+    """A setting of a plan; a run older than the setting has its default."""
+    stored, default = f"json_extract(plan, '$.{setting.name}')", setting.default
+    if default is not MISSING and default is not None:
+        default = int(default) if isinstance(default, bool) else default
+        stored = f"coalesce({stored}, {default!r})"
+    return f'{stored} AS "{setting.name}"'
+
+
+VIEWS = {
+    "settings": f"""
+SELECT id AS run, {", ".join(_column(each) for each in fields(Plan) if each.name in FIRST)},
+    runs.seconds, parameters, final_loss, verdict,
+    (SELECT sum(tokens) / nullif(sum(steps.seconds), 0) FROM steps WHERE run = id) AS tokens_per_second,
+    {", ".join(_column(each) for each in fields(Plan) if each.name not in FIRST)}, created, versions, hardware
+FROM runs WHERE json_extract(plan, '$.kind') = '{Plan.kind}' ORDER BY created, rowid""",
+    "numbers": """
+SELECT run, task, encoding, seed, length, measure, value, count, note
+FROM settings JOIN cells USING (run) ORDER BY created, settings.run, cells.rowid""",
+}
 
 
 class Ledger:
@@ -82,9 +112,8 @@ class Ledger:
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
-            else:
-                self._db.execute("PRAGMA query_only = ON")
             self._open(write)
+            self._make_views(write)
             self._opened = opened.pop_all()  # from here on close() releases both connections
 
     def add(self, run: Run, *, again: bool = False) -> None:
@@ -143,6 +172,20 @@ class Ledger:
         validation = tuple((int(step), loss) for step, loss in zip(pairs[::2], pairs[1::2], strict=True))
         tokens, seconds = (sum(row[i] for row in rows) for i in (3, 4))
         return LossCurve(tuple(losses), tokens, seconds, tuple(norms), validation)
+
+    def rows(self, select: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """The rows of a SELECT, on the views ``settings`` and ``numbers`` or on the tables."""
+        cursor = self._db.execute(select, values)
+        return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
+
+    def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """One row per training step of these rows of ``settings``: loss, gradient norm, validation loss if any."""
+        for run in runs:
+            curve = self.curve(run["run"])
+            validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
+            for step, (loss, norm) in enumerate(zip_longest(curve.losses, curve.norms)):
+                more = {"gradient_norm": norm, "validation_loss": validation.get(step)}
+                yield {**which, "step": step, "loss": loss, **more}
 
     def ids(self) -> set[str]:
         """The ids of the plans that are done."""
@@ -228,6 +271,16 @@ class Ledger:
                 f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade "
                 "posenc, or choose another --output"
             )
+
+    def _make_views(self, write: bool) -> None:
+        """In the file, for other programs; a reader, who writes nothing, has views of its own."""
+        with self._transaction():
+            for name, select in VIEWS.items():
+                if write:
+                    self._db.execute(f"DROP VIEW IF EXISTS {name}")
+                self._db.execute(f"CREATE {'' if write else 'TEMP'} VIEW {name} AS {select}")
+        if not write:
+            self._db.execute("PRAGMA query_only = ON")
 
     def _none(self) -> StudyError:
         return StudyError(f"no ledger in {str(self.folder)!r}; posenc compare --output {self.folder} starts one")
