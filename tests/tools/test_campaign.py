@@ -1,7 +1,5 @@
 """The campaign finds nothing in the library as it is, and each planted fault in its area."""
 
-import subprocess
-import sys
 from itertools import islice
 
 import pytest
@@ -10,16 +8,13 @@ from tools.campaign.areas import AREAS
 from tools.campaign.core import run
 from tools.campaign.faults import FAULTS, Fault
 
-from support.cluster import ROOT
-
-QUICK = {"attention": 8, "rotation": 10, "tables": 20, "positions": 100, "programs": 2, "text": 40}
+QUICK = {"attention": 8, "rotation": 10, "tables": 20, "positions": 100, "text": 40}
 """Cases of every run of the tests; ``check`` takes seconds for one."""
 SLOW = {
     "attention": 1500,
     "rotation": 1500,
     "tables": 1000,
     "positions": 5000,
-    "programs": 60,
     "check": 40,
     "text": 800,
 }
@@ -52,21 +47,9 @@ def test_some_cases_find_nothing(area: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("area", [area for area in SLOW if area != "programs"])
+@pytest.mark.parametrize("area", SLOW)
 def test_many_cases_find_nothing(area: str) -> None:
     assert not findings(area, SLOW[area])
-
-
-@pytest.mark.slow
-def test_many_programs_find_nothing() -> None:
-    """In an interpreter without checks of annotations, which no user has and a compiler would follow."""
-    code = (
-        "from tools.campaign.areas import AREAS; from tools.campaign.core import run; "
-        f"print(*filter(None, run(AREAS['programs'], seed=0, cases={SLOW['programs']})))"
-    )
-    program = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert program.returncode == 0, program.stderr
-    assert not program.stdout.strip()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -306,13 +306,6 @@ EVERY = (
         after(lambda tables, *_: tuple(x.to(torch.get_default_dtype()).to(x.dtype) for x in tables)),
         20,
     ),
-    Fault(
-        "plain operators that round",
-        "programs",
-        (f"{BLOCKS}:plain_forward",),
-        before(lambda scores, v: (scores.bfloat16().to(scores.dtype), v)),
-        100,
-    ),
     Fault("no laws", "check", ("posenc.laws.check:LAWS",), lambda _: (), 20),
     Fault("a law that rejects everything", "check", ("posenc.laws.check:LAWS",), _broken_law, 20),
     Fault("a foreign error", "text", ("posenc.encodings.text:_value",), after(_key_error), quick=True),
