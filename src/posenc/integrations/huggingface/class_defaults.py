@@ -15,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
+from posenc.errors import InvalidArgument, MissingExtra
+
 
 @cache
 def class_defaults() -> Mapping[str, Mapping[str, Any]]:
@@ -46,27 +48,41 @@ def untried() -> str:
     return f"transformers {installed} is newer than {tried}, the last that was tried: measure what is read of it"
 
 
-def class_object(config: Mapping[str, Any]) -> Any:
-    """What the class of the installed transformers makes of a config, not to be changed.
+def class_form(config: Mapping[str, Any]) -> Any:
+    """What the installed transformers' class makes of the JSON of a language model, not to be changed.
 
-    None without transformers, without a class of this model_type, or where the class refuses the config.
+    Raises:
+        MissingExtra: transformers is not installed.
+        InvalidArgument: it has no such type, or its class refuses the config.
     """
     try:
-        return _class_object(json.dumps(config))
-    except (TypeError, ValueError, RecursionError):  # no config that a file could say
-        return None
+        given = json.dumps(config)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"the config holds what no JSON can: {error}; correct it") from error
+    return _class_form(given)
 
 
 @lru_cache(256)
-def _class_object(config: str) -> Any:
+def _class_form(config: str) -> Any:
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-        given = json.loads(config)
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    given = json.loads(config)
+    try:
+        kind = CONFIG_MAPPING[given["model_type"]]
+    except KeyError:
+        raise InvalidArgument(
+            f"transformers {class_version()} has no model_type {given['model_type']!r}; install a newer one"
+        ) from None
+    try:
         with _quiet():
-            return CONFIG_MAPPING[given["model_type"]].from_dict(given)
-    except Exception:  # no transformers, one that is too old, or whatever its class raises for odd values
-        return None
+            return kind.from_dict(given)
+    except Exception as error:  # whatever a class raises for odd values
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidArgument(
+            f"{kind.__name__} of transformers {class_version()} refuses the config: {said}; correct it"
+        ) from error
 
 
 @contextmanager

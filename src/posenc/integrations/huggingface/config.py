@@ -7,23 +7,19 @@ config leaves out is an error too, unless every released model of the family has
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.class_defaults import class_object, class_version
 from posenc.integrations.huggingface.families import ALIASES
-from posenc.integrations.huggingface.keys import check_keys, check_outer
-from posenc.integrations.huggingface.language_model import path_of_text
+from posenc.integrations.huggingface.keys import check_outer
+from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.policies import (
     Recipes,
     by_layer,
-    derived_types,
     query_dim,
     scales,
-    stated_types,
     window_after,
     windows,
 )
@@ -35,9 +31,7 @@ LARGEST = 2**24
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
-    """What ``config`` does with positions.
-
-    Where transformers is installed, a JSON must say what the config class there makes of it.
+    """What ``config`` does with positions, by the form that transformers' class gives it.
 
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of the folder it is in.
@@ -47,38 +41,13 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
     Raises:
         UnknownName: a family, rope type or key that does not exist; the message has the nearest.
-        InvalidArgument: a value that is missing, out of range, or contradicts another or the class.
+        InvalidArgument: a value that is missing, out of range, or contradicts another, or that the class refuses.
+        MissingExtra: transformers is not installed.
     """
     config = contents(Path(config)) if isinstance(config, str | Path) else config
     part, path = language_part(config)
-    positions = replace(_positions(Reader(part, base, as_type)), path=path)
-    if isinstance(config, Mapping) and base is None and as_type is None:
-        _check_class(config, positions)
-    return positions
-
-
-def _check_class(config: Mapping[str, Any], positions: ModelPositions) -> None:
-    """Refuse a JSON of which the installed transformers' class makes other positions."""
-    by_transformers = class_object(config)
-    if by_transformers is None:
-        return
-    try:
-        by_class = _positions(Reader(language_part(by_transformers)[0], None))
-    except InvalidArgument as error:
-        raise InvalidArgument(f"what transformers {class_version()} makes of the config says: {error}") from error
-    for i, (one, other) in enumerate(zip_longest(positions.by_layer, by_class.by_layer)):
-        if one != other:
-            raise InvalidArgument(
-                f"layer {i} has {_in_words(one)} by the keys of the config, and {_in_words(other)} by what "
-                f"transformers {class_version()} makes of them; write the config as that does, "
-                "AutoConfig.from_pretrained(path).save_pretrained(path)"
-            )
-
-
-def _in_words(layer: tuple[Any, ...] | None) -> str:
-    """What a layer has, of those of ``ModelPositions.by_layer``."""
-    *recipes, window = layer or ("nothing", None)
-    return ", ".join([*(str(one) for one in recipes if one), *([f"a window of {window}"] if window else [])])
+    made = None if isinstance(config, Mapping) else text_config(config)
+    return replace(_positions(Reader(part, base, as_type, made)), path=path)
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -145,11 +114,8 @@ def _to_dict(config: Any) -> Any:
 
 
 def _positions(reader: Reader) -> ModelPositions:
-    """Everything, after refusing keys that nothing reads."""
+    """Everything."""
     family = reader.family
-    check_keys(reader.config, family, reader.model_type)
-    if family.layer_types_from and not stated_types(reader):
-        reader.config = {**reader.config, "layer_types": list(derived_types(reader))}
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
         reader.assume(f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale=")
@@ -170,7 +136,7 @@ def _positions(reader: Reader) -> ModelPositions:
         layout=family.tower.layout,
         wrong_up_to_version=family.wrong_up_to_version,
         added_table=added_table(reader),
-        source=reader.config,
+        source=reader.stated,
     )
 
 

@@ -54,6 +54,31 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
 
 
+def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Refuse one thing said twice in different ways; ``names`` has the class's own name of each standard key.
+
+    Raises:
+        InvalidArgument: two spellings of a key, or two rope dictionaries, that differ.
+    """
+    for one, other in ((own, name) for name, own in names.items()):
+        if one in config and other in config and config[one] != config[other] and type(config[one]) is not list:
+            raise InvalidArgument(f"{one}={config[one]} contradicts {other}={config[other]}; keep one of them")
+    one, other = (config.get(key) for key in BOTH_FORMS)
+    if one and other and one != other:
+        raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
+
+
+def check_rope_keys(stated: Mapping[str, Any], made: Any) -> None:
+    """Refuse what a class dropped of a rope dictionary, or of its entries by layer type.
+
+    Raises:
+        UnknownName: a key, with the nearest of those that the class made.
+    """
+    for key in stated if made else ():
+        if key not in made and key not in ROPE:
+            raise UnknownName("key of rope_parameters", key, [*made, *ROPE], fix="correct its name, or remove it")
+
+
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
     """Refuse every key about positions, and every near miss of one, that this family does not have.
 

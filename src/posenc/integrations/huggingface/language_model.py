@@ -13,15 +13,18 @@ AROUND = ("vlm_config", "thinker_config", "llm_config")
 def path_of_text(config: Any) -> tuple[str, ...]:
     """The keys under which the language model's config stands, in a config object or its dict; none in its own."""
     for key in (*AROUND, "text_config"):
-        part = config.get(key) if isinstance(config, Mapping) else getattr(config, key, None)
-        if part is not None:
+        if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))
     return ()
 
 
+def _part(config: Any, key: str) -> Any:
+    return config.get(key) if isinstance(config, Mapping) else getattr(config, key, None)
+
+
 def text_config(config: Any) -> Any:
     """The config object of the language model inside a config object; itself where there is nothing else."""
-    part = reduce(getattr, path_of_text(config), config)
+    part = reduce(_part, path_of_text(config), config)
     try:
         return part.get_text_config()
     except (AttributeError, ValueError):  # no such method, or several candidates

@@ -17,7 +17,6 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.class_defaults import class_version
 from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count, LocalBase
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
@@ -42,6 +41,8 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if family.rotates.by == "switch" and reader.get(family.rotates.key) is None:
         reader.assume(f"no layer has positions: {family.rotates.key} is missing")
         return {"nope": NOPE}, ("nope",) * count
+    if family.rotates.by == "switch" and not types:
+        raise InvalidArgument(f"the config of model_type {reader.model_type!r} has no layer_types; add them")
     recipe = reader.rotary(parameters)
     if family.local:
         return _local(reader, family.local, parameters, recipe), layer_types(reader)
@@ -112,12 +113,7 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
     if stated:
         return stated
     windows = reader.family.windows
-    every, fixed = reader.need(windows.pattern or "layer_types"), windows.fixed_pattern
-    if fixed not in (None, every):
-        raise InvalidArgument(
-            f"{windows.pattern}={every} in model_type {reader.model_type!r}, whose code has {fixed}; state "
-            "layer_types instead"
-        )
+    every = reader.need(windows.pattern or "layer_types")
     if isinstance(every, str):  # the last layer is global whatever the letters say
         near = [every[i % len(every)] == "L" and i < count - 1 for i in range(count)]
         return tuple(NEAR if within else FULL for within in near)
@@ -128,19 +124,6 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
         )
     full = every - 1 if windows.first_full is None else windows.first_full
     return tuple(FULL if i % every == full else NEAR for i in range(count))
-
-
-def derived_types(reader: Reader) -> tuple[str, ...]:
-    """``layer_types`` as transformers' config class makes them of the rest of the config."""
-    keys = ", ".join(reader.family.layer_types_from)
-    types = getattr(reader.by_class, "layer_types", None)
-    if types is None:
-        raise InvalidArgument(
-            f"the config of model_type {reader.model_type!r} has no layer_types; transformers' class makes them of "
-            f"{keys}, and is not installed here, refuses this config or makes none: add layer_types"
-        )
-    reader.assume(f"layer_types as the class of transformers {class_version()} makes them of {keys}")
-    return tuple(types)
 
 
 def windows(reader: Reader) -> tuple[int | None, ...]:
@@ -190,7 +173,12 @@ def query_dim(reader: Reader) -> int | None:
 
 def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:
     """``layer_types``, where the config has it: one for every layer, each a known type or one of entries."""
-    types = tuple(reader.get("layer_types") or _decoded(reader))
+    types, coded = tuple(reader.get("layer_types") or ()), _decoded(reader)
+    if coded and coded != [*types]:
+        raise InvalidArgument(
+            f"{reader.family.windows.codes} has no effect: transformers' class makes {[*types]} of the config; write "
+            "layer_types as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
+        )
     if types and len(types) != reader.depth:
         raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
     strange = sorted({kind for kind in types if kind not in LAYER_TYPES and kind not in entries})

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -9,12 +10,12 @@ from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.class_defaults import class_defaults, class_object, class_version
+from posenc.integrations.huggingface.class_defaults import class_form, class_version
 from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.family import MAPS
-from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_rope_keys, check_twice
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
-from posenc.integrations.huggingface.scaling import ntk_from, rope_type, scaling_from
+from posenc.integrations.huggingface.scaling import ORIGINAL, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
 
@@ -23,76 +24,93 @@ class Reader:
     """One config being read.
 
     Args:
-        config: the language model's part, a dict.
+        stated: the language model's part of the config as it was given.
         base: the rotary base of a config that leaves it out.
         as_type: the family by whose rules it is read, instead of its own model_type's.
+        made: the config object that it comes from; by default what transformers' class makes of it.
 
     Attributes:
-        family: how configs of its model_type spell their positions.
+        config: that object's values by name, older and standard ones.
+        family: what its model does with positions that no config says.
         assumed: each value that the config leaves out.
     """
 
-    def __init__(self, config: Mapping[str, Any], base: float | None, as_type: str | None = None) -> None:
+    def __init__(
+        self, stated: Mapping[str, Any], base: float | None, as_type: str | None = None, made: Any = None
+    ) -> None:
         if as_type is not None and as_type not in FAMILIES:
             raise UnknownName("as_type", as_type, FAMILIES, fix="name a family that is read")
-        if as_type is None and not isinstance(config.get("model_type"), str):
+        if as_type is None and not isinstance(stated.get("model_type"), str):
             raise InvalidArgument(
                 "the config has no 'model_type', which says how the model lays out its heads; add it, such as "
                 "'llama'"
             )
-        stated = config.get("model_type")
-        self.model_type: str = as_type or READ_AS.get(str(stated), str(stated))
+        named = stated.get("model_type")
+        self.model_type: str = as_type or READ_AS.get(str(named), str(named))
         if self.model_type not in FAMILIES:
             raise _not_read(self.model_type)
-        self.config, self.base, self.family = config, base, FAMILIES[self.model_type]
+        self.stated, self.family = stated, FAMILIES[self.model_type]
         self.assumed: list[str] = []
-        if as_type is None and stated in ON_HUB:
-            self.assume(f"read as {self.model_type}: the code of {stated} is on the Hub, and was not asked")
+        if as_type is None and named in ON_HUB:
+            self.assume(f"read as {self.model_type}: the code of {named} is on the Hub, and was not asked")
+        check_keys(stated, self.family, self.model_type)
+        rope = stated.get("rope_scaling")
+        if isinstance(rope, Mapping) and rope.get("type") == "su":  # which Phi-3's class refuses
+            stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}
+        if base is not None:  # of layers that have none
+            stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
+        if getattr(made, "model_type", None) != self.model_type:
+            made = class_form({**stated, "model_type": self.model_type})
+            stated = made.to_dict()
+        self.base, self.fields = base, {field.name: field.default for field in fields(made)}
+        self.names = type(made).attribute_map
+        check_twice(self.stated, self.names)
+        pattern, fixed = self.family.windows.pattern, self.family.windows.fixed_pattern
+        if fixed is not None and self.stated.get(str(pattern), fixed) not in (None, fixed):
+            raise InvalidArgument(
+                f"{pattern}={self.stated[str(pattern)]} in model_type {self.model_type!r}, whose code has {fixed}; "
+                "state layer_types instead"
+            )
+        check_rope_keys(self._stated_rope, stated.get("rope_parameters"))
+        standard = {name: stated[own] for name, own in self.names.items() if own in stated}
+        self.config = {**stated, **standard}
+
+    def check_stated(self, key: str, stated: bool) -> None:
+        """Refuse to guess what a model was trained with, unless every released model of the family has the same."""
+        if stated:
+            return
+        if key not in self.family.defaults:
+            noun = "base" if (base := key == "rope_theta") else "one"
+            raise InvalidArgument(
+                f"the config of model_type {self.model_type!r} has no {self.family.base if base else key!r}; "
+                f"transformers would silently take its own default; add the {noun} that the model was trained with"
+                + (", or pass base=… (--base on the command line)" if base else "")
+            )
+        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+
+    def is_stated(self, key: str) -> bool:
+        """Whether the config says it, under the class's name or the standard one."""
+        other = {own: name for name, own in self.names.items()} | self.names
+        return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
-        """The value of a key under its name or its standard one; transformers' default where it is left out.
-
-        None where the config says null, or where there is no such key and transformers takes none.
-        """
+        """The value of a key; None where the config says null, or where there is no such key."""
         if not key or key in self.family.ignored:
             return None
-        stated = {name: config[name] for name, config in self._places(key) if name in config}
-        given = {
-            name: (KEYS.get(key) or RARE[key]).check(name, value)
-            for name, value in stated.items()
-            if value is not None
-        }
-        if given and len(stated) == 2:
-            one, other = stated
-            if stated[one] != stated[other]:
-                raise InvalidArgument(f"{one}={stated[one]} contradicts {other}={stated[other]}; keep one of them")
-        if given:
-            return next(iter(given.values()))
-        default = self._default(key)
-        if default is not None and key in stated and key == "head_dim":
-            raise InvalidArgument(
-                f"head_dim is null, and model_type {self.model_type!r} needs one; {default} is its own"
-            )
-        if default is None or stated:
+        values = self.config
+        if key in self.family.extra and "attn_config" in values:  # MPT's
+            values = KEYS["attn_config"].check("attn_config", values["attn_config"] or {})
+        if values.get(key) is None:
             return None
-        if default is not False:
+        value = (KEYS.get(key) or RARE[key]).check(key, values[key])
+        if value is not False and value == self.fields.get(key) and not self.is_stated(key):
             self.assume(
-                f"{key} = {default}, which transformers {class_version()} takes for a "
+                f"{key} = {value}, which transformers {class_version()} takes for a "
                 f"{self.model_type} that does not say"
             )
-        return default
-
-    def _default(self, key: str) -> Any:
-        """What transformers takes where the config does not say: the installed class, or the table of one."""
-        value = class_defaults().get(self.model_type, {}).get(key)
-        if value is None or key == "rope_parameters":  # whose bases are not to be assumed
-            return value
-        return value if self.by_class is None else vars(self.by_class).get(key, value)
-
-    @property
-    def by_class(self) -> Any:
-        """What the installed transformers' class makes of the config; None where there is none."""
-        return class_object({**self.config, "model_type": self.model_type})
+        if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
+            self.assume(f"layer_types as the class of transformers {class_version()} makes them of the rest")
+        return value
 
     def need(self, key: str) -> Any:
         """The value of a key, the family's default where the config leaves it out, else an error."""
@@ -125,17 +143,11 @@ class Reader:
         if note not in self.assumed:
             self.assumed.append(note)
 
-    def _places(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
-        """Where a key may stand, and by which name."""
-        if key in self.family.extra and "attn_config" in self.config:  # MPT's
-            nested = KEYS["attn_config"].check("attn_config", self.config["attn_config"] or {})
-            return [(key, nested)]
-        return [(name, self.config) for name in (key, ATTRIBUTES.get(key)) if name]
-
     @cached_property
     def length(self) -> int:
         """The longest input, in tokens or in patches."""
         if not self.family.sees:
+            self.check_stated(self.family.length, self.is_stated(self.family.length))
             return int(self.need(self.family.length))
         places = self.cells()
         return LAST_POSITION if places is None else places[0] * places[1]
@@ -178,15 +190,8 @@ class Reader:
         """The rope dictionary under either key; the class's default, or an empty one, where there is none."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
-        given = {key: self.config[key] for key in BOTH_FORMS if self.config.get(key) is not None}
-        forms = {key: value for key, value in given.items() if KEYS[key].check(key, value) or len(given) == 1}
-        if len(forms) == 2 and forms["rope_scaling"] != forms["rope_parameters"]:
-            raise InvalidArgument(
-                "rope_scaling and rope_parameters are both given and differ; keep rope_parameters"
-            )
-        if forms.get("rope_scaling") == {}:  # as good as none
-            del forms["rope_scaling"]
-        return _whole_lengths(next(iter(forms.values()), {}) or self.get("rope_parameters") or {})
+        parameters = self.config.get("rope_parameters") or {}
+        return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
@@ -203,6 +208,9 @@ class Reader:
             outside = self.get("original_max_position_embeddings")
             if outside:  # as transformers: the outer key wins
                 parameters["original_max_position_embeddings"] = outside
+        if rope_type(parameters) in ("yarn", "longrope", "llama3") and self._stated_rope:
+            entries = (self.stated, self._stated_rope, *self._stated_rope.values())
+            self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
@@ -309,33 +317,48 @@ class Reader:
                     "channel; remove it"
                 )
             return head_dim
-        share = self.family.defaults.get(self.family.partial) if share is None else share
-        if share is None:
-            raise InvalidArgument(
-                f"the config of model_type {self.model_type!r} has no {self.family.partial!r}, the share of "
-                "channels that rotate; add it"
-            )
-        return int(head_dim * share)
+        shares = (self.stated, self._stated_rope, *self._stated_rope.values())
+        names = (self.family.partial, "partial_rotary_factor")
+        if self.family.partial not in self.family.defaults:
+            said = any(isinstance(one, Mapping) and not {*one}.isdisjoint(names) for one in shares)
+            self.check_stated(self.family.partial, said)
+        return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
         """θ's base: never a silent default."""
         if self.family.fixed_base is not None:
             self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
-        inner, outer = parameters.get("rope_theta"), self.get(self.family.base)
-        local = self.family.local and self.get(self.family.local.key)
-        if None not in (inner, outer) and inner not in (outer, local):
-            self.assume(f"rope_theta = {inner:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}")
-        base = outer if inner is None else inner
-        if base is None and self.base is not None:
-            return float(KEYS["rope_theta"].check("base", self.base))
-        if base is None and "rope_theta" not in self.family.defaults:
-            raise InvalidArgument(
-                f"the config of model_type {self.model_type!r} has no {self.family.base!r}; transformers would "
-                "silently take its own default; add the base that the model was trained with, or pass base=… "
-                "(--base on the command line)"
-            )
-        return float(self.need("rope_theta") if base is None else base)
+        self.check_stated("rope_theta", self._states_base)
+        base, outer = parameters.get("rope_theta", self.config.get("rope_theta")), self.stated.get(self.family.base)
+        entries = {key: one for key, one in self.rope_parameters().items() if isinstance(one, Mapping)}
+        wide = [one.get("rope_theta") for key, one in entries.items() if key != "main" and "sliding" not in key]
+        if outer is not None and outer not in (wide or [base]):
+            if not self._stated_rope:
+                raise InvalidArgument(
+                    f"{self.family.base}={outer} has no effect: transformers' class makes {base} of the "
+                    "config; write it as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
+                )
+            self.assume(f"rope_theta = {base:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}")
+        return float(ROPE["rope_theta"].check("rope_theta", base))
+
+    @cached_property
+    def _states_base(self) -> bool:
+        """Whether the config itself says the base of every layer that rotates."""
+        if self.base is not None or any(self.is_stated(key) for key in ("rope_theta", self.family.base)):
+            return True
+        stated, kinds = (
+            self._stated_rope,
+            [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)],
+        )
+        used = [key for key in kinds if key in (self.config.get("layer_types") or ())] or kinds
+        by_type = any(isinstance(value, Mapping) for value in stated.values())
+        entries = [stated.get(key) for key in used] if by_type else [stated]
+        return all(isinstance(entry, Mapping) and entry.get("rope_theta") is not None for entry in entries)
+
+    @property
+    def _stated_rope(self) -> Mapping[str, Any]:
+        return next((self.stated[key] for key in BOTH_FORMS if self.stated.get(key)), {})
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
