@@ -7,7 +7,7 @@ import pytest
 
 from posenc.errors import PosencError
 from posenc.integrations.huggingface.families import FAMILIES, parse
-from posenc.integrations.huggingface.family import Axes, Family, LocalBase, Rotates
+from posenc.integrations.huggingface.family import Axes, Family, Rotates
 
 TEXT = (files("posenc.integrations.huggingface") / "families.toml").read_text("utf-8")
 
@@ -27,15 +27,15 @@ def test_an_entry_takes_the_facts_of_another_and_changes_them() -> None:
         b.like = "c"
         b.axes.map = "strided"
         c.like = "a"
-        c.local.key = "rope_theta"
+        c.local_base = "rope_theta"
         c.rotates.by = "windows"
         """
     )
-    rotates, local = Rotates("windows"), LocalBase("rope_theta")
+    rotates, local = Rotates("windows"), "rope_theta"
     defaults = {"rope_theta": 10_000.0}
     assert families["a"] == Family(axes=Axes("chunked", (16, 24, 24)), defaults=defaults)
     assert families["b"] == Family(
-        axes=Axes("strided", (16, 24, 24)), defaults=defaults, rotates=rotates, local=local
+        axes=Axes("strided", (16, 24, 24)), defaults=defaults, rotates=rotates, local_base=local
     )
 
 

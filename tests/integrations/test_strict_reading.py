@@ -170,7 +170,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", rope_theta=""), "rope_theta='' must be a number above 0 and below .*: it is the base"),
     (config("llama", rope_scaling={"rope_type": ["yarn"]}), r"rope_type=\['yarn'\] must be a name"),
     (
-        config("llama", rope_scaling={"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 0}),
+        config("llama", rope_scaling={**YARN, "original_max_position_embeddings": 1.5}),
         "original_max_position_embeddings=1.5 must be a whole number from 1",
     ),
     (
@@ -189,7 +189,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
-        "no 'max_position_embeddings'; transformers would silently take its own default; add the one that the model",
+        "no 'max_position_embeddings'; transformers would silently take its own default; add the one that",
     ),
     (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
     (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),

@@ -48,12 +48,23 @@ def untried() -> str:
     return f"transformers {installed} is newer than {tried}, the last that was tried: measure what is read of it"
 
 
+class RefusedByClass(InvalidArgument):
+    """A config class of transformers does not take the config."""
+
+    def __init__(self, kind: type, error: Exception) -> None:
+        self.kind, said = kind, " ".join(f"{type(error).__name__}: {error}".split())
+        super().__init__(
+            f"{kind.__name__} of transformers {class_version()} refuses the config: {said}; correct it"
+        )
+
+
 def class_form(config: Mapping[str, Any]) -> Any:
     """What the installed transformers' class makes of the JSON of a language model, not to be changed.
 
     Raises:
         MissingExtra: transformers is not installed.
-        InvalidArgument: it has no such type, or its class refuses the config.
+        InvalidArgument: it has no such type.
+        RefusedByClass: the class does not take the config.
     """
     try:
         given = json.dumps(config)
@@ -79,10 +90,7 @@ def _class_form(config: str) -> Any:
         with _quiet():
             return kind.from_dict(given)
     except Exception as error:  # whatever a class raises for odd values
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidArgument(
-            f"{kind.__name__} of transformers {class_version()} refuses the config: {said}; correct it"
-        ) from error
+        raise RefusedByClass(kind, error) from error
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.class_defaults import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES
-from posenc.integrations.huggingface.keys import check_outer
+from posenc.integrations.huggingface.keys import BOTH_FORMS, check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.policies import (
@@ -47,7 +48,18 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     config = contents(Path(config)) if isinstance(config, str | Path) else config
     part, path = language_part(config)
     made = None if isinstance(config, Mapping) else text_config(config)
-    return replace(_positions(Reader(part, base, as_type, made)), path=path)
+    try:
+        return replace(_positions(Reader(part, base, as_type, made)), path=path)
+    except RefusedByClass as refusal:
+        if "validate_rope" in str(refusal):  # of which this says more
+            rope = next((part[key] for key in BOTH_FORMS if part.get(key)), {})
+            stands = {
+                **part,
+                "rope_parameters": {"rope_theta": part.get("rope_theta"), **rope},
+                "rope_scaling": None,
+            }
+            _positions(Reader(stands, base, as_type, refusal.kind))
+        raise
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -46,7 +46,6 @@ class Windows:
             stated; those of further layers, which predict, have no effect.
         types: what the numbers stand for.
         fixed_pattern: that distance where it is in the family's code and no config can change it.
-        first_full: the first full layer under that pattern; by default the last of each group.
     """
 
     counts: Count = "back"
@@ -56,22 +55,6 @@ class Windows:
     codes: str | None = None
     types: Mapping[str, Any] = field(default_factory=dict)
     fixed_pattern: int | None = None
-    first_full: int | None = None
-
-
-@dataclass(frozen=True)
-class LocalBase:
-    """The rotary base of sliding layers, where they have another.
-
-    Args:
-        key: the config's key for it.
-        scaled: whether a flat rope_scaling scales them too; otherwise they stay unscaled.
-        fixed: that base in transformers whatever the key says, where a flat spelling does not reach these layers.
-    """
-
-    key: str
-    scaled: bool = False
-    fixed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,12 +70,10 @@ class Rotates:
             scaling, the others without. ``"switch"``: without ``key`` no layer rotates, or has a table; with it
             those of attention do.
         key: the key that the rule reads.
-        interval_from_last: without the list of flags, every n-th layer, counted from the last, does not rotate.
     """
 
     by: Literal["all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "compression"] = "all"
     key: str | None = None
-    interval_from_last: int | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +150,7 @@ class Family:
         decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
         base: the key of the rotary base where rope_parameters does not hold it.
         fixed_base: a base written in the family's code, which no config can change.
-        local: the base of sliding layers, where they have another.
+        local_base: the key of the base of sliding layers, where older configs have another there.
         partial: the key of the share of channels that rotate; None where every channel rotates whatever is stated.
         rotary_dim: the key of the number of channels that rotate, instead of a share or beside one.
         head_dim: the key of the channels per head; width / heads where it is absent, and empty where the class
@@ -211,7 +192,7 @@ class Family:
     decoder: str | None = None
     base: str = "rope_theta"
     fixed_base: float | None = None
-    local: LocalBase | None = None
+    local_base: str | None = None
     partial: str | None = None
     rotary_dim: str | None = None
     head_dim: str = "head_dim"
@@ -247,7 +228,7 @@ class Family:
     def keys(self) -> frozenset[str]:
         """Every key of a config that this family reads by a rule of its own."""
         keys = [self.length, self.heads, self.width, self.layers, self.decoder, self.base, self.partial]
-        keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local.key if self.local else None]
+        keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local_base]
         keys += [self.windows.pattern, self.windows.before, self.windows.codes, *self.ignored]
         keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key, self.products.key]
         keys += [

@@ -63,8 +63,8 @@ def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
     for one, other in ((own, name) for name, own in names.items()):
         if one in config and other in config and config[one] != config[other] and type(config[one]) is not list:
             raise InvalidArgument(f"{one}={config[one]} contradicts {other}={config[other]}; keep one of them")
-    one, other = (config.get(key) for key in BOTH_FORMS)
-    if one and other and one != other:
+    scaling, parameters = (config.get(key) for key in BOTH_FORMS)
+    if scaling and parameters and scaling != parameters:
         raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
 
 

@@ -1,15 +1,14 @@
-"""Which layers rotate, at which base, and which scale their queries: every spelling of it, read into one value.
+"""Which layers rotate, at which base, and which scale their queries, from the form that transformers' class makes.
 
-rope_parameters by layer type, None for those without positions     Beam, Cohere Compass, Gemma 3 and 4
-a second base for the sliding layers                                Gemma 3, ModernBERT
+rope_parameters by layer type, None for those without positions     Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
 rope_scaling_layers, the layers that the scaling is of              Molmo 2
-compress_ratios, in which 0 means the first of two bases            DeepSeek-V4
+layer_types, or two entries under main and compress                 DeepSeek-V4
 layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
 position_embedding_type, without which none does                    Granite hybrid
-attn_layer_indices, the numbers of layers that attend                Bamba
-cross_attention_layers, the numbers of layers that do not rotate     Llama 3.2 Vision
+attn_layer_indices, the numbers of layers that attend               Bamba
+cross_attention_layers, the numbers of layers that do not rotate    Llama 3.2 Vision
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count, LocalBase
+from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.scaling import rope_type
@@ -44,8 +43,6 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if family.rotates.by == "switch" and not types:
         raise InvalidArgument(f"the config of model_type {reader.model_type!r} has no layer_types; add them")
     recipe = reader.rotary(parameters)
-    if family.local:
-        return _local(reader, family.local, parameters, recipe), layer_types(reader)
     if family.rotates.by == "bases":
         return _bases(reader, recipe)
     scaled = reader.get(family.rotates.key) if family.rotates.by == "scaled" else None
@@ -83,7 +80,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
             f"the config of model_type {reader.model_type!r} has no qk_rope_head_dim, the channels of a head that "
             "rotate; add it"
         )
-    kinds = tuple("main" if kind == NEAR else "compress" for kind in layer_types(reader))
+    kinds = tuple("main" if kind == NEAR else "compress" for kind in stated_types(reader))
     if "compress" in kinds:
         reader.assume(
             "layers named compress see the tokens before their window compressed, each group at the position of "
@@ -97,33 +94,19 @@ def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
     """Whether each layer rotates; None where all do."""
     rule = reader.family.rotates
     if rule.by == "windows" and reader.get("sliding_window") is not None:
-        return [kind == NEAR for kind in layer_types(reader)]
+        return [kind == NEAR for kind in stated_types(reader)]
     if rule.by == "flags":
-        return _flags(reader, str(rule.key))
+        flags = reader.need(str(rule.key))
+        if len(flags) != reader.depth:
+            raise InvalidArgument(
+                f"{rule.key} has {len(flags)} entries and {reader.family.layers} is {reader.depth}"
+            )
+        return [bool(flag) for flag in flags]
     if rule.by in ("indices", "others"):
         return [(i in (reader.get(rule.key) or ())) == (rule.by == "indices") for i in range(reader.depth)]
     if rule.by == "switch":
         return [kind in ("attention", "full_attention") for kind in types]
     return [kind not in RECURRENT for kind in types] if RECURRENT & set(types) else None
-
-
-def layer_types(reader: Reader) -> tuple[str, ...]:
-    """The type of every layer, stated or by the family's pattern."""
-    stated, count = stated_types(reader), reader.depth
-    if stated:
-        return stated
-    windows = reader.family.windows
-    every = reader.need(windows.pattern or "layer_types")
-    if isinstance(every, str):  # the last layer is global whatever the letters say
-        near = [every[i % len(every)] == "L" and i < count - 1 for i in range(count)]
-        return tuple(NEAR if within else FULL for within in near)
-    if every < 1:
-        raise InvalidArgument(
-            f"{windows.pattern}={every} must be at least 1, the distance from one full layer to the next; "
-            "for layers that all see everything set sliding_window to null"
-        )
-    full = every - 1 if windows.first_full is None else windows.first_full
-    return tuple(FULL if i % every == full else NEAR for i in range(count))
 
 
 def windows(reader: Reader) -> tuple[int | None, ...]:
@@ -134,8 +117,8 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
     window = TOKENS_BACK[_counts(reader)](stated)
     if reader.family.rotates.by == "compression":
         return (window,) * count
-    if stated_types(reader) or reader.family.windows.pattern:
-        near = [kind == NEAR for kind in layer_types(reader)]
+    if types := stated_types(reader):
+        near = [kind == NEAR for kind in types]
     else:
         near = [i >= (reader.get("max_window_layers") or 0) for i in range(count)]
     return tuple(window if within else None for within in near)
@@ -176,8 +159,8 @@ def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ..
     types, coded = tuple(reader.get("layer_types") or ()), _decoded(reader)
     if coded and coded != [*types]:
         raise InvalidArgument(
-            f"{reader.family.windows.codes} has no effect: transformers' class makes {[*types]} of the config; write "
-            "layer_types as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
+            f"{reader.family.windows.codes} has no effect: transformers' class makes {[*types]} of the config; "
+            "write layer_types as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
         )
     if types and len(types) != reader.depth:
         raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
@@ -240,12 +223,7 @@ def _typed(
             f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
             "its own entry"
         )
-    local = reader.family.local
-    if local:  # where null is not "no positions"
-        nested = {key: {"rope_type": "default"} if value is None else value for key, value in nested.items()}
     given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
-    if (near := given.get(NEAR)) and local and near.get("rope_theta") is None:
-        given[NEAR] = {**near, "rope_theta": reader.need(local.key)}
     for key, value in given.items():
         if value.get("truncate") is False:
             reader.assume(
@@ -254,30 +232,8 @@ def _typed(
             given[key] = {**value, "truncate": True}
     given |= {key: {} for key in RECURRENT & set(types)}
     wide = {FULL: reader.full_head_dim()}
-    return {k: reader.rotary(value, wide.get(k)) if value else NOPE for k, value in given.items()}, types
-
-
-def _local(reader: Reader, local: LocalBase, parameters: Mapping[str, Any], recipe: Recipe) -> dict[str, Recipe]:
-    """The flat form of families with two bases, as transformers reads it: rope_scaling is the full layers'."""
-    model_type = reader.model_type
-    if reader.config.get("rope_parameters"):
-        raise InvalidArgument(
-            f"rope_parameters={dict(parameters)!r} has no entry per layer type, and transformers ignores it in "
-            f"model_type {model_type!r}; put it under {FULL!r} and {NEAR!r}"
-        )
-    if parameters.get("type") is not None and parameters.get("rope_type") is None:
-        raise InvalidArgument(
-            f"type={parameters['type']!r} in rope_scaling is ignored by transformers in model_type {model_type!r}; "
-            "spell it rope_type"
-        )
-    base = float(reader.need(local.key))
-    if local.fixed not in (None, base):
-        raise InvalidArgument(
-            f"{local.key}={base:g} in model_type {model_type!r} reaches the full layers only, in transformers; "
-            f"write rope_parameters with an entry for {FULL!r} and {NEAR!r}"
-        )
-    sliding = recipe.with_(base=base) if local.scaled else recipe.with_(scaling=Default(), base=base)
-    return {FULL: recipe, NEAR: sliding}
+    ordered = sorted(given.items(), key=lambda one: one[0] == NEAR)
+    return {k: reader.rotary(value, wide.get(k)) if value else NOPE for k, value in ordered}, types
 
 
 def _bases(reader: Reader, recipe: Recipe) -> Recipes:
@@ -292,15 +248,3 @@ def _bases(reader: Reader, recipe: Recipe) -> Recipes:
     if not all(bases):
         kinds["nope"] = NOPE
     return kinds, tuple(names[float(base)] for base in bases)
-
-
-def _flags(reader: Reader, key: str) -> list[bool]:
-    """The list under a key such as no_rope_layers, in which 1, despite the name, is a layer that rotates."""
-    flags, count = reader.get(key), reader.depth
-    if not flags:
-        from_last = reader.family.rotates.interval_from_last
-        every = from_last or reader.get("no_rope_layer_interval") or 4
-        flags = [(count - 1 - i if from_last else i + 1) % every != 0 for i in range(count)]
-    if len(flags) != count:
-        raise InvalidArgument(f"{key} has {len(flags)} entries and {reader.family.layers} is {count}")
-    return [bool(flag) for flag in flags]

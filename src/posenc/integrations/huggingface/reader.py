@@ -11,11 +11,11 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.class_defaults import class_form, class_version
-from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES, ON_HUB, READ_AS
+from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_rope_keys, check_twice
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
-from posenc.integrations.huggingface.scaling import ORIGINAL, ntk_from, rope_type, scaling_from
+from posenc.integrations.huggingface.scaling import ORIGINAL, check_type_keys, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
 
@@ -27,7 +27,8 @@ class Reader:
         stated: the language model's part of the config as it was given.
         base: the rotary base of a config that leaves it out.
         as_type: the family by whose rules it is read, instead of its own model_type's.
-        made: the config object that it comes from; by default what transformers' class makes of it.
+        made: the config object that it comes from, or its class for the config as it stands; by default what
+            transformers' class makes of it.
 
     Attributes:
         config: that object's values by name, older and standard ones.
@@ -63,7 +64,7 @@ class Reader:
             made = class_form({**stated, "model_type": self.model_type})
             stated = made.to_dict()
         self.base, self.fields = base, {field.name: field.default for field in fields(made)}
-        self.names = type(made).attribute_map
+        self.names = made.attribute_map
         check_twice(self.stated, self.names)
         pattern, fixed = self.family.windows.pattern, self.family.windows.fixed_pattern
         if fixed is not None and self.stated.get(str(pattern), fixed) not in (None, fixed):
@@ -208,11 +209,12 @@ class Reader:
             outside = self.get("original_max_position_embeddings")
             if outside:  # as transformers: the outer key wins
                 parameters["original_max_position_embeddings"] = outside
-        if rope_type(parameters) in ("yarn", "longrope", "llama3") and self._stated_rope:
-            entries = (self.stated, self._stated_rope, *self._stated_rope.values())
-            self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
+        if rope_type(parameters) in ("yarn", "longrope", "llama3") and self._stated_rope:
+            check_type_keys(parameters, rope_type(parameters))
+            entries = (self.stated, self._stated_rope, *self._stated_rope.values())
+            self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
         alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
         elsewhere = (

@@ -102,7 +102,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     """The config without its rope dictionary and what may stand for one, its lengths said."""
     family = FAMILIES[positions.model_type]
-    gone = {*BOTH_FORMS, family.base, family.partial, family.local and family.local.key}
+    gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}
     config[family.length] = max_length
     if "original_max_position_embeddings" in family.extra:
