@@ -1,12 +1,14 @@
 """A config as Layers: which kind every layer is and what it sees, as transformers has it; patched by layer."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import patched, read, write
+from posenc.integrations.huggingface import patched, read
 from posenc.scaling import Default, Linear, YaRN
 from support.tiny_models import MODELS, by_plain_products, logits, tiny, tokens
 
@@ -68,7 +70,7 @@ def test_kinds_are_described_layer_by_layer() -> None:
 def test_layers_are_patched_by_layer() -> None:
     """Layers made by hand, with names of their own; what one kind of the model cannot tell apart is refused."""
     model, ids = tiny("gemma3"), tokens()
-    local, far = read(model.config).encodings(phases="float32").values()
+    far, local = read(model.config).encodings(phases="float32").values()
     before = logits(model, ids)
     with patched(model, posenc.Layers({"a": local, "b": far}, ("a", "b"))):
         assert torch.equal(logits(model, ids), before)
@@ -84,17 +86,14 @@ def test_layers_are_patched_by_layer() -> None:
             pass
 
 
-def test_what_is_measured_is_what_is_written() -> None:
-    """Two kinds that turn alike are stretched both, in the patched model and in the config."""
+def test_kinds_that_turn_alike_are_stretched_both() -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
-    entry = {"rope_type": "default", "rope_theta": 1e4}
-    types = ["first", "second"]
-    config = {"model_type": "llama", "layer_types": types, "rope_parameters": dict.fromkeys(types, entry), **sizes}
-    positions = read(config)
-    assert positions.stretched == ("first", "second")
-    again = read(write(positions, YaRN(4, 64)))
-    assert [recipe.get("scaling") for recipe in again.recipes.values()] == [YaRN(4, 64)] * 2
-    assert again.recipes == positions.with_scaling(YaRN(4, 64)).recipes
+    one = read({"model_type": "llama", "rope_theta": 1e4, **sizes})
+    kinds = ("first", "second")
+    positions = replace(one, layer_types=kinds, recipes=dict.fromkeys(kinds, one.rotary))
+    assert positions.stretched == kinds
+    scaled = positions.with_scaling(YaRN(4, 64))
+    assert [recipe.get("scaling") for recipe in scaled.recipes.values()] == [YaRN(4, 64)] * 2
 
 
 def test_only_far_layers_are_stretched_and_drope_stills_them() -> None:

@@ -175,7 +175,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("llama", rope_scaling={"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0]}),
-        "refuses the config: .*'float' has no len",
+        "short_factor=1.0 must be a list of numbers above 0 and below .*: it is a factor for every pair",
     ),
     (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list of names"),
     (

@@ -52,9 +52,9 @@ class RefusedByClass(InvalidArgument):
     """A config class of transformers does not take the config."""
 
     def __init__(self, kind: type, error: Exception) -> None:
-        self.kind, said = kind, " ".join(f"{type(error).__name__}: {error}".split())
+        self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())
         super().__init__(
-            f"{kind.__name__} of transformers {class_version()} refuses the config: {said}; correct it"
+            f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"
         )
 
 

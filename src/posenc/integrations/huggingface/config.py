@@ -52,7 +52,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
         return replace(_positions(Reader(part, base, as_type, made)), path=path)
     except RefusedByClass as refusal:
         if "validate_rope" in str(refusal):  # of which this says more
-            rope = next((part[key] for key in BOTH_FORMS if part.get(key)), {})
+            rope: Mapping[str, Any] = next((part[key] for key in BOTH_FORMS if part.get(key)), {})
             stands = {
                 **part,
                 "rope_parameters": {"rope_theta": part.get("rope_theta"), **rope},

@@ -322,8 +322,8 @@ class Reader:
         shares = (self.stated, self._stated_rope, *self._stated_rope.values())
         names = (self.family.partial, "partial_rotary_factor")
         if self.family.partial not in self.family.defaults:
-            said = any(isinstance(one, Mapping) and not {*one}.isdisjoint(names) for one in shares)
-            self.check_stated(self.family.partial, said)
+            is_stated = any(isinstance(one, Mapping) and not {*one}.isdisjoint(names) for one in shares)
+            self.check_stated(self.family.partial, is_stated)
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
