@@ -425,3 +425,10 @@ def test_a_norm_after_rotation_divides_an_attention_factor_out(kind: str, own: d
     assert bool(told) == torch.allclose(a, b, rtol=0, atol=1e-3 * float(a.std()))
     assert read(plain.config).known_issues == ()
     assert bool(told) == (kind != "Llama")
+
+
+def test_numbers_that_json_lacks_are_read_as_transformers_writes_them(tmp_path: Path) -> None:
+    config = transformers.FalconH1Config(rope_parameters={"rope_type": "default", "rope_theta": 1e4})
+    config.save_pretrained(tmp_path)
+    assert "__float__" in (tmp_path / "config.json").read_text()
+    assert read(tmp_path / "config.json").rotary.get("base") == 1e4

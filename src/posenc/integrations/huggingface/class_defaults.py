@@ -79,7 +79,7 @@ def _class_form(config: str) -> Any:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     except ImportError as error:
         raise MissingExtra("transformers", "hf") from error
-    given = json.loads(config)
+    given = json.loads(config, object_hook=_number)
     try:
         kind = CONFIG_MAPPING[given["model_type"]]
     except KeyError:
@@ -91,6 +91,11 @@ def _class_form(config: str) -> Any:
             return kind.from_dict(given)
     except Exception as error:  # whatever a class raises for odd values
         raise RefusedByClass(kind, error) from error
+
+
+def _number(value: dict[str, Any]) -> Any:
+    """The number of ``{"__float__": "Infinity"}``, as transformers writes what JSON lacks; others as they are."""
+    return float(value["__float__"]) if value.keys() == {"__float__"} else value
 
 
 @contextmanager
