@@ -11,7 +11,7 @@ attn_layer_indices, the numbers of layers that attend               Bamba
 cross_attention_layers, the numbers of layers that do not rotate    Llama 3.2 Vision
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from posenc.encodings.text import Recipe
@@ -34,7 +34,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if family.rotates.by == "compression":
         return _compressed(reader, parameters)
     nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in LAYER_TYPES}
-    types = stated_types(reader, nested)
+    types = stated_types(reader)
     if nested:
         return _typed(reader, parameters, nested, types)
     if family.rotates.by == "switch" and reader.get(family.rotates.key) is None:
@@ -154,8 +154,8 @@ def query_dim(reader: Reader) -> int | None:
     return int(reader.need("qk_nope_head_dim") + reader.need("qk_rope_head_dim"))
 
 
-def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:
-    """``layer_types``, where the config has it: one for every layer, each a known type or one of entries."""
+def stated_types(reader: Reader) -> tuple[str, ...]:
+    """``layer_types``, where the config has it: one for every layer, as the class makes it."""
     types, coded = tuple(reader.get("layer_types") or ()), _decoded(reader)
     if coded and coded != [*types]:
         raise InvalidArgument(
@@ -164,9 +164,6 @@ def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ..
         )
     if types and len(types) != reader.depth:
         raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
-    strange = sorted({kind for kind in types if kind not in LAYER_TYPES and kind not in entries})
-    if strange and not entries:
-        raise InvalidArgument(f"layer_types has {strange}; known: {', '.join(sorted(LAYER_TYPES))}")
     return types
 
 

@@ -268,8 +268,6 @@ class Reader:
         return MAPS[axes.map](*sections)
 
     def head_dim(self) -> int:
-        if "head_dim" in self.family.defaults:
-            return int(self.need("head_dim"))
         width, heads = self.need(self.family.width), self.need(self.family.heads)
         if self.get(others := "decoder_num_attention_heads" if self.family.decoder else None) not in (None, heads):
             raise InvalidArgument(
