@@ -14,6 +14,7 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.reader import SKIPS_SHARE
 from posenc.integrations.huggingface.schema import KEYS, RARE
 from posenc.scaling import Default, Linear, YaRN
 from support.field.case import DATA
@@ -277,3 +278,21 @@ def test_the_table_of_silence_is_what_transformers_takes() -> None:
     assert set(class_defaults()) - {"transformers"} == set(FAMILIES), "run tools/class_defaults.py"
     if transformers.__version__.startswith("5.23."):
         assert made.table() == made.TABLE.read_text(encoding="utf-8"), "run tools/class_defaults.py"
+
+
+@pytest.mark.parametrize("model_type", SKIPS_SHARE)
+def test_a_share_that_transformers_does_not_read_is_a_note(model_type: str) -> None:
+    from importlib import import_module
+
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    rope = {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+    config = CONFIG_MAPPING[model_type](head_dim=128, num_attention_heads=4, rope_parameters=rope)
+    module = import_module(type(config).__module__.replace("configuration_", "modeling_"))
+    rotary = next(value for name, value in vars(module).items() if name.endswith("RotaryEmbedding"))
+    positions = read(config)
+    assert positions.rotary.get("rotary_dim") == 2 * len(rotary(config).inv_freq) == 128
+    assert any("partial_rotary_factor=0.25" in note for note in positions.assumed)
+    scaled = {**config.to_dict(), "rope_parameters": {**rope, "rope_type": "linear", "factor": 2.0}}
+    with pytest.raises(InvalidArgument, match="rotates every channel; remove it"):
+        read(scaled)

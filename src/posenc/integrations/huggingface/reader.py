@@ -311,7 +311,15 @@ class Reader:
                 )
             return int(channels)
         if self.family.partial is None:
-            if share not in (None, 1, 1.0):
+            if (
+                share not in (None, 1, 1.0)
+                and self.model_type in SKIPS_SHARE
+                and rope_type(parameters) == "default"
+            ):
+                self.assume(
+                    f"transformers does not read partial_rotary_factor={share}: every channel rotates there"
+                )
+            elif share not in (None, 1, 1.0):
                 raise InvalidArgument(
                     f"partial_rotary_factor={share} in model_type {self.model_type!r}, which rotates every "
                     "channel; remove it"
@@ -380,6 +388,9 @@ NOT_IN_CONFIG = {
     "neomme": "alternates two windows within one kind of layer",
 }
 """Families whose positions are not in their config, and what they are."""
+SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
+"""Families whose code rotates every channel without a scaling, and drops the share that a rope dictionary states;
+with a scaling it makes tables of that share, which fit no head."""
 
 
 def _not_read(model_type: str) -> InvalidArgument:

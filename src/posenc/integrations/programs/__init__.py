@@ -277,6 +277,7 @@ def table_of(
     change: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]],
     admitted: Callable[[ModelPositions], int] | None = None,
     unread: Sequence[str] = (),
+    rotated: Callable[[ModelPositions], ModelPositions] = lambda positions: positions,
 ) -> PositionTable:
     """What a program makes of a config: its defaults filled in, each rope dictionary changed as it takes it.
 
@@ -289,6 +290,7 @@ def table_of(
             ``huggingface.read`` what the program computes from it.
         admitted: the longest input that it lets in by default; without it what the config allows.
         unread: keys of the config that it does not know.
+        rotated: what it rotates of the positions that are read, where no dictionary says it to ``huggingface.read``.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -318,7 +320,7 @@ def table_of(
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
             part[key] = value
             notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
-    positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+    positions = rotated(read({key: value for key, value in part.items() if key not in BOTH_FORMS or value}))
     _check_forwards(positions)
     table = position_table.of(
         positions, admitted=admitted and admitted(positions), program=program, notes=tuple(notes)

@@ -1,11 +1,13 @@
 """vLLM: ``--hf-overrides``, laid over a model's config."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.reader import SKIPS_SHARE
 from posenc.integrations.huggingface.write import rope_dictionary
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
@@ -77,7 +79,20 @@ def read(config: object, version: str | None = None) -> PositionTable:
         scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
         return int(longest * entry["factor"]) if scaled else longest
 
-    return table_of("vllm", "vLLM", version, config, "transformers5", change, admitted)
+    return table_of("vllm", "vLLM", version, config, "transformers5", change, admitted, rotated=_stated_share)
+
+
+def _stated_share(positions: ModelPositions) -> ModelPositions:
+    """The positions with the share of channels that the rope dictionary states, which vLLM's factory rotates in every
+    model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in ``rotary_embedding/__init__.py``."""
+    share = rope_dictionary(positions.source).get("partial_rotary_factor")
+    if share is None or positions.model_type not in SKIPS_SHARE:
+        return positions
+    recipes = {
+        name: recipe.with_(rotary_dim=int(recipe.get("head_dim") * share)) if recipe.name == "rotary" else recipe
+        for name, recipe in positions.recipes.items()
+    }
+    return replace(positions, recipes=recipes)
 
 
 def spell(
