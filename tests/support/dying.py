@@ -20,6 +20,6 @@ def carry_out(folder: Path, told: Connection) -> None:
     trainer.STATE_EVERY = trainer.REPORT_EVERY = 0.0
 
     def report(progress: Progress) -> None:
-        told.send(progress.first + len(progress.losses))
+        told.send(progress.first + len(progress.curve.losses))
 
     told.send(TrainingJob(PLAN, Source(), folder).run(report))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from posenc.errors import UnknownName
 from posenc.workbench.files import write_atomically
 from posenc.workbench.run.job import Failure, Progress, Report, find_modules
-from posenc.workbench.run.plan import Identified, Run
+from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks import Source
 
 POISON = "POSENC_TEST_POISON"
@@ -65,7 +65,7 @@ class Counting:
                 time.sleep(0.2)
                 report(Progress(self.plan.id, 0))
             total += step
-            report(Progress(self.plan.id, 1, step, (float(step),)))
+            report(Progress(self.plan.id, 1, step, LossCurve((float(step),))))
             self._write(state, [step + 1, total])
             time.sleep(self.plan.pause)
         if self.modules:
@@ -154,7 +154,7 @@ class Heard:
         self.found[found.plan.name] = found
 
     def report(self, progress: Progress) -> None:
-        self.losses.setdefault(progress.run, []).extend(progress.losses)
+        self.losses.setdefault(progress.run, []).extend(progress.curve.losses)
 
     def sums(self) -> dict[str, tuple[int, int]]:
         """Of every run its sum, and the step that it went on from."""

@@ -11,6 +11,7 @@ from posenc.errors import StudyError
 from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, numbers, python_text
@@ -29,7 +30,7 @@ def train(folder: Path, study: Study = STUDY, killed_at: int = 0) -> list[Progre
 
     def report(progress: Progress) -> None:
         reports.append(progress)
-        if killed_at and sum(len(each.losses) for each in reports) >= killed_at:
+        if killed_at and sum(len(each.curve.losses) for each in reports) >= killed_at:
             raise KilledError
 
     with Ledger(folder, write=True) as ledger:
@@ -55,7 +56,7 @@ def test_a_study_killed_in_one_folder_goes_on_in_another(tmp_path: Path, monkeyp
     assert merged(two, one) == [1]
     assert weights(two) == weights(one)
     reports = train(two, LONGER)
-    assert len(reports[0].losses) in range(1, 6)  # of the second run alone, and mid-way
+    assert len(reports[0].curve.losses) in range(1, 6)  # of the second run alone, and mid-way
     train(tmp_path / "never", LONGER)
     assert numbers(two) == numbers(tmp_path / "never")
     assert merged(tmp_path / "three", two, one) == [2, 0]
@@ -68,7 +69,7 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
     train(two, replace(STUDY, encodings=("alibi",)))
     train(one, LONGER)
     with Ledger(one, write=True) as ledger:
-        ledger.note(Progress("of one alone", 1, 0, (1.0, 2.0), 2, 0.5))
+        ledger.note(Progress("of one alone", 1, 0, LossCurve((1.0, 2.0), 2, 0.5)))
     before = weights(one)
     assert merged(one, two, two, one) == [1, 0, 0]
     assert merged(tmp_path / "three", two, one) == [1, 3]

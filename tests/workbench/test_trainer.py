@@ -9,10 +9,9 @@ import torch
 
 from posenc.errors import StudyError
 from posenc.workbench.run import trainer
-from posenc.workbench.run.checkpoint import Trained
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import Recipe, factor
 from posenc.workbench.run.training import build, learn, task_of
@@ -32,7 +31,7 @@ class KilledError(Exception):
 
 def trained(
     plan: Plan, state: Path | None = None, *, killed_at: int = 0
-) -> tuple[dict[str, torch.Tensor], Trained]:
+) -> tuple[dict[str, torch.Tensor], LossCurve]:
     """Weights and losses of a plan's training, which may be stopped after so many steps."""
     made = task_of(plan, python_text())
     model = build(plan, made)
@@ -40,7 +39,7 @@ def trained(
 
     def report(progress: Progress) -> None:
         nonlocal seen
-        seen = max(seen, progress.first + len(progress.losses))
+        seen = max(seen, progress.first + len(progress.curve.losses))
         if killed_at and seen >= killed_at:
             raise KilledError
 
@@ -61,7 +60,7 @@ def test_a_training_killed_mid_way_ends_in_the_same_numbers(
             trained(plan, tmp_path / "a.state", killed_at=at)
     again, done = trained(plan, tmp_path / "a.state")
     assert (done.losses, done.norms) == (whole.losses, whole.norms)
-    assert [tuple(pair) for pair in done.validation] == whole.validation
+    assert done.validation == whole.validation
     assert all((again[name] == value).all() for name, value in weights.items())
 
 
@@ -125,7 +124,7 @@ def test_validation_is_the_loss_on_tests_at_the_trained_length_and_changes_nothi
     assert done.validation[-1][1] == pytest.approx(float(wanted.detach()), rel=1e-6)
     monkeypatch.setattr(trainer, "VALIDATIONS", 2)
     again, fewer = trained(plan)
-    assert fewer.validation == [done.validation[3], done.validation[7]]
+    assert fewer.validation == (done.validation[3], done.validation[7])
     assert fewer.losses == done.losses
     assert all((again[name] == value).all() for name, value in weights.items())
 

@@ -10,6 +10,7 @@ import pytest
 from posenc.workbench.launch.code_shipping import pack, unpack
 from posenc.workbench.launch.remote import Changed, _passed_on
 from posenc.workbench.run.job import Failure, Progress
+from posenc.workbench.run.plan import LossCurve
 from support.launch_jobs import counting
 
 
@@ -24,7 +25,7 @@ def passed_on(folder: Path, *things: Any) -> list[Any]:
 def test_losses_come_before_the_state_that_follows_them(tmp_path: Path) -> None:
     """Whoever goes on from that state says later losses only."""
     (tmp_path / "run.state").write_bytes(b"after three steps")
-    steps = [Progress("run", 1, step, (float(step),)) for step in range(3)]
+    steps = [Progress("run", 1, step, LossCurve((float(step),))) for step in range(3)]
     result = Failure(counting(tmp_path, "ended").plan, "why")
     assert passed_on(tmp_path, *steps, result) == [*steps, Changed("run.state", b"after three steps"), result]
 

@@ -30,7 +30,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
 
         def look(result: object) -> None:
             if not pages:
-                ledger.note(Progress(second.id, 1, 0, (3.0,), 640, 0.5))
+                ledger.note(Progress(second.id, 1, 0, LossCurve((3.0,), 640, 0.5)))
             page.look(pages.append)
             pages.append((tmp_path / "report.html").read_text())
             assert page.next > 0

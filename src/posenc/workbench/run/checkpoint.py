@@ -1,7 +1,5 @@
 """Files of a run, written atomically: the state of its training while it goes on, and its trained weights."""
 
-import math
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +21,6 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
     )
 
 
-@dataclass
-class Trained:
-    """What a ``LossCurve`` has, so far, and why the training was broken off, if it was."""
-
-    losses: list[float] = field(default_factory=list)
-    tokens: int = 0
-    seconds: float = 0.0
-    verdict: str = ""
-    norms: list[float] = field(default_factory=list)
-    validation: list[tuple[int, float]] = field(default_factory=list)
-
-    @property
-    def final_loss(self) -> float:
-        """The mean of the last tenth; infinite where it was broken off."""
-        if self.verdict:
-            return math.inf
-        tail = self.losses[-max(1, len(self.losses) // 10) :]
-        return float(torch.tensor(tail).mean())
-
-    @property
-    def curve(self) -> LossCurve:
-        """As ledgers keep it."""
-        validation = tuple((step, loss) for step, loss in self.validation)
-        return LossCurve(tuple(self.losses), self.tokens, self.seconds, tuple(self.norms), validation)
-
-
 class State:
     """The state of one training; without a ``path`` there is none. A file that cannot be read counts as none."""
 
@@ -57,24 +29,24 @@ class State:
     ) -> None:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
-    def load(self) -> Trained:
+    def load(self) -> LossCurve:
         """Restore model, optimiser and generator; returns the losses so far, none without a state."""
         if self.path is None:
-            return Trained()
+            return LossCurve()
         sweep(self.path.parent, self.path.stem)
         if not self.path.exists():
-            return Trained()
+            return LossCurve()
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
-            trained = Trained(**values["trained"])
+            curve = LossCurve(**values["curve"])
         except Exception:  # cut short, say: torch has many ways to say so
-            return Trained()
+            return LossCurve()
         self.model.load_state_dict(values["model"])
         self.optimiser.load_state_dict(values["optimiser"])
         self.generator.set_state(values["generator"])
-        return trained
+        return curve
 
-    def save(self, trained: Trained) -> None:
+    def save(self, curve: LossCurve) -> None:
         """Write the state after the step of the last loss."""
         if self.path is None:
             return
@@ -82,7 +54,7 @@ class State:
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "generator": self.generator.get_state(),
-            "trained": asdict(trained),
+            "curve": vars(curve),
         }
         try:
             with write_atomically(self.path) as partial:

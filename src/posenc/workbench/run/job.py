@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -21,27 +21,15 @@ class Progress:
     Args:
         run: its plan's id.
         work: a part of the plan's ``work``.
-        first: number of the first step in ``losses``. A run that goes on from its state reports all earlier losses
+        first: number of the first step in ``curve``. A run that goes on from its state reports all earlier losses
             again, from step 0.
-        losses: nats per target of each step.
-        tokens, seconds: read and spent in these steps.
-        norms: of each step's gradient before it was clipped.
-        validation: step and validation loss after it, where one of these steps had one.
+        curve: of these steps.
     """
 
     run: str
     work: float
     first: int = 0
-    losses: tuple[float, ...] = ()
-    tokens: int = 0
-    seconds: float = 0.0
-    norms: tuple[float, ...] = ()
-    validation: tuple[tuple[int, float], ...] = ()
-
-    @property
-    def curve(self) -> LossCurve:
-        """As ledgers keep it."""
-        return LossCurve(self.losses, self.tokens, self.seconds, self.norms, self.validation)
+    curve: LossCurve = field(default_factory=LossCurve)
 
 
 Report = Callable[[Progress], None]

@@ -137,7 +137,10 @@ class Ledger:
 
         A report that arrives after the finished run is ignored: the run has all losses.
         """
-        if not progress.losses or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone():
+        if (
+            not progress.curve.losses
+            or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone()
+        ):
             return
         with self._explained(), self._transaction():
             self._steps(progress.run, progress.first, progress.curve)

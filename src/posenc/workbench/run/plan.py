@@ -7,6 +7,8 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
+import torch
+
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
@@ -150,6 +152,7 @@ class LossCurve:
         tokens, seconds: read and spent in its steps.
         norms: of each step's gradient before it was clipped; empty where they were not noted.
         validation: step and nats per target after it, on the same held-out sequences each time.
+        verdict: why the training was broken off, if it was; a ledger holds it in the run's row.
     """
 
     losses: tuple[float, ...] = ()
@@ -157,6 +160,19 @@ class LossCurve:
     seconds: float = 0.0
     norms: tuple[float, ...] = ()
     validation: tuple[tuple[int, float], ...] = ()
+    verdict: str = ""
+
+    def then(self, later: "LossCurve") -> "LossCurve":
+        """This curve with the steps that came after it."""
+        return LossCurve(*(getattr(self, each.name) + getattr(later, each.name) for each in fields(self)))
+
+    @property
+    def final_loss(self) -> float:
+        """The mean of the last tenth; infinite if the training was broken off."""
+        if self.verdict:
+            return math.inf
+        tail = self.losses[-max(1, len(self.losses) // 10) :]
+        return float(torch.tensor(tail).mean())
 
     @property
     def tokens_per_second(self) -> float:

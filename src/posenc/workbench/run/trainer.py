@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encodings.encoding import Encoding
-from posenc.workbench.run.checkpoint import State, Trained
+from posenc.workbench.run.checkpoint import State
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.run.settings import Training
@@ -53,7 +53,7 @@ Portion = Callable[[torch.Generator], tuple[Tensor, int]]
 """Draws the next batch and gives the mean loss on it, as a tensor with a gradient, and its tokens."""
 
 
-def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report: Report) -> Trained:
+def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report: Report) -> LossCurve:
     """Train ``model`` in place; killed and called again with the same state file, it ends in the same numbers.
 
     A loss that is no number, or far above the first for many steps, ends it with a verdict.
@@ -65,7 +65,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     state = State(recipe.state, model, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
     every = max(1, recipe.steps // VALIDATIONS)
-    for step in range(len(watch.trained.losses), recipe.steps):
+    for step in range(len(watch.curve.losses), recipe.steps):
         rate = recipe.learning_rate * factor(step, recipe.steps, how)
         for group in optimiser.param_groups:
             group["lr"] = rate
@@ -85,11 +85,11 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
             with torch.no_grad(), _autocast(how, device):
                 watch.validation.append((step, recipe.validate()))
         if watch.look():
-            state.save(watch.trained)
-        if watch.trained.verdict:
+            state.save(watch.curve)
+        if watch.curve.verdict:
             break
     watch.report()
-    return watch.trained
+    return watch.curve
 
 
 def factor(step: int, steps: int, how: Training) -> float:
@@ -132,17 +132,16 @@ def _autocast(how: Training, device: torch.device) -> AbstractContextManager[obj
 class _Watch:
     """Collects the losses, reports them now and then, and ends a training that has diverged."""
 
-    def __init__(self, recipe: Recipe, listener: Report, trained: Trained) -> None:
-        self.recipe, self.listener, self.trained, losses = recipe, listener, trained, trained.losses
+    def __init__(self, recipe: Recipe, listener: Report, curve: LossCurve) -> None:
+        self.recipe, self.listener, self.curve, losses = recipe, listener, curve, curve.losses
         self.waiting: list[Tensor] = []
         self.norms: list[Tensor] = []
         self.validation: list[tuple[int, Tensor]] = []
-        self.tokens = 0
+        self.tokens, self.verdict = 0, ""
         self.high = next((i for i, value in enumerate(reversed(losses)) if value <= DIVERGED * losses[0]), 0)
         self.reported = self.saved = time.monotonic()
         if losses:
-            work = len(losses) * recipe.work
-            listener(Progress(recipe.run, work, 0, **asdict(trained.curve)))
+            listener(Progress(recipe.run, len(losses) * recipe.work, 0, curve))
 
     def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
         """Note a step."""
@@ -157,32 +156,28 @@ class _Watch:
         if due or late:
             self.report()
         self.saved = now if due else self.saved
-        return due and not self.trained.verdict
+        return due and not self.curve.verdict
 
     def report(self) -> None:
         """Fetch the losses that wait, judge them in turn, and report them."""
         if not self.waiting:
             return
         values: list[float] = torch.stack(self.waiting).tolist()
-        losses = list(self._until_lost(values))
-        norms = torch.stack(self.norms).tolist()[: len(losses)]
-        validation = [(step, float(loss)) for step, loss in self.validation]
-        now, first, trained = time.monotonic(), len(self.trained.losses), self.trained
-        trained.losses += losses
-        trained.norms += norms
-        trained.validation += validation
-        work, took = len(losses) * self.recipe.work, now - self.reported
-        trained.tokens, trained.seconds = trained.tokens + self.tokens, trained.seconds + took
-        curve = LossCurve(tuple(losses), self.tokens, took, tuple(norms), tuple(validation))
-        self.listener(Progress(self.recipe.run, work, first, **asdict(curve)))
+        losses = tuple(self._until_lost(values))
+        norms = tuple(torch.stack(self.norms).tolist()[: len(losses)])
+        validation = tuple((step, float(loss)) for step, loss in self.validation)
+        now, first = time.monotonic(), len(self.curve.losses)
+        steps = LossCurve(losses, self.tokens, now - self.reported, norms, validation)
+        self.curve = replace(self.curve.then(steps), verdict=self.verdict)
+        self.listener(Progress(self.recipe.run, len(losses) * self.recipe.work, first, steps))
         self.waiting, self.norms, self.validation, self.tokens, self.reported = [], [], [], 0, now
 
     def _until_lost(self, values: list[float]) -> Iterator[float]:
-        start = (self.trained.losses or values)[0]
-        for step, value in enumerate(values, len(self.trained.losses)):
+        start = (self.curve.losses or values)[0]
+        for step, value in enumerate(values, len(self.curve.losses)):
             self.high = self.high + 1 if value > DIVERGED * start else 0
             yield value
             if not math.isfinite(value) or self.high == FOR:
                 loss = f"{value:.3g}" if math.isfinite(value) else "no number any more"
-                self.trained.verdict = f"diverged: at step {step} the loss is {loss}"
+                self.verdict = f"diverged: at step {step} the loss is {loss}"
                 return

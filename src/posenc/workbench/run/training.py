@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from posenc.encodings import catalogue
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
-from posenc.workbench.run.checkpoint import Trained, save_weights
+from posenc.workbench.run.checkpoint import save_weights
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Report, find_modules, unheard
 from posenc.workbench.run.machine import hardware, versions
-from posenc.workbench.run.plan import NUMERICS, Cell, Plan, Run
+from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.trainer import Recipe, train
 from posenc.workbench.run.transformer import Transformer, TransformerConfig, wide
@@ -52,11 +52,11 @@ class TrainingJob:
             taught.cells,
             time.perf_counter() - started,
             parameters,
-            taught.trained.final_loss,
+            taught.curve.final_loss,
             versions=versions(),
             hardware=hardware(plan.device),
-            verdict=taught.trained.verdict,
-            curve=taught.trained.curve,
+            verdict=taught.curve.verdict,
+            curve=taught.curve,
         )
 
 
@@ -67,13 +67,13 @@ class Taught:
     Args:
         task: that it was trained on.
         model: in evaluation mode.
-        trained: its losses, and a verdict where training was broken off.
+        curve: of its training.
         cells: of its tests; none where training was broken off.
     """
 
     task: Task
     model: Transformer
-    trained: Trained
+    curve: LossCurve
     cells: tuple[Cell, ...]
 
 
@@ -81,9 +81,9 @@ def teach(plan: Plan, text: Text | None, report: Report = unheard, state: Path |
     """Build the transformer of a plan, train it on the plan's task and test it; writes no weights."""
     task = task_of(plan, text)
     model = build(plan, task)
-    trained = learn(model, task, plan, report, state)
-    cells = () if trained.verdict else evaluate(model.eval(), task, plan.lengths, plan.test_count)
-    return Taught(task, model.eval(), trained, cells)
+    curve = learn(model, task, plan, report, state)
+    cells = () if curve.verdict else evaluate(model.eval(), task, plan.lengths, plan.test_count)
+    return Taught(task, model.eval(), curve, cells)
 
 
 def task_of(plan: Plan, text: Text | None) -> Task:
@@ -133,7 +133,7 @@ def learn(
     plan: Plan,
     report: Report = unheard,
     state: Path | None = None,
-) -> Trained:
+) -> LossCurve:
     """Train the model of a plan on its task, with the plan's batches in the plan's order."""
     forward: nn.Module = torch.compile(model) if plan.compile else model  # type: ignore[assignment]
 
