@@ -3,8 +3,8 @@
 import torch
 
 from posenc.scaling import Default
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.methods import methods
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.methods import methods
 from posenc.workbench.tasks.text import Text
 
 TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))

@@ -16,7 +16,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.foreign import load
 from posenc.names import REMAPS
 from posenc.scaling.registry import SCALINGS
-from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.run.plan import NUMERICS, Plan
 
 FILE = Path(__file__).parent.parent / "workbench" / "first_values.json"

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from posenc.integrations.huggingface import load
-from posenc.workbench.extend.curves import Extension
-from posenc.workbench.extend.decision import judge
-from posenc.workbench.extend.extend import Request, extend
-from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.models import open_model
+from posenc.workbench.extension.curves import Extension
+from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.measure import Request, measure
+from posenc.workbench.extension.methods import methods
+from posenc.workbench.extension.models import open_model
 from posenc.workbench.report.extension import as_json
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
@@ -47,7 +47,7 @@ class Reader:
 
     def extend(self, ledger: Ledger) -> Extension:
         chosen = methods(None, self.model.scaling, TRAINED, TO / TRAINED)
-        return extend(self.model, self.data, self.text, Request(TO, self.documents, chosen), ledger, in_process)
+        return measure(self.model, self.data, self.text, Request(TO, self.documents, chosen), ledger, in_process)
 
 
 def small_pieces(set_to: Any = setattr) -> None:
@@ -68,4 +68,4 @@ def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> No
     reader = Telling(model, documents=documents)
     with Ledger(folder, write=True) as ledger:
         found = reader.extend(ledger)
-        told.send(as_json(found, judge(found)))
+        told.send(as_json(judge(found)))

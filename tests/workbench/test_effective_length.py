@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.workbench.extend.decision import judge
-from posenc.workbench.extend.effective import by_loss
+from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.effective import by_loss
 from posenc.workbench.report.extension import lengths, write
 from support.extensions import made
 
@@ -34,19 +34,19 @@ def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> N
 
 
 def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None:
-    assert lengths(FOUND, judge(FOUND)) == (
+    assert lengths(judge(FOUND)) == (
         "Effective length in tokens, loss within 0.05 nats of the model's own at 16: at least 48 with YaRN; 16 "
         "with no scaling."
     )
     few = replace(
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
-    assert lengths(few, judge(few)).endswith(
+    assert lengths(judge(few)).endswith(
         "undecided with YaRN; undecided with no scaling. Score 3 --documents or more to decide it."
     )
-    page = write(few, judge(few), tmp_path, "posenc extend x", 3.0, None).read_text()
+    page = write(judge(few), tmp_path, "posenc extend x", 3.0, None).read_text()
     assert "undecided with no scaling" in page
-    write(FOUND, judge(FOUND), tmp_path, "posenc extend x", 3.0, None)
+    write(judge(FOUND), tmp_path, "posenc extend x", 3.0, None)
     read = json.loads((tmp_path / "extension.json").read_text())
     assert read["use"] == "yarn"
     assert read["effective_length"]["ntk"] == {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from posenc.errors import StudyError
-from posenc.workbench.extend.models import open_model
+from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build, task_of

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 import posenc
-from posenc.commands.extend import _write
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.integrations import huggingface
@@ -23,10 +22,12 @@ from posenc.integrations.fingerprint import fingerprint
 from posenc.integrations.position_table import of
 from posenc.integrations.programs import laid_over
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
-from posenc.workbench.extend import scoring
-from posenc.workbench.extend.extend import Request, extend, work
-from posenc.workbench.extend.methods import NAMES, Method, methods
-from posenc.workbench.extend.models import StudyModel, Tick, open_model
+from posenc.workbench.extended import written
+from posenc.workbench.extension import scoring
+from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.measure import Request, measure
+from posenc.workbench.extension.methods import NAMES, Method, methods
+from posenc.workbench.extension.models import StudyModel, Tick, open_model
 from posenc.workbench.report import terminal
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
@@ -64,7 +65,7 @@ def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tupl
 
 def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = small()
-    found = extend(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
+    found = measure(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     assert (found.length, found.width, found.inside) == (64, 4, 4)
     tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
     for curve, scaling in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
@@ -96,7 +97,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
     mixed = StudyModel(model, "mixed", 16, "a mixed model")
     assert mixed.scaling == Default()
-    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), in_process)
+    found = measure(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), in_process)
     far = posenc.Rotary(16, pairing="half", base=500.0, scaling=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
@@ -111,17 +112,17 @@ def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers
     stopped = small()
     stopped.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        extend(stopped, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
+        measure(stopped, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     resumed = small()
-    found = extend(resumed, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
+    found = measure(resumed, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     jobs = 3 * (len(NAMES) + 4)  # four windows of the trained length
     assert resumed.calls == jobs - 5
     again = small()
-    same = extend(again, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
+    same = measure(again, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     assert again.calls == 0
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
     more = small()
-    extend(more, BYTES, TEXT, request(documents=4), ledgers(tmp_path), in_process)
+    measure(more, BYTES, TEXT, request(documents=4), ledgers(tmp_path), in_process)
     assert more.calls == len(NAMES) + 4
 
 
@@ -131,7 +132,7 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     model, data = small(), b"abcd" * 200
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = request(documents=2, finetune=25, names=("none", "yarn", "drope"))
-    found = extend(model, data, TEXT, asked, ledgers(tmp_path), in_process)
+    found = measure(model, data, TEXT, asked, ledgers(tmp_path), in_process)
     assert [(c.method.name, c.tuned) for c in found.curves] == [
         ("none", False),
         ("yarn", False),
@@ -143,7 +144,7 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     again = small()
-    extend(again, data, TEXT, asked, ledgers(tmp_path), in_process)
+    measure(again, data, TEXT, asked, ledgers(tmp_path), in_process)
     assert again.calls == 0
 
 
@@ -160,7 +161,7 @@ def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(
 
     monkeypatch.setattr(StudyModel, "logits", heard)
     asked = replace(request(documents=1, finetune=12, names=("none",)), positions="pose")
-    found = extend(small(), BYTES, TEXT, asked, ledgers(tmp_path), in_process)
+    found = measure(small(), BYTES, TEXT, asked, ledgers(tmp_path), in_process)
     assert found.tuning == "12 steps of tuning, positions drawn by PoSE"
     assert [span for span, _ in met] == [16] * 12
     steps = torch.stack([p.diff() for _, p in met])
@@ -168,7 +169,7 @@ def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(
     assert ((steps > 1).sum(1) <= 1).all()
     assert 16 < max(int(p.max()) for _, p in met) < 64
     del met[:]
-    extend(small(), BYTES, TEXT, replace(asked, positions="counted"), ledgers(tmp_path), in_process)
+    measure(small(), BYTES, TEXT, replace(asked, positions="counted"), ledgers(tmp_path), in_process)
     assert met == [(64, None)] * 12
 
 
@@ -192,7 +193,7 @@ def test_a_fine_tune_whose_scoring_was_broken_off_is_not_trained_again(
     tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = request(documents=2, finetune=2, names=("none",))
-    want = extend(small(), BYTES, TEXT, asked, ledgers(tmp_path / "whole"), in_process)
+    want = measure(small(), BYTES, TEXT, asked, ledgers(tmp_path / "whole"), in_process)
     copied = StudyModel.copied
 
     def breaking(model: StudyModel, identity: str) -> StudyModel:
@@ -203,9 +204,9 @@ def test_a_fine_tune_whose_scoring_was_broken_off_is_not_trained_again(
     with monkeypatch.context() as patch, Ledger(tmp_path / "broken", write=True) as ledger:
         patch.setattr(StudyModel, "copied", breaking)
         with pytest.raises(KeyboardInterrupt):
-            extend(small(), BYTES, TEXT, asked, ledger, in_process)
+            measure(small(), BYTES, TEXT, asked, ledger, in_process)
     monkeypatch.setattr(scoring, "train", None)
-    got = extend(small(), BYTES, TEXT, asked, ledgers(tmp_path / "broken"), in_process)
+    got = measure(small(), BYTES, TEXT, asked, ledgers(tmp_path / "broken"), in_process)
     assert torch.equal(got.curves[1].losses, want.curves[1].losses)
 
 
@@ -213,14 +214,15 @@ def test_methods_of_equal_frequencies_are_read_once(tmp_path: Path, ledgers: Cal
     """Dynamic NTK is no scaling as long as a text is short; what one of the two has read counts for both."""
     again = Method("again", "no scaling again", DynamicNTK(4, 64))
     asked = replace(request(documents=2, names=("none", "ntk")), methods=(*request().methods[:2], again))
-    model, read = small(), list[float]()
-    found = extend(model, BYTES, TEXT, asked, ledgers(tmp_path), in_process, read.append)
+    model, read, all_of_it = small(), list[float](), list[float]()
+    ledger = ledgers(tmp_path)
+    found = measure(model, BYTES, TEXT, asked, ledger, in_process, read.append, expect=all_of_it.append)
     assert model.calls == 2 * (2 + 4)
-    assert sum(read) == work(model, asked, 2)
+    assert [sum(read)] == all_of_it == [2 * 64 * (3 + 1)]
     assert torch.equal(found.curves[0].losses, found.curves[2].losses)
     later = small()
     fresh = replace(asked, methods=(*asked.methods, replace(again, name="later")))
-    extend(later, BYTES, TEXT, fresh, ledgers(tmp_path), in_process)
+    measure(later, BYTES, TEXT, fresh, ledgers(tmp_path), in_process)
     assert later.calls == 0
 
 
@@ -228,9 +230,9 @@ def test_numbers_carry_the_device_that_they_were_made_on(
     tmp_path: Path, ledgers: Callable[[Path], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scoring, "hardware", lambda device: f"what {device} is")
-    extend(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process)
+    measure(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process)
     monkeypatch.undo()  # read again elsewhere
-    assert extend(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process).hardware == (
+    assert measure(small(), BYTES, TEXT, request(documents=1), ledgers(tmp_path), in_process).hardware == (
         "what cpu is",
     )
 
@@ -278,12 +280,12 @@ def test_names_with_a_factor() -> None:
 def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     kept, model = ledgers(tmp_path), small()
     with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
-        extend(model, BYTES[:50], TEXT, request(), kept, in_process)
+        measure(model, BYTES[:50], TEXT, request(), kept, in_process)
     with pytest.raises(
         InvalidArgument,
         match="length 16 reaches no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
     ):
-        extend(model, BYTES, TEXT, request(length=16), kept, in_process)
+        measure(model, BYTES, TEXT, request(length=16), kept, in_process)
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
@@ -308,13 +310,9 @@ def test_the_config_patch_gives_the_measured_loss(
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     assert (model.original_length, model.unit) == (64, "token")
     chosen = methods(None, model.scaling, 64, 4.0)
-    request_, read_so_far = Request(256, 2, chosen), [0.0]
-
-    def progress(tokens: float) -> None:
-        read_so_far[0] += tokens
-
-    found = extend(model, data, text, request_, ledgers(tmp_path), in_process, progress)
-    assert read_so_far[0] == pytest.approx(work(model, request_, 2))
+    read = list[float]()
+    found = measure(model, data, text, Request(256, 2, chosen), ledgers(tmp_path), in_process, read.append)
+    assert sum(read) == pytest.approx(2 * 256 * (len(chosen) + 1))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
         patch = model.patch(curve.method.scaling, 256)
@@ -332,11 +330,11 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = Request(128, 1, methods(("yarn",), model.scaling, 64, 2.0), finetune=15)
-    found = extend(model, b"abcd" * 200, text, asked, ledgers(tmp_path), in_process)
+    found = measure(model, b"abcd" * 200, text, asked, ledgers(tmp_path), in_process)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
-        extend(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), in_process)
+        measure(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), in_process)
 
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:
@@ -357,7 +355,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
     for wrong, message in (
         (["--to", "far"], "to='far' must be a number"),
         (["--to", "infx"], "to='infx'"),
-        (["--dtype", "int8"], "dtype='int8'"),
+        (["--dtype", "int8"], "dtype 'int8'"),
         (["--positions", "drawn"], "positions 'drawn'"),
         (["--positions", "pose"], "add --finetune STEPS"),
     ):
@@ -370,10 +368,10 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
 def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: str, cut: float) -> None:
     """Screen, page, JSON and patch of losses as they might have been measured."""
     model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
-    found, out = made(none=[2, 2, 6, 6, 6, 6], yarn=[2, 2, 2, 2, 2, 2], window=[cut]), io.StringIO()
-    _write(Console(file=out, width=200), model, found, tmp_path, 3.0)
+    found = made(none=[2, 2, 6, 6, 6, 6], yarn=[2, 2, 2, 2, 2, 2], window=[cut])
+    out = repr(written(model, judge(found), tmp_path, "posenc extend", 3.0))
     title = {"yarn": "Use YaRN to read 48 tokens", "cut": "Do not stretch: cut to the last 16 tokens"}[name]
-    assert title in out.getvalue()
+    assert title in out
     assert f"<h1>{title}</h1>" in (tmp_path / "report.html").read_text()
     assert json.loads((tmp_path / "extension.json").read_text())["use"] == name
     patch = tmp_path / "config-patch.json"
@@ -381,7 +379,7 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
     if name == "yarn":
         assert json.loads(patch.read_text()) == model.patch(found.curves[1].method.scaling, 48)
         config = laid_over(json.loads((llama / "config.json").read_text()), json.loads(patch.read_text()))
-        assert f"its fingerprint, for CI: {fingerprint(of(huggingface.read(config)))}\n" in out.getvalue()
+        assert f"its fingerprint, for CI: {fingerprint(of(huggingface.read(config)))}\n" in out
 
 
 def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

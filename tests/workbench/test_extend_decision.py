@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from posenc.scaling import Default
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.decision import CHANGES, ERROR, MARGIN, SAME, config_patch, judge
-from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import CHANGES, ERROR, MARGIN, SAME, config_patch, judge
+from posenc.workbench.extension.methods import methods
+from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.report.extension import answer, as_json, headline, over_positions, write
 from posenc.workbench.study.statistics import paired
 from support.extensions import TEXT, made
@@ -28,7 +28,7 @@ TUNED = Scoring(
 
 
 def title(found: Extension) -> str:
-    return headline(found, judge(found))
+    return headline(judge(found))
 
 
 def test_cutting_beats_a_scaling_that_beats_nothing() -> None:
@@ -36,22 +36,22 @@ def test_cutting_beats_a_scaling_that_beats_nothing() -> None:
     found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.41], window=[2.3])
     decision = judge(found)
     assert title(found) == "Do not stretch: cut to the last 16 tokens"
-    assert answer(found, decision) == (
+    assert answer(decision) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents: 2.30 when cut to the last 16 tokens, "
         "2.41 with YaRN, 4.00 with no scaling. The first is surely better than changing nothing "
         "(−1.700, −1.700 … −1.700). No other change is surely better."
     )
-    read = as_json(found, decision)
+    read = as_json(decision)
     assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
-    assert config_patch(MODEL, decision, 48) is None
+    assert config_patch(MODEL, decision) is None
 
 
 def test_a_scaling_that_gains_nothing_changes_no_config() -> None:
     """A study at twice its length: no scaling 4.078 and YaRN 4.077, at no cost."""
     found = made(none=[2, 2, *[4.078] * 4], yarn=[1.998, 1.998, *[4.077] * 4], window=[5])
     assert title(found) == "Change nothing to read 48 tokens: no scaling is as good as any change"
-    assert as_json(found, judge(found))["use"] == "none"
-    assert config_patch(MODEL, judge(found), 48) is None
+    assert as_json(judge(found))["use"] == "none"
+    assert config_patch(MODEL, judge(found)) is None
 
 
 def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
@@ -68,10 +68,10 @@ def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
     assert [decision.standing(c) for c in decision.candidates] == ["as good", "use this", *["worse"] * 4]
     assert decision.cost(decision.chosen).mean == pytest.approx(0.1)  # less than YaRN's, at the same loss
     assert title(found) == "Use Llama 3 to read 48 tokens"
-    said = answer(found, decision)
+    said = answer(decision)
     assert "2.00 with Llama 3, 2.00 with YaRN, 2.50 when cut to the last 16 tokens, 7.00 with no scaling." in said
     assert "than cutting (−0.498, −0.498 … −0.498). Loss on the first 16 tokens changes by +0.100" in said
-    assert config_patch(MODEL, decision, 48) == {"scaling": decision.chosen.curve.method.scaling, "length": 48}  # type: ignore[union-attr]
+    assert config_patch(MODEL, decision) == {"scaling": decision.chosen.curve.method.scaling, "length": 48}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("documents", [1, 2])
@@ -84,10 +84,10 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_title(documents:
     few = replace(found, curves=(replace(none, losses=none.losses + noise), yarn), window=found.window[:documents])
     number = "1 document" if documents == 1 else "2 documents"
     assert title(few) == f"Undecided with {number}: no scaling, or YaRN"
-    assert answer(few, judge(few)).endswith("score more --documents.")
-    read = as_json(few, judge(few))
+    assert answer(judge(few)).endswith("score more --documents.")
+    read = as_json(judge(few))
     assert (read["use"], read["decided"]) == ("none", False)
-    assert config_patch(MODEL, judge(few), 48) is None
+    assert config_patch(MODEL, judge(few)) is None
     assert "NaN" not in json.dumps(read)
 
 
@@ -105,7 +105,7 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     none, yarn = found.curves
     unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
     assert title(unsure) == "Undecided with 4 documents: no scaling, or YaRN"
-    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(unsure, judge(unsure))
+    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(judge(unsure))
 
 
 def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
@@ -133,7 +133,7 @@ def test_a_fine_tune_is_a_change_among_others() -> None:
     large = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, 1)))
     assert title(large) == "Fine-tune and use YaRN to read 48 tokens"
     assert judge(large).chosen.change == "weights and config"
-    assert config_patch(MODEL, judge(large), 48) is None  # the folder of tuned weights has the keys
+    assert config_patch(MODEL, judge(large)) is None  # the folder of tuned weights has the keys
 
 
 def drawn(generator: torch.Generator) -> Extension:
@@ -168,11 +168,11 @@ def test_of_2000_drawn_tables_none_is_advised_what_loses() -> None:
     for number in range(2000):
         found = drawn(generator)
         decision = judge(found)
-        chosen, heading = decision.chosen, headline(found, decision)
+        chosen, heading = decision.chosen, headline(decision)
         seen.add(chosen.change if decision.decided else "undecided")
         for other in (decision.nothing, decision.cut):
             if CHANGES.index(other.change) < CHANGES.index(chosen.change):
-                assert not other.finite or paired(chosen.far, other.far).high < 0
+                assert not other.finite or paired(chosen.at(-1), other.at(-1)).high < 0
         for other in decision.candidates:  # and nothing is missed
             rivals = [it for it in (chosen, decision.nothing, decision.cut) if it is not other and it.finite]
             gaps = [decision.gap(other, rival) for rival in rivals]
@@ -189,11 +189,11 @@ def test_of_2000_drawn_tables_none_is_advised_what_loses() -> None:
             assert f": {chosen.label}, or " in heading
         assert heading.startswith(advice)
         if number % 10 == 0:  # which also asks how far each method reads
-            read = as_json(found, decision)
+            read = as_json(decision)
             assert (read["use"], read["change"], read["decided"]) == (chosen.name, chosen.change, decision.decided)
             assert "NaN" not in json.dumps(read)
-            assert answer(found, decision)
-        patch = config_patch(MODEL, decision, 48)
+            assert answer(decision)
+        patch = config_patch(MODEL, decision)
         assert (patch or {}).get("scaling") == (
             chosen.curve.method.scaling if chosen.curve and chosen.change == "config" else None
         )
@@ -243,7 +243,7 @@ def test_the_far_end_is_never_inside_the_trained_length() -> None:
 
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
-    view = over_positions(found, judge(found))
+    view = over_positions(judge(found))
     assert view.title == title(found)
     panel = view.panels[0]
     assert panel.marks == ((16.0, "trained to here"),)
@@ -253,7 +253,7 @@ def test_the_view_marks_the_trained_length_and_the_choice() -> None:
 
 def test_pages_without_a_patch(tmp_path: Path) -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[1.5])
-    page = write(found, judge(found), tmp_path, "posenc extend x", 3.0, None).read_text()
+    page = write(judge(found), tmp_path, "posenc extend x", 3.0, None).read_text()
     assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import torch
 
-from posenc.workbench.extend.methods import NAMES
+from posenc.workbench.extension.methods import NAMES
 from posenc.workbench.run.ledger import Ledger
 from support.pretrained import save_llama
 from support.reading import PIECE, TO, TRAINED, Broken, Reader, carry_out, small_pieces

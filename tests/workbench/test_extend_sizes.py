@@ -4,6 +4,7 @@ import copy
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from typer.testing import CliRunner
 
-from posenc.commands.extend import _check_stated, _request
+from posenc import workbench
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
@@ -22,7 +23,6 @@ from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.scaling import Linear, YaRN
-from posenc.workbench.extend.extend import Request
 from posenc.workbench.run.ledger import Ledger
 from support import tiny_folders
 from support.pretrained import save_llama, save_tokenizer
@@ -148,12 +148,20 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     (tmp_path / "config.json").write_text(json.dumps(config))
     model = Pretrained(tmp_path)
     assert (model.original_length, model.pretrained_length) == (256, 64)
-    request = _request(model, "2x", ("yarn", "linear"), None, 32.0, Request(0, 1, (), 0, "float32", "cpu"))
-    assert request.length == 512
-    assert [m.scaling for m in request.methods] == [model.scaling, YaRN(8.0, 64), Linear(8.0)]  # none is its own
+    (tmp_path / "text.txt").write_text("abcdefghij" * 60)
+    ask = partial(workbench.extend, tmp_path, text=tmp_path / "text.txt", methods=("yarn", "linear"))
+    # none is its own
+    found = ask("2x", replace_scaling=True).decision.extension
+    assert found.length == 512
+    assert [c.method.scaling for c in found.curves] == [
+        model.scaling,
+        YaRN(8.0, 64),
+        Linear(8.0),
+    ]
     with pytest.raises(InvalidArgument, match="written over it; add --replace-scaling"):
-        _check_stated(model, request.length)
-    _check_stated(model, model.original_length)
+        ask("2x")
+    with pytest.raises(InvalidArgument, match="reaches no whole bucket"):
+        ask(model.original_length)
     grown = model.patch(Linear(8.0), 512)
     assert grown["max_position_embeddings"] == 512
 

@@ -14,8 +14,8 @@ import posenc
 from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import Default
-from posenc.workbench.extend.methods import REMAPPED, methods, remappings
-from posenc.workbench.extend.models import open_model
+from posenc.workbench.extension.methods import REMAPPED, methods, remappings
+from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from posenc.errors import StudyError
-from posenc.workbench.extend.forced_choice import DATA, DEPTHS, TASKS, Sheet
+from posenc.workbench.extension.forced_choice import DATA, DEPTHS, TASKS, Sheet
 
 TEXT = torch.tensor(list(b"All work and no play makes a dull text. " * 4000))
 

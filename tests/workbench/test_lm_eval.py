@@ -9,8 +9,8 @@ from string import ascii_letters, digits
 
 import pytest
 
-from posenc.workbench.extend.forced_choice import TASKS
-from posenc.workbench.extend.lm_eval_tasks import FOLDER
+from posenc.workbench.extension.forced_choice import TASKS
+from posenc.workbench.extension.lm_eval_tasks import FOLDER
 from support.pretrained import save_llama
 
 ROOT = Path(__file__).parents[2]

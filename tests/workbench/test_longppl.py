@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from posenc.commands.extend import extend as command
 from posenc.scaling import Default
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.extend import Request, extend, work
-from posenc.workbench.extend.longppl import Evaluator, longppl, other_tokens
-from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.models import open_model, open_pretrained
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.longppl import Evaluator, longppl, other_tokens
+from posenc.workbench.extension.measure import Request, measure
+from posenc.workbench.extension.methods import methods
+from posenc.workbench.extension.models import open_model, open_pretrained
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks.text import Text
@@ -58,9 +58,9 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def measured(llama: Path, folder: Path, ledgers: Callable[[Path], Ledger], evaluator: Path | None = None) -> Any:
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     by = model if evaluator is None else open_pretrained(evaluator, "cpu", "float32")
-    request, read = Request(256, 3, methods(NAMES, model.scaling, 64, 4.0)), list[float]()
-    found = extend(model, data, text, request, ledgers(folder), in_process, read.append, by)
-    assert sum(read) == pytest.approx(work(model, request, 3, by))
+    request, read, whole = Request(256, 3, methods(NAMES, model.scaling, 64, 4.0)), list[float](), list[float]()
+    found = measure(model, data, text, request, ledgers(folder), in_process, read.append, by, whole.append)
+    assert [sum(read)] == pytest.approx(whole)
     return model, by, found
 
 
@@ -103,7 +103,7 @@ def test_the_authors_package_says_the_same(
     monkeypatch.syspath_prepend(PROGRAMS / "longppl-0.3.0")
     from longppl.longppl import compute_longppl, find_key_token
 
-    monkeypatch.setattr("posenc.workbench.extend.longppl.SHORT", 18)  # their code fails where one target is left
+    monkeypatch.setattr("posenc.workbench.extension.longppl.SHORT", 18)  # their code fails where one target is left
     model, by, found = measured(llama, tmp_path, ledgers, long)
     assert (Evaluator(by).short, Evaluator(by).stride) == (18, 4)
     text, lengths = LETTERS[:257].decode(), {"trunc_len": 18, "sliding_window": 4}

@@ -14,9 +14,9 @@ from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.teaching.lab import results
 from posenc.workbench import notebook
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.decision import judge
-from posenc.workbench.extend.methods import methods
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.methods import methods
 from posenc.workbench.report import words
 from posenc.workbench.report import write as live
 from posenc.workbench.report.charts import over_lengths, over_positions
@@ -174,10 +174,10 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     curves = (MethodLosses(none, broken), MethodLosses(linear, losses + 1), MethodLosses(yarn, broken))
     found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, text)
     assert judge(found).chosen.name == "linear"
-    assert headline(found, judge(found)).startswith("Use linear")
+    assert headline(judge(found)).startswith("Use linear")
     cut = replace(found, window=losses[:, :2])
-    assert headline(cut, judge(cut)).startswith("Do not stretch")
+    assert headline(judge(cut)).startswith("Do not stretch")
     nothing = replace(
         found, curves=(MethodLosses(none, broken), MethodLosses(yarn, broken)), window=broken[:, :2] * NAN
     )
-    assert headline(nothing, judge(nothing)).startswith("No method reads 48 tokens with a finite loss")
+    assert headline(judge(nothing)).startswith("No method reads 48 tokens with a finite loss")

@@ -10,7 +10,7 @@ from posenc.encodings.alibi import ALiBi
 from posenc.encodings.catalogue import CATALOGUE, Entry
 from posenc.errors import StudyError
 from posenc.teaching.lessons.example import EXAMPLE
-from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan, Run

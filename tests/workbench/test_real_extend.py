@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from posenc.scaling import Default
-from posenc.workbench.extend.decision import judge
-from posenc.workbench.extend.extend import Request, extend
-from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.models import open_model
+from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.measure import Request, measure
+from posenc.workbench.extension.methods import methods
+from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 
@@ -34,7 +34,7 @@ def test_yarn_reads_on_where_the_unscaled_model_fails(
     model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
     assert (model.original_length, model.scaling) == (8192, Default())
     chosen = methods(("none", "yarn"), model.scaling, 8192, 1.5)
-    found = extend(model, data, text, Request(12_288, 1, chosen), ledgers(tmp_path), in_process)
+    found = measure(model, data, text, Request(12_288, 1, chosen), ledgers(tmp_path), in_process)
     curves = {c.method.name: c.losses[0] for c in found.curves}
     in_context = float(found.window[0, -1])  # the same targets, read with the trained length of context
     assert float(curves["none"][-1]) > in_context + 0.3

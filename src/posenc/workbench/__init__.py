@@ -1,10 +1,11 @@
 """Everything that is run rather than imported: studies, claims, figures, the lab, the command line."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from posenc.laws.check import Report
+    from posenc.workbench.extended import extend as extend
     from posenc.workbench.notebook import Opened
     from posenc.workbench.tasks import Task, Text
 
@@ -26,3 +27,12 @@ def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
     from posenc.workbench.tasks.check import check_task
 
     return check_task(task, text)
+
+
+def __getattr__(name: str) -> Any:
+    """``extend``, loaded when it is used."""
+    if name != "extend":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from posenc.workbench.extended import extend
+
+    return extend

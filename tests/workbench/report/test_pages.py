@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from posenc.workbench.extend.decision import judge
+from posenc.workbench.extension.decision import judge
 from posenc.workbench.report.extension import write as write_extension
 from posenc.workbench.report.words import mixed
 from posenc.workbench.report.write import write
@@ -37,7 +37,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "compare": report,
         "extend": write_extension(
-            found, judge(found), folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}
+            judge(found), folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}
         ),
     }
 

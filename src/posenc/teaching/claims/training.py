@@ -6,8 +6,8 @@ from functools import cache
 import torch
 
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.models import StudyModel
+from posenc.workbench.extension.methods import methods
+from posenc.workbench.extension.models import StudyModel
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import Taught, teach
 from posenc.workbench.tasks.language import TARGETS

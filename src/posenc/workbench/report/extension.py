@@ -2,30 +2,35 @@
 
 import json
 import math
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from posenc.pictures import view
 from posenc.pictures.numbers import count, fixed, signed
 from posenc.pictures.view import Axis, Lines, View
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.decision import MARGIN, Candidate, Decision
-from posenc.workbench.extend.effective import by_loss
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import MARGIN, Candidate, Decision
+from posenc.workbench.extension.effective import by_loss
 from posenc.workbench.report import longppl
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
 from posenc.workbench.study.effective_length import FEW
-from posenc.workbench.study.statistics import Interval, number, over_blocks, student
+from posenc.workbench.study.statistics import Interval, number, student
 
 
-def headline(extension: Extension, decision: Decision) -> str:
+def headline(decision: Decision) -> str:
     """The decision as a heading."""
-    chosen, end = decision.chosen, f"{count(extension.length)} {extension.unit}s"
+    extension, chosen = decision.extension, decision.chosen
+    end = f"{count(extension.length)} {extension.unit}s"
     if not chosen.finite:
         return f"No method reads {end} with a finite loss"
     if not decision.decided:
@@ -37,11 +42,12 @@ def headline(extension: Extension, decision: Decision) -> str:
     return f"{'Fine-tune and use' if chosen.curve.tuned else 'Use'} {chosen.curve.method.label} to read {end}"
 
 
-def answer(extension: Extension, decision: Decision) -> str:
+def answer(decision: Decision) -> str:
     """The evidence: losses on the same targets, the differences that decide, and what stays undecided."""
+    extension = decision.extension
     chosen, nothing, cut = decision.chosen, decision.nothing, decision.cut
     if not chosen.finite:
-        return f"{headline(extension, decision)}."
+        return f"{headline(decision)}."
     unit, far = extension.unit, count(extension.far * extension.width)
     start = count(extension.original_length)
     changes = [c for c in decision.candidates if c not in (chosen, nothing, cut)]  # the best of them is named
@@ -73,16 +79,12 @@ def _documents(extension: Extension) -> str:
 
 def _gap(gap: Interval) -> str:
     """A difference with its interval."""
-    return ", ".join(filter(None, _difference(gap)))
+    return ", ".join(filter(None, ("–" if math.isnan(gap.mean) else signed(gap.mean), ends(gap))))
 
 
-def _difference(gap: Interval) -> tuple[str, str]:
-    """A cell: a difference, and its interval."""
-    return "–" if math.isnan(gap.mean) else signed(gap.mean), ends(gap)
-
-
-def lengths(extension: Extension, decision: Decision) -> str:
+def lengths(decision: Decision) -> str:
     """The effective lengths of the unchanged model and of the method to use."""
+    extension = decision.extension
     named = dict.fromkeys((decision.chosen.curve or extension.plain, extension.plain))
     each = "; ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
     text = (
@@ -94,8 +96,9 @@ def lengths(extension: Extension, decision: Decision) -> str:
     return text
 
 
-def as_json(extension: Extension, decision: Decision) -> dict[str, Any]:
+def as_json(decision: Decision) -> dict[str, Any]:
     """What programs read: the decision, its candidates, and the effective length of every method, by its name."""
+    extension = decision.extension
     by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
     for curve in extension.curves:
         by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
@@ -116,6 +119,7 @@ def as_json(extension: Extension, decision: Decision) -> dict[str, Any]:
                 "change": c.change,
                 "standing": decision.standing(c),
                 "loss": number(c.loss),
+                "losses": {n: number(fmean(c.at(i))) for i, n in enumerate(extension.lengths)},
                 "to_nothing": decision.gap(c, decision.nothing).as_json(),
                 "to_cut": decision.gap(c, decision.cut).as_json(),
             }
@@ -129,14 +133,15 @@ def as_json(extension: Extension, decision: Decision) -> dict[str, Any]:
     }
 
 
-def over_positions(extension: Extension, decision: Decision, *, tuned: bool = False) -> View:
+def over_positions(decision: Decision, *, tuned: bool = False) -> View:
     """The loss at every position under every method, with 95% intervals over documents."""
+    extension = decision.extension
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
     lines = tuple(_curve(c, c is decision.chosen.curve, extension.plain) for c in curves)
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
-    title = f"After {extension.tuning}" if tuned else headline(extension, decision)
+    title = f"After {extension.tuning}" if tuned else headline(decision)
     cut = ((decision.cut.loss, decision.cut.label),) if decision.cut.finite else ()
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark, levels=cut),))
 
@@ -152,27 +157,24 @@ def _curve(curve: MethodLosses, chosen: bool, unchanged: MethodLosses) -> view.L
     return view.Line(label, mean, hand, low, high)
 
 
-HEADS = (
-    "effective length",
-    "loss, last {far}",
-    "last {far} minus unchanged",
-    "last {far} minus cut",
-    "first {length} minus unchanged",
-)
+def heads(decision: Decision) -> list[str]:
+    """Of a table's columns of numbers: the effective length, and the lengths before which losses are."""
+    return ["effective length", *map(count, decision.extension.lengths)]
 
 
-def heads(extension: Extension) -> list[str]:
-    """Of a table's columns of numbers."""
-    far = count(extension.far * extension.width)
-    return [head.format(length=count(extension.original_length), far=far) for head in HEADS]
+def caption(decision: Decision) -> str:
+    """What the numbers of a table are."""
+    start, unit = count(decision.extension.original_length), decision.extension.unit
+    return f"nats per {unit} on the last {start} before each length, lower is better; trained to {start}"
 
 
-def cells(extension: Extension, decision: Decision, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """A candidate's row: effective length, loss, and differences, each with its interval."""
-    reach = by_loss(extension, candidate.curve).parts if candidate.curve else ("–", "")
-    loss = over_blocks(candidate.far)
-    gaps = (decision.gap(candidate, decision.nothing), decision.gap(candidate, decision.cut))
-    return (reach, (fixed(loss.mean), ends(loss)), *map(_difference, (*gaps, decision.cost(candidate))))
+def cells(decision: Decision, candidate: Candidate) -> tuple[tuple[str, str], ...]:
+    """A candidate's row: its effective length with the interval, and losses with differences from no change."""
+    reach = by_loss(decision.extension, candidate.curve).parts if candidate.curve else ("–", "")
+    losses = candidate.losses.mean(0).tolist()
+    gaps = [decision.gap(candidate, decision.nothing, i) for i in range(len(losses))]
+    small = [_gap(gap) if math.isfinite(gap.mean) and candidate is not decision.nothing else "" for gap in gaps]
+    return reach, *zip(map(fixed, losses), small, strict=True)
 
 
 def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
@@ -180,20 +182,30 @@ def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
     return [c for c in decision.candidates if c.change.startswith("weights") == tuned]
 
 
-def table(extension: Extension, decision: Decision, *, tuned: bool = False) -> Table:
+def table(decision: Decision, *, tuned: bool = False) -> Table:
     """The candidates for the terminal, best first; the one to use is named in words."""
-    caption = f"nats per {extension.unit}, lower is better; trained to {extension.original_length}"
-    made = grid("method", heads(extension), caption, f"After {extension.tuning}" if tuned else "")
+    title = f"After {decision.extension.tuning}" if tuned else ""
+    made = grid("method", heads(decision), caption(decision), title)
     made.add_column("", no_wrap=True)
     for candidate in rows(decision, tuned=tuned):
-        numbers = (text for text, _ in cells(extension, decision, candidate))
+        numbers = (text for text, _ in cells(decision, candidate))
         style = "bold" if candidate is decision.chosen else ""
         made.add_row(candidate.label, *numbers, decision.standing(candidate), style=style)
     return made
 
 
+def printed(decision: Decision, files: Iterable[str]) -> Group:
+    """For the terminal: the decision, its evidence, tables of the model as it is and tuned, and the files."""
+    extension = decision.extension
+    parts: list[RenderableType] = [Text(f"\n{headline(decision)}\n", "bold")]
+    parts.append(Text(f"{answer(decision)}\n\n{lengths(decision)}\n"))
+    parts += [table(decision, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
+    if extension.key is not None:
+        parts += [longppl.table(extension), Text(f"\n{longppl.answer(extension)}\n", "bold")]
+    return Group(*parts, *map(Text, files))
+
+
 def write(
-    extension: Extension,
     decision: Decision,
     folder: Path,
     command: str,
@@ -204,10 +216,11 @@ def write(
 
     ``patch`` is what the config gets, where there is one.
     """
+    extension = decision.extension
     parts = [
         {
             "rows": rows(decision, tuned=tuned),
-            "picture": embedded(over_positions(extension, decision, tuned=tuned), name, folder / "figures"),
+            "picture": embedded(over_positions(decision, tuned=tuned), name, folder / "figures"),
         }
         for tuned, name in ((False, "extension"), (True, "extension-tuned"))
         if not tuned or extension.finetune
@@ -217,22 +230,23 @@ def write(
         command=command,
         extension=extension,
         decision=decision,
-        answer=headline(extension, decision),
-        words=answer(extension, decision),
-        lengths=lengths(extension, decision),
+        answer=headline(decision),
+        words=answer(decision),
+        lengths=lengths(decision),
         documents=len(extension.window),
         unit=extension.unit,
         margin=MARGIN,
         start=count(extension.original_length),
-        columns=heads(extension),
-        cells=partial(cells, extension, decision),
+        caption=caption(decision),
+        columns=heads(decision),
+        cells=partial(cells, decision),
         parts=parts,
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
         hardware=", ".join(extension.hardware),
     )
-    numbers = json.dumps(as_json(extension, decision), indent=2, ensure_ascii=False)
+    numbers = json.dumps(as_json(decision), indent=2, ensure_ascii=False)
     (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")

@@ -7,8 +7,8 @@ from typing import Any
 from rich.table import Table
 
 from posenc.pictures.numbers import count, signed
-from posenc.workbench.extend.curves import Extension
-from posenc.workbench.extend.longppl import LongPPL, longppl
+from posenc.workbench.extension.curves import Extension
+from posenc.workbench.extension.longppl import LongPPL, longppl
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
 from posenc.workbench.study.statistics import number

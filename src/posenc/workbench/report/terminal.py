@@ -4,8 +4,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import StringIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,6 +24,12 @@ from posenc.workbench.study.results import TaskResult, holds
 
 LINE_EVERY = 60.0
 """Seconds between two lines of progress where the output is no terminal."""
+
+
+Screen = Console
+"""Where a command prints."""
+QUIET = Screen(quiet=True)
+"""Prints nothing."""
 
 
 class Rate(TextColumn):
@@ -55,6 +62,10 @@ class Going:
             self.say(" ".join(str(column(bar)) for column in columns))  # type: ignore[operator]
             self.line_at = time.monotonic() + LINE_EVERY
 
+    def expect(self, work: float) -> None:
+        """So much is to be done in all."""
+        self.progress.update(self.progress.tasks[0].id, total=work)
+
     def say(self, line: str) -> None:
         """A line above the bar."""
         self.progress.console.print(f"  {line}", style="dim", soft_wrap=True)
@@ -75,6 +86,13 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=steps)
         yield Going(progress)
+
+
+def as_text(printed: RenderableType) -> str:
+    """What a terminal would show, without colour."""
+    text = StringIO()
+    Console(file=text, width=120).print(printed, soft_wrap=True)
+    return text.getvalue()
 
 
 def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:

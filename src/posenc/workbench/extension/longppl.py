@@ -24,11 +24,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.decision import paired
-from posenc.workbench.extend.methods import Method
-from posenc.workbench.extend.models import LanguageModel, StudyModel
-from posenc.workbench.extend.scoring import Scoring, ScoringJob
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import paired
+from posenc.workbench.extension.methods import Method
+from posenc.workbench.extension.models import LanguageModel, StudyModel
+from posenc.workbench.extension.scoring import Scoring, ScoringJob
 from posenc.workbench.study.statistics import Interval, perplexity
 from posenc.workbench.tasks.text import Source
 

@@ -1,4 +1,4 @@
-"""extend: scores long documents under every method of extension, and gathers the loss at every position.
+"""Scores long documents under every method of extension, and gathers the loss at every position.
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
 document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. The targets
@@ -15,12 +15,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.extend import longppl
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.methods import Method
-from posenc.workbench.extend.models import LanguageModel, StudyModel
-from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, batch, score_texts
+from posenc.workbench.extension import longppl
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.methods import Method
+from posenc.workbench.extension.models import LanguageModel, StudyModel
+from posenc.workbench.extension.scoring import Read, Scoring, ScoringJob, score_texts
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
@@ -45,6 +46,9 @@ class Request:
         dtype, device: of weights and activations; they are part of every plan.
         positions: of the windows that a fine-tune reads: ``"counted"``, up to four trained lengths, or ``"pose"``,
             of the trained length, with positions drawn from all of ``length``.
+
+    Raises:
+        InvalidArgument: a value that no model can take.
     """
 
     length: int
@@ -55,8 +59,18 @@ class Request:
     device: str = "cpu"
     positions: str = "counted"
 
+    def __post_init__(self) -> None:
+        one_of("dtype", self.dtype, ("float32", "bfloat16"))
+        one_of("positions", self.positions, ("counted", "pose"))
+        if self.documents < 1:
+            raise InvalidArgument(f"documents={self.documents} must be at least 1")
+        if self.finetune < 0:
+            raise InvalidArgument(f"finetune={self.finetune} must be a number of steps; 0 tunes nothing")
+        if self.finetune and self.dtype != "float32":
+            raise InvalidArgument(f"dtype={self.dtype!r} would round a fine-tune's steps away; use --dtype float32")
 
-def extend(
+
+def measure(
     model: LanguageModel,
     data: bytes,
     text: Text,
@@ -65,11 +79,13 @@ def extend(
     launcher: Launcher,
     read: Read = lambda tokens: None,
     evaluator: "LanguageModel | None" = None,
+    expect: Read = lambda tokens: None,
 ) -> Extension:
     """Score what the ledger does not hold yet, and gather everything.
 
     A fine-tune reads what the model was trained on where that is known, else the text after the documents. With an
-    ``evaluator`` losses are kept token by token, and its key tokens beside them.
+    ``evaluator`` losses are kept token by token, and its key tokens beside them. ``read`` is called with the tokens
+    just read, and ``expect`` once before with all that will be.
 
     Raises:
         StudyError: the text is too short for one document, or memory for its length.
@@ -82,6 +98,8 @@ def extend(
             f"length {request.length} reaches no whole bucket of {width} positions past the trained "
             f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
         )
+    if request.positions == "pose" and not request.finetune:
+        raise InvalidArgument("positions='pose' are those of a fine-tune; add --finetune STEPS")
     model.check_memory(length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
@@ -93,34 +111,33 @@ def extend(
     named_by = None if evaluator is None else longppl.Evaluator(evaluator)
     named = [] if named_by is None else longppl.jobs(named_by, model, data, documents, grid.unread, grid.folder)
     each = range(len(documents))
-    jobs = [grid.job(m, i) for m in shot for i in each]
-    runs = score_texts([*jobs, *tunings, *(grid.cut(i) for i in each), *named], ledger, launcher, read)
+    jobs = [*(grid.job(m, i) for m in shot for i in each), *tunings, *map(grid.cut, each), *named]
+    expect(sum(job.plan.work for job in jobs))
+    runs = score_texts(jobs, ledger, launcher, read)
     curves = [grid.curve(m, _rows([runs[grid.plan(m, (i,))] for i in each])) for m in shot]
     curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
     window = _rows([runs[grid.cut(i).plan] for i in each])
-    used = model.original_length, length, width
-    hardware = tuple(sorted({run.hardware for run in runs.values()}))
-    result = Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune, hardware)
-    result = replace(result, positions=request.positions, identity=model.identity)
-    if named_by is None:
-        return result
-    key = _rows([runs[job.plan] for job in named]).bool()
-    return replace(result, key=key, evaluator=named_by.as_json())
+    return Extension(
+        model.name,
+        model.unit,
+        model.original_length,
+        length,
+        width,
+        tuple(curves),
+        window,
+        text,
+        request.finetune,
+        hardware=tuple(sorted({run.hardware for run in runs.values()})),
+        identity=model.identity,
+        positions=request.positions,
+        key=_rows([runs[job.plan] for job in named]).bool() if named else None,
+        evaluator=named_by.as_json() if named_by else {},
+    )
 
 
 def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
     """The runs' losses, a row a document."""
     return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
-
-
-def work(model: LanguageModel, request: Request, documents: int, evaluator: "LanguageModel | None" = None) -> int:
-    """Tokens that ``extend`` reads at most, for a progress bar; cutting counts as a method."""
-    zero_shot = sum(m.scaling is not None for m in request.methods)
-    tuned = len(request.methods) if request.finetune else 0
-    span = _span(model, request.length, request.positions)
-    tuning = tuned * request.finetune * batch(span) * span
-    naming = 0 if evaluator is None else longppl.Evaluator(evaluator).work(request.length + 1)
-    return documents * (request.length * (zero_shot + tuned + 1) + naming) + tuning
 
 
 def _span(model: LanguageModel, length: int, positions: str) -> int:

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from posenc.errors import StudyError
 from posenc.positions import pose
 from posenc.scaling import planned, to_dict
-from posenc.workbench.extend.methods import Method
-from posenc.workbench.extend.models import LanguageModel
+from posenc.workbench.extension.methods import Method
+from posenc.workbench.extension.models import LanguageModel
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger

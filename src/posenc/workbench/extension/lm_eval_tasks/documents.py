@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from posenc.integrations.lm_eval import tokenizer_of
-from posenc.workbench.extend.forced_choice import Sheet
+from posenc.workbench.extension.forced_choice import Sheet
 from posenc.workbench.tasks.text import load
 
 

@@ -4,8 +4,8 @@ The loss is within ``MARGIN`` nats per token of the unscaled model's own, at tha
 that was read.
 """
 
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.decision import MARGIN, paired
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import MARGIN, paired
 from posenc.workbench.study.effective_length import EffectiveLength, longest_within
 
 

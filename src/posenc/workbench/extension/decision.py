@@ -9,11 +9,15 @@ number of changes, since any may turn out to be the best by chance (Bonferroni).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
 from posenc.pictures.numbers import count
-from posenc.workbench.extend.curves import Extension, MethodLosses
-from posenc.workbench.extend.models import LanguageModel, StudyModel
+from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.models import LanguageModel, StudyModel
 from posenc.workbench.study.effective_length import FEW
 from posenc.workbench.study.statistics import Interval, finite
 from posenc.workbench.study.statistics import paired as over_pairs
@@ -37,25 +41,28 @@ class Candidate:
     Args:
         name: the method's; ``"cut"`` for the unscaled model on the last trained length alone.
         change: of ``CHANGES``.
-        inside, far: by document, the mean loss within the trained length, and on the last positions.
-        curve: losses at every position; None for cutting, which differs past the trained length alone.
+        losses: by document, before each of the extension's ``lengths``; NaN where cutting was not measured.
+        curve: losses at every position; None for cutting.
     """
 
     name: str
     label: str
     change: str
-    inside: Sequence[float]
-    far: Sequence[float]
+    losses: Float[Tensor, "documents lengths"]
     curve: MethodLosses | None = None
+
+    def at(self, column: int) -> list[float]:
+        """The losses before one of the lengths, by document; the last of them decides."""
+        return self.losses[:, column].tolist()
 
     @property
     def finite(self) -> bool:
-        return finite(self.far) and (self.curve is None or bool(self.curve.losses.isfinite().all()))
+        return finite(self.at(-1)) and (self.curve is None or bool(self.curve.losses.isfinite().all()))
 
     @property
     def loss(self) -> float:
         """On the last positions, over documents; infinite if any loss is not finite."""
-        return sum(self.far) / len(self.far) if self.finite else math.inf
+        return fmean(self.at(-1)) if self.finite else math.inf
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,14 @@ class Decision:
     """What to do, and what it was decided from.
 
     Args:
+        extension: what was measured.
         candidates: lowest loss on the last positions first.
         chosen: one of them.
         open: those that may be better than it by more than ``MARGIN``, as far as the documents can tell.
         level: of the interval of each comparison.
     """
 
+    extension: Extension
     candidates: tuple[Candidate, ...]
     chosen: Candidate
     open: tuple[Candidate, ...]
@@ -87,13 +96,13 @@ class Decision:
         """False if nothing is changed, or the context is cut, for want of documents alone."""
         return not self.open or self.chosen.change not in ("nothing", "cut")
 
-    def gap(self, ours: Candidate, theirs: Candidate) -> Interval:
-        """Loss on the last positions minus that of another, paired."""
-        return over_pairs(ours.far, theirs.far, self.level)
+    def gap(self, ours: Candidate, theirs: Candidate, column: int = -1) -> Interval:
+        """Loss on the last positions, or before another of the lengths, minus that of another, paired."""
+        return over_pairs(ours.at(column), theirs.at(column), self.level)
 
     def cost(self, candidate: Candidate) -> Interval:
         """Loss within the trained length minus that of the unchanged model, paired."""
-        return paired(candidate.inside, self.nothing.inside)
+        return paired(candidate.at(0), self.nothing.at(0))
 
     def standing(self, candidate: Candidate) -> str:
         """In a word or two, beside the chosen one by the interval of their difference."""
@@ -115,7 +124,7 @@ def judge(extension: Extension) -> Decision:
     finite is beaten by any that is.
     """
     candidates = _candidates(extension)
-    decision = Decision(tuple(candidates), candidates[0], (), 1 - ERROR / (len(candidates) - 1))
+    decision = Decision(extension, tuple(candidates), candidates[0], (), 1 - ERROR / (len(candidates) - 1))
     chosen = nothing = decision.nothing
     for change in CHANGES[1:]:
         rivals = (nothing, decision.cut, chosen)
@@ -142,27 +151,22 @@ def _is_open(decision: Decision, candidate: Candidate) -> bool:
     if candidate is chosen or not candidate.finite or not chosen.finite:
         return False
     gap = decision.gap(candidate, chosen)
-    return not gap.low > -MARGIN and (gap.mean < 0 or len(chosen.far) < FEW)
+    return not gap.low > -MARGIN and (gap.mean < 0 or len(chosen.losses) < FEW)
 
 
 def _candidates(extension: Extension) -> list[Candidate]:
     """All that was measured, lowest loss on the last positions first."""
-    inside, far = slice(0, extension.inside), slice(-extension.far, None)
-    found = [
+    candidates = [
         Candidate(
-            curve.method.name,
-            curve.label,
-            _change(extension, curve),
-            curve.losses[:, inside].mean(1).tolist(),
-            curve.losses[:, far].mean(1).tolist(),
-            curve,
+            curve.method.name, curve.label, _change(extension, curve), extension.by_length(curve.losses), curve
         )
         for curve in extension.curves
     ]
-    unchanged = next(c for c in found if c.change == "nothing").inside
+    cut = extension.by_length(extension.plain.losses)
+    cut[:, 1:] = math.nan
+    cut[:, -1] = extension.window.mean(1)
     label = f"cut to the last {count(extension.original_length)} {extension.unit}s"
-    found.append(Candidate("cut", label, "cut", unchanged, extension.window.mean(1).tolist()))
-    return sorted(found, key=lambda c: c.loss)
+    return sorted([*candidates, Candidate("cut", label, "cut", cut)], key=lambda c: c.loss)
 
 
 def _change(extension: Extension, curve: MethodLosses) -> str:
@@ -174,13 +178,13 @@ def _change(extension: Extension, curve: MethodLosses) -> str:
     return "nothing" if same else what
 
 
-def config_patch(model: LanguageModel, decision: Decision, length: int) -> dict[str, Any] | None:
-    """The keys of a pretrained model's config.json that put a decision into effect up to ``length``, or None."""
+def config_patch(model: LanguageModel, decision: Decision) -> dict[str, Any] | None:
+    """The keys of a pretrained model's config.json that put a decision into effect up to its length, or None."""
     curve = decision.chosen.curve
     if isinstance(model, StudyModel) or curve is None or decision.chosen.change != "config":
         return None
     assert curve.method.scaling is not None
-    return model.patch(curve.method.scaling, length)
+    return model.patch(curve.method.scaling, decision.extension.length)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:

@@ -4,12 +4,13 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.remap import remapped
 from posenc.scaling import Default, LengthScaling, Scaling, method, to_dict
 
@@ -62,12 +63,14 @@ REMAPPED = {
     "string": "STRING",
 }
 """The methods that leave frequencies alone and remap positions; compared where they are named."""
+ALL = LABELS | REMAPPED | {"own": "as configured", "drope": "DroPE"}
+"""All that can be named."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
 """What is compared when nothing is chosen; ``own`` joins where the config has a scaling of its own."""
 
 
 def methods(
-    names: Sequence[str] | None,
+    names: Collection[str] | None,
     own: Scaling | LengthScaling,
     original_length: int,
     factor: float,
@@ -78,35 +81,26 @@ def methods(
     ``own`` is the scaling that the model was configured with. ``beta_fast`` is YaRN's: where the trained length
     makes fewer than 32 turns of the fastest pair (201 positions), the default keeps no pair at all.
     """
-    known = {name: _by_factor(name, factor, original_length, beta_fast) for name in (*LABELS, *REMAPPED)}
-    known["own"] = Method("own", "as configured", own)
-    known["drope"] = Method("drope", "DroPE", None)
-    if names is None:
-        names = NAMES if own == Default() else (*NAMES, "own")
-    for name in names:
-        base, stated, _ = name.partition("(")
-        if base not in known:
-            raise UnknownName("method", base, known)
-        number = re.fullmatch(r"\((\d+(?:\.\d+)?)\)", name[len(base) :])
-        if stated and (number is None or base in ("own", "drope")):
-            raise InvalidArgument(f"method {name!r} must be a name, with a factor where it has one, as yarn(4)")
-        if number:
-            at = _by_factor(base, float(number[1]), original_length, beta_fast)
-            known[name] = replace(at, name=name, label=f"{at.label} × {float(number[1]):g}")
+    unchanged = "none" if own == Default() else "own"
+    names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
     if not names or len(set(names)) != len(names):
         raise InvalidArgument(f"methods={','.join(names)!r} must name at least one, and none twice")
-    unchanged = "none" if own == Default() else "own"
-    if unchanged not in names:
-        names = (unchanged, *names)
-    return tuple(known[name] for name in names)
 
+    def read(name: str) -> Method:
+        base, stated, text = name.partition("(")
+        one_of("method", base, ALL)
+        number = re.fullmatch(r"(\d+(?:\.\d+)?)\)", text)
+        if stated and (number is None or base in ("own", "drope")):
+            raise InvalidArgument(f"method {name!r} must be a name, with a factor where it has one, as yarn(4)")
+        times = float(number[1]) if number else factor
+        if base in LABELS:
+            scaling: Scaling | LengthScaling | None = method(base, times, original_length, beta_fast=beta_fast)
+        else:
+            scaling = {"own": own, "drope": None}.get(base, Default())
+        remap = remappings(original_length, math.ceil(times * original_length)).get(base, "")
+        return Method(name, ALL[base] + (f" × {times:g}" if number else ""), scaling, remap)
 
-def _by_factor(name: str, factor: float, original_length: int, beta_fast: float) -> Method:
-    """One that a factor is enough for."""
-    if name in LABELS:
-        return Method(name, LABELS[name], method(name, factor, original_length, beta_fast=beta_fast))
-    text = remappings(original_length, math.ceil(factor * original_length))[name]
-    return Method(name, REMAPPED[name], Default(), text)
+    return tuple(map(read, names if unchanged in names else (unchanged, *names)))
 
 
 def remappings(trained: int, length: int) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from posenc.workbench.extend.methods import Method
-from posenc.workbench.extend.scoring import Scoring
+from posenc.workbench.extension.methods import Method
+from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.tasks.text import Text
 
 
@@ -87,3 +88,14 @@ class Extension:
     def far(self) -> int:
         """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
         return min(self.inside, self.length // self.width - self.inside)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The columns of every table: the trained length, its doublings, and the whole length."""
+        start = self.inside * self.width
+        return [*(start << i for i in range(64) if start << i < self.length), self.length]
+
+    def by_length(self, losses: Float[Tensor, "documents buckets"]) -> Float[Tensor, "documents lengths"]:
+        """Means of the positions before each of ``lengths``: a trained length of them, or ``far`` at the end."""
+        parts = [losses[:, : n // self.width][:, -self.inside :] for n in self.lengths[:-1]]
+        return torch.stack([part.mean(1) for part in (*parts, losses[:, -self.far :])], 1)

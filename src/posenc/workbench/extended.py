@@ -1,0 +1,189 @@
+"""``posenc.workbench.extend``: score long documents as they are, cut and under every scaling, and decide."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.scaling import Default
+from posenc.workbench.extension.curves import MethodLosses
+from posenc.workbench.extension.decision import Decision, config_patch, judge
+from posenc.workbench.extension.measure import Request, measure
+from posenc.workbench.extension.methods import methods as named
+from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
+from posenc.workbench.launch.choose import choose
+from posenc.workbench.report import extension as report
+from posenc.workbench.report import terminal
+from posenc.workbench.run.checkpoint import load_weights
+from posenc.workbench.run.footprint import check_disk
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.study import check_device
+
+
+@dataclass(frozen=True, repr=False)
+class Extended:
+    """What ``extend`` found and wrote; it prints as the command does.
+
+    Args:
+        decision: what to do, ``chosen`` among ``candidates``, and the ``extension`` that it was decided from:
+            losses by method, document and position.
+        folder: of the ledger, ``report.html``, ``extension.json`` and figures.
+        patch: the keys of config.json that put the decision into effect, as ``config-patch.json`` has them; None
+            where none do.
+        fingerprint: of the positions under ``patch``; empty without one.
+        tuned: the best fine-tune of a pretrained model, in ``folder/tuned``; None without one.
+    """
+
+    decision: Decision
+    folder: Path
+    patch: dict[str, Any] | None = None
+    fingerprint: str = ""
+    tuned: MethodLosses | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``extension.json`` holds."""
+        return report.as_json(self.decision)
+
+    def __rich__(self) -> Any:
+        return report.printed(self.decision, self._files())
+
+    def _files(self) -> Iterator[str]:
+        """What was written, a line each."""
+        if self.patch:
+            yield f"config  {self.folder}/config-patch.json; commands for servers: posenc inspect --for"
+            yield f"        its fingerprint, for CI: {self.fingerprint}"
+        if self.tuned:
+            yield f"tuned   {self.folder}/tuned/, under {self.tuned.method.label}"
+        yield f"page    {self.folder}/report.html"
+
+    def __repr__(self) -> str:
+        return terminal.as_text(self)
+
+
+def extend(
+    model: str | Path,
+    to: int | str = "",
+    *,
+    replace_scaling: bool = False,
+    text: str | Path | None = None,
+    methods: Sequence[str] | None = None,
+    documents: int = 8,
+    finetune: int | None = None,
+    positions: str = "counted",
+    longppl: str | Path | None = None,
+    beta_fast: float = 32.0,
+    device: str = "cpu",
+    dtype: str = "float32",
+    launcher: str = "in-process",
+    output: str | Path | None = None,
+    console: terminal.Screen | None = None,
+    command: str = "",
+) -> Extended:
+    """Score long documents as they are, cut, and under every scaling, and decide; ``posenc extend`` as a function.
+
+    What was scored before, in ``output``, is not scored again.
+
+    Args:
+        model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
+        to: the length to reach: tokens, or a multiple of the length that the model was released for, ``"4x"``; by
+            default 8 times that of a study's model, and twice that of others.
+        replace_scaling: write over the scaling that the config states; without it such a model is refused.
+        text: a file to read instead of a study's own text, or of the default one.
+        methods: names; ``"yarn(2)"`` is one at a factor of its own. All that are scalings by default.
+        documents: to score at most.
+        finetune: steps under each method, after which all is scored again; by default 60 for a study, else 0.
+        positions: of the windows that a fine-tune reads, ``"counted"`` or ``"pose"``.
+        longppl: ``"self"``, or the folder or .gguf file of another model: what names the key tokens of LongPPL.
+        beta_fast: YaRN's: rotations above which a pair keeps its frequency.
+        device, dtype: of weights and activations; ``"float32"`` or ``"bfloat16"``.
+        launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
+        output: a folder for the ledger, scores, figures and page; by default ``extension`` in the model's folder,
+            or here for a file.
+        console: where to say how far it is.
+        command: which the page names.
+
+    Raises:
+        InvalidArgument: a value that this model, or none, can take.
+        StudyError: a model or text that cannot be read or is too short, or memory or disk that do not suffice.
+    """
+    path, console = Path(model), console or terminal.QUIET
+    base = Request(0, documents, (), finetune or 0, dtype, device, positions)
+    check_device(device)
+    launch = choose(launcher)
+    opened, data, read = open_model(path, None if text is None else Path(text), device, dtype)
+    ours = isinstance(opened, StudyModel)
+    length = _length(str(to) or ("8x" if ours else "2x"), opened.original_length)
+    factor = max(1.0, length / opened.pretrained_length)
+    chosen = named(methods, opened.scaling, opened.pretrained_length, factor, beta_fast)
+    steps = (60 if ours else 0) if finetune is None else finetune
+    request = replace(base, length=length, methods=chosen, finetune=steps)
+    released = ours or opened.scaling == Default() or length <= opened.original_length
+    if not released and not replace_scaling:  # the model was tuned with the scaling that its config states
+        raise InvalidArgument(
+            f"the config of {opened.name} states {opened.scaling}, to which it was tuned for "
+            f"{opened.original_length} tokens, and a longer one for {length} would be written over it; add "
+            "--replace-scaling to do so"
+        )
+    evaluator = None if longppl is None else opened
+    if longppl not in (None, "self"):
+        evaluator = open_pretrained(Path(str(longppl)), device, dtype)
+    folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
+    _announce(console, opened, request, folder)
+    threads = torch.get_num_threads()
+    if ours:
+        torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
+    try:
+        with (
+            Ledger(folder, write=True) as ledger,
+            terminal.bar(console, "scoring", 0, f"{opened.unit}s") as bar,
+        ):
+            measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
+            seconds = ledger.seconds()
+    finally:
+        torch.set_num_threads(threads)
+    return written(opened, judge(measured), folder, command, seconds)
+
+
+def _length(to: str, trained: int) -> int:
+    """``"4x"`` or ``"16384"`` as a number of tokens."""
+    try:
+        return round(float(to[:-1]) * trained) if to.endswith("x") else int(to)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
+
+
+def _announce(console: terminal.Screen, model: LanguageModel, request: Request, folder: Path) -> None:
+    """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
+    console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
+    if isinstance(model, StudyModel):
+        return
+    gib = model.memory(request.length) / 2**30
+    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
+    if request.finetune:  # weights under each method, and a folder of the best
+        check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
+
+
+def written(model: LanguageModel, decision: Decision, folder: Path, command: str, seconds: float) -> Extended:
+    """A decision with its page, and what puts it into effect: the config's keys, and the best fine-tune."""
+    from posenc.integrations.fingerprint import fingerprint
+    from posenc.integrations.huggingface.config import read
+    from posenc.integrations.position_table import of
+    from posenc.integrations.programs import laid_over
+
+    found, patch = Extended(decision, folder), config_patch(model, decision)
+    report.write(decision, folder, command, seconds, patch)
+    if isinstance(model, StudyModel):
+        return found
+    if patch:
+        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
+        mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
+        found = replace(found, patch=patch, fingerprint=mark)
+    tuned = [c.curve for c in decision.candidates if c.curve and c.change in ("weights", "weights and config")]
+    if tuned and tuned[0].plan and tuned[0].method.scaling:
+        found, weights = replace(found, tuned=tuned[0]), load_weights(folder, tuned[0].plan)
+        model.save(folder / "tuned", weights, tuned[0].method.scaling, decision.extension.length)
+    return found
