@@ -66,7 +66,7 @@ def extend(
     from posenc import workbench
 
     console = screen(soft_wrap=True)
-    found = workbench.extend(
+    extended = workbench.extend(
         path,
         to,
         replace_scaling=replace_scaling,
@@ -84,4 +84,4 @@ def extend(
         console=console,
         command=shlex.join(["posenc", *sys.argv[1:]]),
     )
-    console.print(found)
+    console.print(extended)

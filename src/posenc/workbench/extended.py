@@ -26,7 +26,7 @@ from posenc.workbench.study.study import check_device
 
 @dataclass(frozen=True, repr=False)
 class Extended:
-    """What ``extend`` found and wrote; it prints as the command does.
+    """What ``extend`` decided and wrote; it prints as the command does.
 
     Args:
         decision: what to do, ``chosen`` among ``candidates``, and the ``extension`` that it was decided from:
@@ -174,16 +174,16 @@ def written(model: LanguageModel, decision: Decision, folder: Path, command: str
     from posenc.integrations.position_table import of
     from posenc.integrations.programs import laid_over
 
-    found, patch = Extended(decision, folder), config_patch(model, decision)
+    extended, patch = Extended(decision, folder), config_patch(model, decision)
     report.write(decision, folder, command, seconds, patch)
     if isinstance(model, StudyModel):
-        return found
+        return extended
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
-        found = replace(found, patch=patch, fingerprint=mark)
+        extended = replace(extended, patch=patch, fingerprint=mark)
     tuned = [c.curve for c in decision.candidates if c.curve and c.change in ("weights", "weights and config")]
     if tuned and tuned[0].plan and tuned[0].method.scaling:
-        found, weights = replace(found, tuned=tuned[0]), load_weights(folder, tuned[0].plan)
+        extended, weights = replace(extended, tuned=tuned[0]), load_weights(folder, tuned[0].plan)
         model.save(folder / "tuned", weights, tuned[0].method.scaling, decision.extension.length)
-    return found
+    return extended

@@ -185,13 +185,13 @@ def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
 def table(decision: Decision, *, tuned: bool = False) -> Table:
     """The candidates for the terminal, best first; the one to use is named in words."""
     title = f"After {decision.extension.tuning}" if tuned else ""
-    made = grid("method", heads(decision), caption(decision), title)
-    made.add_column("", no_wrap=True)
+    shown = grid("method", heads(decision), caption(decision), title)
+    shown.add_column("", no_wrap=True)
     for candidate in rows(decision, tuned=tuned):
         numbers = (text for text, _ in cells(decision, candidate))
         style = "bold" if candidate is decision.chosen else ""
-        made.add_row(candidate.label, *numbers, decision.standing(candidate), style=style)
-    return made
+        shown.add_row(candidate.label, *numbers, decision.standing(candidate), style=style)
+    return shown
 
 
 def printed(decision: Decision, files: Iterable[str]) -> Group:
