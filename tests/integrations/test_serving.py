@@ -167,17 +167,13 @@ def test_phi_3_in_mlx(scaling: str, tmp_path: Path) -> None:
 
 @pytest.mark.programs
 @pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
-@pytest.mark.parametrize("family", ["phi3", "phimoe"])
-def test_phi_is_loaded_by_mlx(family: str, tmp_path: Path) -> None:
+def test_phi_is_loaded_by_mlx(tmp_path: Path) -> None:
     heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
-    config = {**PHI, "model_type": family}
-    if family == "phimoe":
-        config.pop("partial_rotary_factor")
-    every = list(answered("mlx-lm", tmp_path, [Case(config, scaling, 4 * LENGTH) for scaling in BY_PAIR]))
-    assert len(every) == (4 if family == "phi3" else 1)
+    every = list(answered("mlx-lm", tmp_path, [Case(PHI, scaling, 4 * LENGTH) for scaling in BY_PAIR]))
+    assert len(every) == 4
     questions = [
         {
-            "given": {**heads, **laid_over(config, answer["files"]["config.json"])},
+            "given": {**heads, **laid_over(PHI, answer["files"]["config.json"])},
             "head_dim": 16,
             "rotary_dim": 16,
             "positions": case.positions,
@@ -187,6 +183,14 @@ def test_phi_is_loaded_by_mlx(family: str, tmp_path: Path) -> None:
     answers = asked("ask_mlx.py", "", questions, PROGRAMS / "env" / "bin" / "python")
     for (case, _), given in zip(every, answers, strict=True):
         case.check(given["tables"])
+
+
+def test_a_file_that_the_class_would_not_load_is_refused(tmp_path: Path) -> None:
+    """Phi-MoE's class wants numbers beside any scaling that no scaling has."""
+    config = {key: value for key, value in PHI.items() if key != "partial_rotary_factor"} | {"model_type": "phimoe"}
+    (note,) = serving("mlx-lm", model(tmp_path, config), BY_PAIR[-1], max_length=4 * LENGTH)["notes"]
+    assert note.startswith(REFUSED)
+    assert "short_mscale field must be a number" in note
 
 
 def test_deepseek_without_scaling_in_transformers_4() -> None:

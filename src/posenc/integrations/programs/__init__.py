@@ -290,7 +290,7 @@ def table_of(
             ``huggingface.read`` what the program computes from it.
         admitted: the longest input that it lets in by default; without it what the config allows.
         unread: keys of the config that it does not know.
-        rotated: what it rotates of the positions that are read, where no dictionary says it to ``huggingface.read``.
+        rotated: what it rotates of the positions that are read, if no dictionary tells ``huggingface.read``.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"

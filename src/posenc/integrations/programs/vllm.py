@@ -83,8 +83,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def _stated_share(positions: ModelPositions) -> ModelPositions:
-    """The positions with the share of channels that the rope dictionary states, which vLLM's factory rotates in every
-    model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in ``rotary_embedding/__init__.py``."""
+    """The positions with the share of channels that the rope dictionary states, which vLLM rotates in every model.
+
+    ``rotary_dim = int(head_size * partial_rotary_factor)`` in ``rotary_embedding/__init__.py``.
+    """
     share = rope_dictionary(positions.source).get("partial_rotary_factor")
     if share is None or positions.model_type not in SKIPS_SHARE:
         return positions
