@@ -24,6 +24,7 @@ def shared(
 ) -> View:
     """The bucket of each distance back, and ahead where both sides have their own."""
     t5 = posenc.T5(1, buckets=buckets, max_distance=max_distance, two_sided=two_sided)
+    furthest = max(furthest, max_distance)
     away = torch.arange(furthest + 1)
     behind, ahead = t5.bucket(-away), t5.bucket(away)
     lines = [Line("keys behind", behind.double(), "t5")]

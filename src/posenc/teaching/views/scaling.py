@@ -35,7 +35,8 @@ def scaled(
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
     """Any fixed scaling, at these channels and this base, beside the unscaled frequencies."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
-    same = stretched.exact == plain.exact
+    slowed = slowing(scaling, rotary_dim, base)
+    same = max(slowed) < 1.0 + 1e-9
     pairs = counted("pair", rotary_dim // 2)
     known = to_dict(scaling)["scaling"]
     name = LABELS.get(known, known)
@@ -51,9 +52,8 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         if title == "wavelength":
             lines.append(Line("trained length", torch.full((len(plain),), float(original_length))))
         panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
-    slowed = slowing(scaling, rotary_dim, base)
-    most = max(slowed)
-    unslowed, slowest = sum(s < 1.0 + 1e-9 for s in slowed), sum(s >= most * (1 - 1e-9) for s in slowed)
+    most, unslowed = max(slowed), sum(s < 1.0 + 1e-9 for s in slowed)
+    slowest = 0 if same else sum(s >= most * (1 - 1e-9) for s in slowed)
     by = f"by {most:.4g} times" if math.isfinite(most) else "to a standstill"
     readouts: dict[str, float | str] = {
         "pairs that keep their frequency": unslowed,

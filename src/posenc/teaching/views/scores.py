@@ -81,7 +81,7 @@ def distance(
     values = scores(q, k, furthest, base)
     titles = {
         "aligned": "Equal q and k: the score falls, then wanders",
-        "random": "Random q and k: no decay with distance",
+        "random": f"This random q and k: rank correlation with distance {trend(values):.2f}",
         "peaked": f"A key can be made to score most at distance {peak}",
     }
     shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})
