@@ -38,7 +38,7 @@ docs: .venv/.docs ## Build the documentation into site/
 sheet: .venv/.dev ## Take a contact sheet of the lab into build/sheet: every stage, two themes, three sizes
 	@$(BIN)/python -m tools.contact_sheet build/sheet
 
-pages: .venv/.dev ## Write what docs and the lab keep of the library: claims, lessons, questions, tables, first answers
+pages: .venv/.dev ## Write what docs and the lab keep of the library: claims, lessons, questions, first answers
 	@$(BIN)/python -m tools.pages
 
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results

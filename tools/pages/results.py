@@ -4,13 +4,13 @@ A study is kept as the ``tables.json`` that ``posenc compare`` writes beside its
 """
 
 import json
-import math
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from posenc.errors import UnknownName
+from posenc.workbench.study.statistics import perplexity
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 FIGURE = re.compile(r"\{\{ ([\w-]+) ([\w-]+) (\S.*?) (\d+)( interval)? \}\}")
@@ -31,15 +31,17 @@ def figure(study: str, task: str, encoding: str, length: str, interval: bool = F
     """One figure: perplexity, or the share of right answers; the mean over seeds, or its interval."""
     for row in rows(study):
         if (row["task"], row["encoding"]) == (task, encoding) and length in row["values"]:
-            value = row["values"][length]
-            ends = [_shown(row["measure"], value[end]) for end in (("low", "high") if interval else ("mean",))]
-            return " … ".join(ends)
+            return _shown(row, length, "low", "high") if interval else _shown(row, length, "mean")
     raise UnknownName(f"{study} has no figure of {encoding} on {task} at {length}")
 
 
-def _shown(measure: str, value: float) -> str:
-    number = math.exp(value) if measure == "loss" else value
-    return f"{number:.2f}" if number < 10 else f"{number:.1f}" if number < 100 else f"{number:.0f}"
+def _shown(row: dict[str, Any], length: str, *ends: str) -> str:
+    """A row's figure at a length, or the two ends of its interval; a dash where it has none."""
+    if length not in row["values"]:
+        return "–"
+    values = (row["values"][length][end] for end in ends)
+    numbers = [perplexity(value) if row["measure"] == "loss" else value for value in values]
+    return " … ".join(f"{x:.2f}" if x < 10 else f"{x:.1f}" if x < 100 else f"{x:.0f}" for x in numbers)
 
 
 def table(study: str, task: str) -> str:
@@ -49,10 +51,8 @@ def table(study: str, task: str) -> str:
     head = ["encoding", *lengths, f"interval at {lengths[-1]}", "verdict"]
     lines = [f"| {' | '.join(head)} |", f"| --- |{' ---: |' * len(lengths)} --- | --- |"]
     for row in chosen:
-        name, last = row["encoding"], lengths[-1]
-        cells = [figure(study, task, name, at) if at in row["values"] else "–" for at in lengths]
-        cells.append(figure(study, task, name, last, True) if last in row["values"] else "–")
-        lines.append(f"| `{name}` | {' | '.join(cells)} | {row['verdict']} |")
+        cells = [*(_shown(row, at, "mean") for at in lengths), _shown(row, lengths[-1], "low", "high")]
+        lines.append(f"| `{row['encoding']}` | {' | '.join(cells)} | {row['verdict']} |")
     return "\n".join(lines)
 
 

@@ -110,7 +110,7 @@ def extend(
         InvalidArgument: a value that this model, or none, can take.
         StudyError: a model or text that cannot be read or is too short, or memory or disk that do not suffice.
     """
-    path, console = Path(model), console or terminal.QUIET
+    path, console = Path(model), console or terminal.SILENT
     base = Request(0, documents, (), finetune or 0, dtype, device, positions)
     check_device(device)
     launch = choose(launcher)

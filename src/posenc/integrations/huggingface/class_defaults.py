@@ -1,7 +1,7 @@
-"""What the config classes of transformers take where a config says nothing: asked there, or from a table of theirs.
+"""The form that the config classes of transformers give a config, and a table of the keys that they know.
 
-The table is made by ``tools/class_defaults.py`` from one transformers, whose version it says. Bases and trained
-lengths are left out on purpose: a model was trained with its own, and to guess them is to be wrong in silence.
+The table is made by ``tools/class_defaults.py`` from one transformers, whose version it says; ``read`` takes no
+value from it.
 """
 
 import json

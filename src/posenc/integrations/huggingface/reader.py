@@ -355,10 +355,8 @@ class Reader:
         """Whether the config itself says the base of every layer that rotates."""
         if self.base is not None or any(self.is_stated(key) for key in ("rope_theta", self.family.base)):
             return True
-        stated, kinds = (
-            self._stated_rope,
-            [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)],
-        )
+        stated = self._stated_rope
+        kinds = [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)]
         used = [key for key in kinds if key in (self.config.get("layer_types") or ())] or kinds
         by_type = any(isinstance(value, Mapping) for value in stated.values())
         entries = [stated.get(key) for key in used] if by_type else [stated]

@@ -54,16 +54,16 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
     most, unslowed = max(slowed), sum(s < 1.0 + 1e-9 for s in slowed)
     slowest = 0 if same else sum(s >= most * (1 - 1e-9) for s in slowed)
+    less = len(plain) - unslowed - slowest
     by = f"by {most:.4g} times" if math.isfinite(most) else "to a standstill"
     readouts: dict[str, float | str] = {
         "pairs that keep their frequency": unslowed,
         f"pairs slowed {by}": slowest,
-        "pairs slowed by less": len(plain) - unslowed - slowest,
+        "pairs slowed by less": less,
         "pairs with a full turn, unscaled": complete,
         "with a full turn, scaled": turns(stretched, original_length),
         "attention factor": stretched.attention_factor,
     }
-    less = len(plain) - unslowed - slowest
     rest = f" and {less} by less" if less else ""
     return View(
         f"{name} keeps {unslowed} of {len(plain)} pairs, slows {slowest} {by}{rest}"

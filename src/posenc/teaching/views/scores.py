@@ -79,9 +79,10 @@ def distance(
     """The score of one q and k against their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
+    correlation = trend(values)
     titles = {
         "aligned": "Equal q and k: the score falls, then wanders",
-        "random": f"This random q and k: rank correlation with distance {trend(values):.2f}",
+        "random": f"This random q and k: rank correlation with distance {correlation:.2f}",
         "peaked": f"A key can be made to score most at distance {peak}",
     }
     shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})
@@ -96,7 +97,7 @@ def distance(
         titles[content],
         (panel,),
         {
-            "rank correlation of score and distance": trend(values),
+            "rank correlation of score and distance": correlation,
             **{f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
         },
         PYTHON.format(

@@ -28,7 +28,7 @@ LINE_EVERY = 60.0
 
 Screen = Console
 """Where a command prints."""
-QUIET = Screen(quiet=True)
+SILENT = Screen(quiet=True)
 """Prints nothing."""
 
 
