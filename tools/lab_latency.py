@@ -18,7 +18,7 @@ from posenc.teaching.lab.rooms import ROOMS, Stage
 
 BOUND = 100.0
 """Milliseconds of p95 below which a picture follows the hand."""
-READERS = ("reading", "guesses", "looks")
+READERS = ("reading", "looks")
 """Stages in which trained models read a text: they take longer, and the page shows that it waits."""
 
 

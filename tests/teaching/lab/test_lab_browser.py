@@ -155,30 +155,30 @@ def test_the_address_restores_the_state(visitor: Any) -> None:
 
 def test_a_link_is_copied_with_its_state(visitor: Any) -> None:
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = visitor.open("/bias?heads=12", "slopes")
-    page.locator("#slopes .copy-link").click()
-    page.locator("#slopes .done", has_text="It opens on this computer while the lab runs").wait_for()
-    assert page.evaluate("() => navigator.clipboard.readText()") == f"{visitor.address}/bias?heads=12#slopes"
-    page.locator("#slopes .copy-python").click()
-    page.locator("#slopes .done", has_text="Python copied").wait_for()
+    page = visitor.open("/bias?some=12", "weights")
+    page.locator("#weights .copy-link").click()
+    page.locator("#weights .done", has_text="It opens on this computer while the lab runs").wait_for()
+    assert page.evaluate("() => navigator.clipboard.readText()") == f"{visitor.address}/bias?some=12#weights"
+    page.locator("#weights .copy-python").click()
+    page.locator("#weights .done", has_text="Python copied").wait_for()
     assert "ALiBi(12" in page.evaluate("() => navigator.clipboard.readText()")
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "csv"])
 def test_exports_are_files_of_this_state(visitor: Any, kind: str, tmp_path: Path) -> None:
-    page = visitor.open("/bias?heads=12", "slopes")
+    page = visitor.open("/bias?some=12", "weights")
     with page.expect_download() as download:
-        page.locator(f'#slopes a[data-kind="{kind}"]').click()
+        page.locator(f'#weights a[data-kind="{kind}"]').click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     content = path.read_bytes()
-    assert path.name == f"posenc-slopes.{kind}"
+    assert path.name == f"posenc-weights.{kind}"
     if kind == "png":
         assert content.startswith(b"\x89PNG\r\n\x1a\n")
     elif kind == "svg":
         assert ElementTree.fromstring(content).tag.endswith("svg")
     else:
-        assert b"0.08838834764831845" in content
+        assert b"0.39346934028737157" in content
 
 
 def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
@@ -194,26 +194,26 @@ def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
 
 
 def test_a_refusal_is_shown_and_passes(visitor: Any) -> None:
-    page = visitor.open("/bias?heads=1000000000", "slopes")
-    assert page.locator("#slopes .error").inner_text().startswith("heads=1000000000 is out of bounds")
-    page.locator("#slopes-heads").fill("8")
-    page.locator("#slopes-heads").press("Enter")
-    visitor.answered("slopes", "")
-    assert page.locator("#slopes .error").is_hidden()
+    page = visitor.open("/bias?some=1000000000", "weights")
+    assert page.locator("#weights .error").inner_text().startswith("some=1000000000 is out of bounds")
+    page.locator("#weights-some").fill("8")
+    page.locator("#weights-some").press("Enter")
+    visitor.answered("weights", "")
+    assert page.locator("#weights .error").is_hidden()
 
 
 def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
-    page = visitor.open("/bias", "slopes")
-    slider = page.locator("#slopes input[type=range]")
+    page = visitor.open("/bias", "weights")
+    slider = page.locator("#weights input[type=range]").first
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/api/" in request.url else None)
     slider.evaluate(
-        """(slider) => { for (let heads = 9; heads <= 108; heads += 1) {
+        """(slider) => { for (let heads = 9; heads <= 16; heads += 1) {
             slider.value = heads - 1; slider.dispatchEvent(new Event("input", { bubbles: true })); } }"""
     )
-    visitor.answered("slopes", "heads=108")
-    assert visitor.readouts("slopes") == {
-        k: readout(v) for k, v in find("slopes").answer({"heads": "108"}).readouts.items()
+    visitor.answered("weights", "some=16")
+    assert visitor.readouts("weights") == {
+        k: readout(v) for k, v in find("weights").answer({"some": "16"}).readouts.items()
     }
     # The first is under way when the others come; of those only the last is asked.
     assert len(asked) == 2
@@ -221,11 +221,11 @@ def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
 
 def test_a_page_that_comes_back_asks_anew(visitor: Any) -> None:
     """A browser may keep a page that was left, and show it again as it was."""
-    page = visitor.open("/bias", "slopes")
+    page = visitor.open("/bias", "weights")
     page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
-    page.locator("#slopes-heads").fill("12")
-    page.locator("#slopes-heads").press("Enter")
-    visitor.answered("slopes", "heads=12")
+    page.locator("#weights-some").fill("12")
+    page.locator("#weights-some").press("Enter")
+    visitor.answered("weights", "some=12")
 
 
 def test_only_a_heatmap_waits_for_its_colours(visitor: Any) -> None:
@@ -404,16 +404,16 @@ def test_a_marked_column_is_dragged(visitor: Any) -> None:
 
 
 def test_a_preset_is_undone_by_back_and_a_stage_by_reset(visitor: Any) -> None:
-    page = visitor.open("/bias", "slopes")
-    page.locator("#slopes a.try").first.click()
-    visitor.answered("slopes", "heads=12")
+    page = visitor.open("/bias", "weights")
+    page.locator("#weights a.try").first.click()
+    visitor.answered("weights", "some=12")
     page.go_back()
-    visitor.answered("slopes", "")
+    visitor.answered("weights", "")
     page.go_forward()
-    visitor.answered("slopes", "heads=12")
-    page.locator("#slopes .reset").click()
-    visitor.answered("slopes", "")
-    assert page.locator("#slopes-heads").input_value() == "8"
+    visitor.answered("weights", "some=12")
+    page.locator("#weights .reset").click()
+    visitor.answered("weights", "")
+    assert page.locator("#weights-some").input_value() == "8"
 
 
 def test_a_slider_plays_to_its_end_and_stops(visitor: Any) -> None:
@@ -425,22 +425,24 @@ def test_a_slider_plays_to_its_end_and_stops(visitor: Any) -> None:
 
 def test_next_walks_through_stages_and_on_to_the_next_room(visitor: Any) -> None:
     page = visitor.open("/bias")
-    for stage in ("bias", "slopes"):
-        page.locator(".walk .next").click()
-        page.locator(f"#{stage}.current").wait_for()
+    page.locator(".walk .next").click()
+    page.locator("#weights.current").wait_for()
     page.locator(".walk .back").click()
     page.locator("#bias.current").wait_for()
-    visitor.turn("forgetting")
+    page.locator(".walk .next").click()
+    page.locator(".walk .next", has_text="Next: ").click()  # past what lies under More
+    page.wait_for_url("**/longer")
+    page.go_back()
+    visitor.turn("buckets")
     page.locator(".walk .next").click()
     page.wait_for_url("**/longer")
 
 
 def test_the_first_page_says_what_was_seen_and_when_all_was(visitor: Any) -> None:
-    (bias,) = (room.stages for room in ROOMS if room.name == "bias")
     page = visitor.open("/bias")
-    visitor.turn("slopes")
+    visitor.turn("weights")
     page = visitor.open("/")
-    assert page.locator(".contents li", has_text="The bias").inner_text().endswith(f"2 of {len(bias)} seen")
+    assert page.locator(".contents li", has_text="The bias").inner_text().endswith("· seen")
     assert page.get_by_text("Lesson complete").count() == 0
     page.evaluate("(all) => localStorage.setItem('posenc-seen', JSON.stringify(all))", list(stages()))
     page = visitor.open("/")

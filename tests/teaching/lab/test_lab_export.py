@@ -37,13 +37,13 @@ def unpacked(pack: str) -> Any:
 
 
 def test_a_pack_holds_what_the_server_answers() -> None:
-    stage = rooms.find("slopes")
+    stage = rooms.find("scaling")
     content = unpacked(export.packed(stage)[0])
-    for state in ("", "heads=12", "heads=112"):
-        answered = json.loads(reply("/api/slopes", state).body)
+    for state in ("", "method=linear", "method=ntk"):
+        answered = json.loads(reply("/api/scaling", state).body)
         probes = [panel.pop("probe") for panel in content[state]["panels"]]
         assert content[state] == answered
-        assert probes[0][0].startswith("head 1: slope 0.")
+        assert probes[0][0].startswith("pair 0: ")
 
 
 @pytest.mark.parametrize("stage", EXPORTED, ids=lambda s: s.question)

@@ -82,7 +82,7 @@ def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Pa
 @pytest.mark.parametrize(
     "asked",
     [
-        *("curves", "curves?task=language", "curves?task=needle", "positions", "depths"),
+        *("curves", "curves?task=language", "curves?task=needle", "depths"),
         "trained-table?of_task=ordering",
     ],
 )
@@ -133,7 +133,7 @@ def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it(fol
         assert types == {torch.float16}
 
 
-@pytest.mark.parametrize("asked", ["curves", "positions", "depths"])
+@pytest.mark.parametrize("asked", ["curves", "depths"])
 def test_the_python_of_a_result_lists_what_the_ledger_holds(
     asked: str, study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,7 +94,7 @@ def test_what_is_counted_is_not_joined() -> None:
     """Layers and heads are points: nothing lies between two of them."""
     charts = [panel for name in rooms.stages() for panel in opened(name).panels if isinstance(panel, Lines)]
     counted = [chart for chart in charts if chart.x.name in ("layer", "head")]
-    assert len(counted) >= 2
+    assert counted
     assert all(chart.apart for chart in counted)
 
 

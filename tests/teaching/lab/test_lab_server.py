@@ -60,15 +60,15 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [
-        ("/api/slopes?heads=1000000000", 400, "heads=1000000000 is out of bounds; give a value from 1 to 128"),
+        ("/api/weights?some=1000000000", 400, "some=1000000000 is out of bounds; give a value from 1 to 16"),
         ("/api/heatmap?width=100000000000000", 400, "unknown width"),
-        ("/api/slopes?haeds=4", 400, "did you mean 'heads'"),
-        ("/api/slopes?heads=4&heads=5", 400, "heads is given twice"),
-        ("/api/slopse", 400, "did you mean 'slopes'"),
-        ("/api/slopes/everything", 404, "it has: at, table"),
-        ("/api/slopes/at?row=-1", 400, "is no index; count from 0"),
+        ("/api/weights?soem=4", 400, "did you mean 'some'"),
+        ("/api/weights?some=4&some=5", 400, "some is given twice"),
+        ("/api/weihgts", 400, "did you mean 'weights'"),
+        ("/api/weights/everything", 404, "it has: at, table"),
+        ("/api/weights/at?row=-1", 400, "is no index; count from 0"),
         ("/api/shuffle?sentence=a+b+c+d", 400, "is no arrangement of 4 words"),
-        ("/export/slopes.exe", 404, "use .png, .svg or .csv"),
+        ("/export/weights.exe", 404, "use .png, .svg or .csv"),
         ("/nowhere", 404, "is no page of the lab"),
         ("/static/../server.py", 404, "error"),
         ("/static/%2e%2e/server.py", 404, "error"),
@@ -103,16 +103,16 @@ def test_foreign_hosts_and_origins_get_nothing(client: TestClient, headers: dict
 
 
 def test_another_sites_script_is_refused_and_our_own_is_not(client: TestClient) -> None:
-    for path in ("/api", "/api/", "/api/slopes", "/export", "/export/slopes.png"):
+    for path in ("/api", "/api/", "/api/weights", "/export", "/export/weights.png"):
         got = client.get(path, headers={"sec-fetch-site": "cross-site"})
         assert (got.status_code, "another site" in got.text) == (403, True), path
     assert client.get("/rotation", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link to it
-    assert client.get("/api/slopes", headers={"origin": "http://127.0.0.1:8642"}).status_code == 200
-    assert client.get("/api/slopes", headers={"host": "localhost:8642"}).status_code == 200
+    assert client.get("/api/weights", headers={"origin": "http://127.0.0.1:8642"}).status_code == 200
+    assert client.get("/api/weights", headers={"host": "localhost:8642"}).status_code == 200
 
 
 def test_only_get(client: TestClient) -> None:
-    assert client.post("/api/slopes").status_code == 405
+    assert client.post("/api/weights").status_code == 405
     assert client.delete("/").status_code == 405
 
 
@@ -121,7 +121,7 @@ def test_an_exception_stays_inside(client: TestClient, monkeypatch: pytest.Monke
         raise RuntimeError("secret detail at /home/someone")
 
     monkeypatch.setattr("posenc.teaching.lab.server.computed", broken)
-    reply = client.get("/api/slopes")
+    reply = client.get("/api/weights")
     assert reply.status_code == 500
     assert reply.json() == {"error": "the lab failed to answer; its terminal says why"}
 

@@ -38,10 +38,7 @@ def answered(stage: Stage, state: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "stage",
-    [
-        pytest.param(s, id=s.question, marks=pytest.mark.slow if s.question in ("guesses", "looks") else ())
-        for s in STAGES
-    ],
+    [pytest.param(s, id=s.question, marks=pytest.mark.slow if s.question == "looks" else ()) for s in STAGES],
 )
 def test_every_try_and_every_end_of_every_control_is_answered(study: Path, stage: Stage) -> None:
     for state in asked(stage):

@@ -44,13 +44,6 @@ def curves(task: str = "language") -> "View":
     return _charted(over_lengths, task)
 
 
-def positions() -> "View":
-    """The language loss at every position of the longest windows."""
-    from posenc.workbench.report.charts import over_positions
-
-    return _charted(over_positions, "language")
-
-
 def depths(task: str = "needle") -> "View":
     """Accuracy by depth and length, a panel an encoding."""
     from posenc.workbench.report.charts import by_depth

@@ -24,8 +24,8 @@ ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
 """Where passages of the validation text end, which no model was trained on."""
 TRAINED = 128
 """The length of training; the twins of the study in ``twice`` read as many bytes, 256 at a time."""
-SCORED, GUESSED, POINTS = 64, 20, 16
-"""The last bytes whose loss is told, those whose guesses are shown, and points of a curve."""
+SCORED, POINTS = 64, 16
+"""The last bytes whose loss is told, and points of a curve."""
 MAP = 32
 """Rows and columns of a map of attention."""
 
@@ -95,47 +95,6 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
             "ALiBi": float(last[names.index("alibi"), 0]),
         },
         PYTHON.format(text=text, own=own, length=length, scored=SCORED),
-    )
-
-
-GUESSES_PYTHON = """\
-from posenc.teaching.lessons.example import EXAMPLE
-from posenc.teaching.lab.trained import window
-from posenc.workbench.study.trained_weights import language_models
-
-inputs, targets = window({text!r}, {own!r}, {length})
-for name, model in language_models(EXAMPLE).items():
-    guesses = model(inputs[None])[0, -{guessed}:].double().softmax(-1)
-    print(guesses.gather(1, targets[-{guessed}:, None]).T.tolist())
-    # guesses.argmax(-1) are the bytes that it holds likeliest"""
-
-
-@bounded
-def guesses(text: str = "code", own: str = "", length: Read = 1024) -> View:
-    """The byte that each model holds likeliest at the end of the window, coloured by what it gave the right one."""
-    targets = window(text, own, length)[1][-GUESSED:]
-    models = {style(name).label: logits for name, logits in _logits("", text, own, length).items()}
-    models["RoPE, trained at 256"] = _logits("twice", text, own, length)["rotary"]
-    last = torch.stack([logits[-GUESSED:] for logits in models.values()]).double()
-    given = last.softmax(-1)[:, torch.arange(GUESSED), targets]
-    likeliest = last.argmax(-1)
-    right = (likeliest == targets).sum(1).tolist()
-    return View(
-        f"After {length} bytes: of the last {GUESSED}, RoPE guesses {right[list(models).index('RoPE')]} right",
-        (
-            Heatmap(
-                "likeliest byte",
-                given,
-                labelled("", models),
-                labelled("what the text says", _letters(targets)),
-                "magnitude",
-                "chance given to the right byte",
-                limit=1.0,
-                words=tuple(map(_letters, likeliest)),
-            ),
-        ),
-        {f"{name}, right of {GUESSED}": count for name, count in zip(models, right, strict=True)},
-        GUESSES_PYTHON.format(text=text, own=own, length=length, guessed=GUESSED),
     )
 
 
@@ -233,9 +192,3 @@ def _losses(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
     _, targets = window(text, own, length)
     logits = _logits(study, text, own, length)
     return {name: cross_entropy(each, targets, reduction="none").double() for name, each in logits.items()}
-
-
-def _letters(codes: Tensor) -> tuple[str, ...]:
-    """Bytes as one sign each: a space and a line's end are seen, what is no letter of ASCII is a dot."""
-    signs = {32: "␣", 10: "↵"}
-    return tuple(signs.get(c, chr(c) if 32 < c < 127 else "·") for c in codes.tolist())

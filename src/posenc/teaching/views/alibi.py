@@ -13,27 +13,6 @@ from posenc.teaching.views.bounds import Bounds, Length, bounded
 
 
 @bounded
-def slopes_of_heads(
-    heads: Annotated[int, Bounds(1, 128)] = 8, max_exponent: Annotated[float, Bounds(1, 16)] = 8.0
-) -> View:
-    """The slope of every head."""
-    values = torch.tensor(slopes(heads, max_exponent), dtype=torch.float64)
-    ratios = values[1:] / values[:-1]
-    one_series = heads < 3 or bool(torch.isclose(ratios, ratios[0], rtol=1e-12).all())
-    line = Line("slope", values, "alibi")
-    return View(
-        f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
-        (
-            Lines(
-                "slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True, apart=True
-            ),
-        ),
-        {"largest": fraction(float(values.max())), "smallest": fraction(float(values.min()))},
-        f"import posenc\n\nprint(posenc.ALiBi({heads}, max_exponent={max_exponent!r}).slopes)",
-    )
-
-
-@bounded
 def bias(
     heads: Annotated[int, Bounds(1, 8)] = 4, length: Annotated[int, Bounds(2, 512)] = 8, causal: bool = False
 ) -> View:

@@ -1,6 +1,5 @@
 """What is in a learned table, where does it end, and what happens one past the end?"""
 
-import math
 from typing import Annotated
 
 import torch
@@ -10,7 +9,7 @@ import posenc
 from posenc.encodings.learned import PastEnd
 from posenc.errors import PositionOutOfRange
 from posenc.pictures.view import Axis, Heatmap, View, counted
-from posenc.teaching.views.bounds import Bounds, Position, Step, Width, bounded
+from posenc.teaching.views.bounds import Bounds, Position, bounded
 
 ROWS, WIDTH = 8, 8
 FURTHER = 8
@@ -22,14 +21,6 @@ import torch, posenc
 torch.manual_seed(0)    # for the picture's rows
 table = posenc.Learned({rows}, {width}, past_end="{past_end}")
 print({printed})"""
-
-RANDOM_PYTHON = """\
-import torch, posenc
-
-torch.manual_seed(0)                             # for the picture's rows
-table = posenc.Learned({rows}, {width})          # rows start as N(0, 0.02²): no order yet
-rows = table.table(posenc.positions.arange({rows})).detach()
-print(torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1))"""
 
 
 def random_rows(rows: int, width: int) -> Tensor:
@@ -71,47 +62,6 @@ def lookup(
     looked_up = f"table.table(torch.tensor([{position}]))"
     python = TABLE_PYTHON.format(rows=rows, width=WIDTH, past_end=past_end, printed=looked_up)
     return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
-
-
-@bounded
-def frames(step: Step = 3) -> View:
-    """The lessons' four frames: empty, allocated, looked up, out of range."""
-    if step >= 3:
-        return lookup(ROWS - 3 if step == 3 else ROWS, past_end="error")
-    values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
-    position, channel = counted("position", ROWS), counted("channel", WIDTH)
-    return View(
-        title="A table with a row per position" if step == 1 else "Rows start random and are trained",
-        panels=(Heatmap("the whole table", values, position, channel, "signed"),),
-        readouts={"rows": str(ROWS), "last position": str(ROWS - 1)},
-        python=TABLE_PYTHON.format(
-            rows=ROWS, width=WIDTH, past_end="error", printed="table.weight.shape" if step == 1 else "table.weight"
-        ),
-    )
-
-
-@bounded
-def similarity(rows: Width = 64, width: Width = 64) -> View:
-    """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
-    unit = [
-        _normal(random_rows(rows, width)),
-        _normal(posenc.Sinusoidal(width).table(posenc.positions.arange(rows))),
-    ]
-    key = counted("position", rows)
-    names = ("learned, before training", "sinusoidal, for comparison")
-    panels = tuple(
-        Heatmap(name, x @ x.T, key, key, "magnitude", "cosine") for name, x in zip(names, unit, strict=True)
-    )
-    neighbours = float((unit[0] @ unit[0].T).diagonal(1).mean())
-    return View(
-        title="Before training, neighbours are no more alike than strangers",
-        panels=panels,
-        readouts={
-            "cosine of neighbours, learned": neighbours,
-            "cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
-        },
-        python=RANDOM_PYTHON.format(rows=rows, width=width),
-    )
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:

@@ -51,6 +51,7 @@ class Stage:
     Args:
         question: its address, and what is asked of the library.
         short: its entry in the list of the room's stages.
+        more: whether it lies beside the path, under *More*; such stages stand last in their room.
         view: the function that answers, ``module:function`` below ``posenc.teaching``.
         words: at most two lines.
         guess: what is asked before the controls are there.
@@ -64,6 +65,7 @@ class Stage:
     view: str
     heading: str
     words: str = ""
+    more: bool = False
     guess: Guess | None = None
     number: str = ""
     picks: tuple[str, ...] = ()

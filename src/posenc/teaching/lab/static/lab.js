@@ -40,9 +40,9 @@ if (room) {
       link.classList.toggle("seen", seen.has(stages[i].question));
     });
     back.hidden = at === 0;
-    const onto = (i) => stages[i] && `#${stages[i].section.id}`;
-    back.href = onto(at - 1) ?? "#";
-    next.href = onto(at + 1) ?? onward.href;
+    const onto = (i) => stages[i] && !(i > at && links[i].className.includes("more")) && `#${stages[i].section.id}`;
+    back.href = onto(at - 1) || "#";
+    next.href = onto(at + 1) || onward.href;
     next.textContent = onto(at + 1) ? "Next" : onward.words;
     links[at].scrollIntoView({ block: "nearest", inline: "nearest" });
   };
