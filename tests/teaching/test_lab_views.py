@@ -5,7 +5,7 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import Heatmap, Plane
-from posenc.teaching.views import exactness, extension, filling, fingerprint, order_blind, rotation, table
+from posenc.teaching.views import exactness, extension, order_blind, rotation, sums, table
 
 FLOAT32 = 1e-5
 """Outputs of order 1, sums of 8 products, in float32."""
@@ -80,18 +80,10 @@ def test_one_past_the_table_is_the_librarys_error() -> None:
 
 
 def test_position_0_is_not_nothing() -> None:
-    panel = fingerprint.added(0).panels[0]
+    panel = sums.apart(position=0).panels[0]
     assert isinstance(panel, Heatmap)
     assert panel.values[1].tolist() == [0, 1, 0, 1]
     torch.testing.assert_close(panel.values[2], panel.values[0] + panel.values[1])
-
-
-def test_the_table_fills_with_the_lessons_rows() -> None:
-    for step, known in ((1, 0), (2, 1), (3, 2), (4, 12)):
-        panel = filling.filled(step).panels[0]
-        assert isinstance(panel, Heatmap)
-        assert int(panel.values.isfinite().all(dim=1).sum()) == known
-    assert [round(v, 2) for v in panel.values[1].tolist()] == [0.84, 0.54, 0.10, 1.00, 0.01, 1.00, 0.00, 1.00]
 
 
 def test_ntk_leaves_the_trained_angles_for_17_of_18_slow_pairs() -> None:

@@ -21,8 +21,9 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
     waves = sinusoidal.waves(width, single, last=99).panels[0]
     assert isinstance(waves, Lines)
+    similar = sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0))
     titles = "Sinusoidal code", "Cosine of two positions' codes", "Single dimensions"
-    panels = first, sinusoidal.similarity(width, length).panels[0], waves
+    panels: tuple[Heatmap | Lines, ...] = first, similar, waves
     for ax, panel, title in zip(axes, panels, titles, strict=True):
         with mpl.styled():
             paint(panel, ax).set_title(title)

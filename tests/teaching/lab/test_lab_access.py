@@ -192,7 +192,7 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
 
 
 def test_the_checks_of_a_contact_sheet_can_fail(visitor: Any) -> None:
-    page = visitor.open("/clock", "fingerprint")
+    page = visitor.open("/rotation", "pairings")
 
     def faults(style: str) -> str:
         sheet = "const sheet = new CSSStyleSheet(); sheet.replaceSync(css); document.adoptedStyleSheets = [sheet];"

@@ -119,7 +119,7 @@ def test_words_are_rearranged_by_key_and_a_new_sentence_starts_reversed(visitor:
 
 
 def test_two_positions_are_picked_by_pointer_and_by_key(visitor: Any) -> None:
-    page = visitor.open("/clock?width=8&length=16&first=0&second=1")
+    page = visitor.open("/clock?width=8&length=16&first=0&second=1", "heatmap")
     field = page.locator("#heatmap .field")
     box = field.bounding_box()
     for column in (5, 6):
@@ -393,7 +393,7 @@ def test_an_arrow_sets_the_control_whose_argument_it_moves(visitor: Any) -> None
 
 
 def test_a_marked_column_is_dragged(visitor: Any) -> None:
-    page = visitor.open("/clock?width=8&length=16&first=2&second=12")
+    page = visitor.open("/clock?width=8&length=16&first=2&second=12", "heatmap")
     box = page.locator("#heatmap .field").bounding_box()
     at = [(box["x"] + (column + 0.5) / 16 * box["width"], box["y"] + 20) for column in (12, 9)]
     page.mouse.move(*at[0])

@@ -161,7 +161,7 @@ def test_lessons_are_paths_under_their_own_headings() -> None:
     html = page.paths()
     assert re.findall(r"<h2>(.*?)</h2>", html) == [lesson.title for lesson in LESSONS]
     (clock,) = re.findall(r'<li id="lesson-4-2" data-stages="([^"]*)">', html)
-    assert {"shift", "wavelengths"} <= set(clock.split())
+    assert {"shift", "hands"} <= set(clock.split())
     assert "<strong>13.2 Sinusoidal Positional Encoding</strong>" in html
     assert re.search(r"<strong>Take care:</strong> Every dimension has its own speed", html)
     assert page.paths(Site(saved=True)).count("results.html#curves") >= 2

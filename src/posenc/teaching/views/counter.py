@@ -38,19 +38,11 @@ def bits_and_hands(
     counter = at >> torch.arange(bits)[:, None] & 1
     hands = table(2 * bits, range(positions), base)[:, 1::2].T
     columns = counted("position", positions)
-    flips = counter.diff(dim=1).abs().sum(1)
-    changes = (hands.diff(dim=1).abs()).sum(1)
     return View(
         "A binary counter with smooth bits: the first flips at every step, each next one more slowly",
         (
             Heatmap("bits", counter.double(), counted("bit", bits), columns, "magnitude", limit=1.0),
             Heatmap("cosines of the hands", hands, counted("pair", bits), columns, "signed", limit=1.0),
         ),
-        {
-            "flips of the first bit": int(flips[0]),
-            "flips of the last bit": int(flips[-1]),
-            "total change of the first cosine": float(changes[0]),
-            "total change of the last cosine": float(changes[-1]),
-        },
-        PYTHON.format(positions=positions, bits=bits, width=2 * bits, base=base),
+        python=PYTHON.format(positions=positions, bits=bits, width=2 * bits, base=base),
     )

@@ -11,11 +11,12 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.pictures.numbers import count, short
+from posenc.pictures.numbers import short
 from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
-MAX_LENGTH = 4096
+MAX_LENGTH, WIDE, SQUARE = 4096, 512, 64
+"""The longest heatmap, the width whose slowest hand is told, and positions that are compared with one another."""
 ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
@@ -72,7 +73,7 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
     """A clock with width/2 hands, at one position; slower hands are drawn shorter, as on a clock."""
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
-    arrows, readouts = [], dict[str, float | str]()
+    arrows = []
     first = max(0, position - 4)
     turn = range(first, min(first + 8, 2**31))  # of the fastest hand
     tips = zip(map(float, turn), table(width, turn, base)[:, [1, 0]].tolist(), strict=True)
@@ -82,14 +83,17 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
         grip = Grip("position", float(position), tuple((p, *tip) for p, tip in tips)) if i == 0 else None
         name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
         arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
-        readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
     return View(
         f"Position {position} is where {pairs} hands point",
         (Plane("hands", tuple(arrows), 1.1),),
-        readouts,
-        "import math, torch, posenc\n"
-        f"sin, cos = posenc.Sinusoidal({width}, base={base!r}).table(torch.tensor([{position}])).view(-1, 2).T\n"
-        "print(torch.atan2(sin, cos) / (2 * math.pi) % 1)    # turns",
+        {
+            "turns of the fastest hand": position / wavelength_by_pair(width, base)[0],
+            f"slowest hand at width {WIDE} (positions)": wavelength_by_pair(WIDE, base)[-1],
+        },
+        "import math, posenc\n"
+        f"frequencies = posenc.scaling.Default().frequencies({WIDE}, {base!r}).exact\n"
+        f"print({position} * float(frequencies[0]) / (2 * math.pi))    # turns of the fastest hand\n"
+        "print(2 * math.pi / float(frequencies[-1]))    # positions in which the slowest turns once",
     )
 
 
@@ -134,53 +138,15 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
     return tuple(fine.tolist()), values
 
 
-@bounded
-def similarity(width: Width = 128, length: Length = 50, base: Base = 10_000.0) -> View:
-    """Cosine of the codes of every two positions: a function of their distance alone."""
-    values = table(width, range(length), base)
-    cosine = values @ values.T / (width / 2)
-    positions = counted("position", length)
-    return View(
-        "Similarity depends on distance alone: every diagonal is one colour",
-        (Heatmap("cosine", cosine, positions, positions, "magnitude"),),
-        {"smallest cosine": float(cosine.min())},
-        f"import torch, posenc\ncode = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({length}))\n"
-        f"print(code @ code.T / {width / 2:g})",
-    )
-
-
-@bounded
-def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
-    """The wavelength of every pair, a geometric series from 2π; and where it ends, for other widths."""
-    by_pair = torch.tensor(wavelength_by_pair(width, base), dtype=torch.float64)
-    widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
-    slowest = torch.tensor([wavelength_by_pair(w, base)[-1] for w in widths], dtype=torch.float64)
-    limit = 2 * math.pi * base
-    by_width = Axis("width", tuple(float(w) for w in widths), log=True)
-    ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
-    return View(
-        f"The slowest wavelength comes near 2π·{count(round(base))} = {count(round(limit))} and never reaches it",
-        (
-            Lines(
-                f"pairs at width {width}",
-                (Line("wavelength", by_pair, "sinusoidal"),),
-                counted("pair", len(by_pair)),
-                "wavelength",
-                "positions",
-                y_log=True,
-            ),
-            Lines("slowest pair by width", ends, by_width, "wavelength", "positions"),
-        ),
-        {f"slowest, width {w}": float(value) for w, value in zip(widths, slowest, strict=True)},
-        "import math, posenc\n"
-        f"slowest = posenc.scaling.Default().frequencies({width}, {base!r}).exact[-1]\n"
-        "print(2 * math.pi / float(slowest))",
-    )
-
-
 def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
     """The wavelength of every pair, in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
+
+
+def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
+    """Cosine of the codes of every two positions: a function of their distance alone."""
+    at = counted("position", len(code))
+    return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
 
 @bounded
@@ -200,7 +166,7 @@ def falloff(width: Width = 128, furthest: Annotated[int, Bounds(2, 4096)] = 60, 
     axis = counted("distance k", furthest + 1, unit="positions")
     return View(
         "Nearer is more alike only as a trend",
-        (Lines("falloff", (line,), axis, "dot product", marks=marks),),
+        (Lines("falloff", (line,), axis, "dot product", marks=marks), similarity(values[:SQUARE])),
         readouts,
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({furthest + 1}))\n"

@@ -1,6 +1,5 @@
 """How far can content and position be taken apart once they are added?"""
 
-import math
 from functools import lru_cache
 from typing import Annotated
 
@@ -8,11 +7,13 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
-from posenc.teaching.views.bounds import Bounds, Seed, Width, bounded
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted, labelled
+from posenc.teaching.views.bounds import Bounds, Position, Seed, Width, bounded
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 PARTS = ("word", "position")
+CAT = (0.32, -0.71, 0.55, 0.18)
+"""The lessons' word."""
 
 PYTHON = """\
 import torch, posenc
@@ -32,45 +33,42 @@ def apart(
     words: Annotated[int, Bounds(2, 300)] = 200,
     length: Annotated[int, Bounds(2, 128)] = 64,
     seed: Seed = 0,
+    position: Position = 0,
 ) -> View:
     """Shares of sums word + PE(p) from which a linear layer recovers the word, and the position, up to a width.
 
     Args:
-        width: d, for the picture of overlaps and the numbers.
+        width: d, up to which the shares are shown.
         words: random vectors N(0, 1), as large as embeddings are once they are multiplied by √d.
         length: positions 0 … length − 1.
         seed: of the words.
+        position: where “cat” stands, whose sum is shown at width 4.
     """
     widths = [w for w in WIDTHS if w < width] + [width]
     shares = torch.tensor([recovered(w, words, length, seed) for w in widths], dtype=torch.float64).T
-    content, code = codebooks(width, words, length, seed)
-    few = content[:24]
-    overlap = few @ code.T / (few.norm(dim=1)[:, None] * code.norm(dim=1))
-    word, position = recovered(width, words, length, seed)
+    encoding, at, cat = posenc.Sinusoidal(len(CAT)), torch.tensor([position]), torch.tensor([CAT])
+    added = torch.cat((cat, encoding.table(at), encoding.at(at).embed(cat[None])[0]))
+    word, place = recovered(width, words, length, seed)
     return View(
-        f"At width {width} a linear layer recovers {word:.0%} of the words and {position:.0%} of the positions",
+        f"At width {width} a linear layer recovers {word:.0%} of the words and {place:.0%} of the positions",
         (
+            Heatmap(
+                "word + position",
+                added,
+                labelled("vector", ("cat", f"PE({position})", "sum")),
+                counted("dimension", len(CAT)),
+                "signed",
+            ),
             Lines(
                 "recovered from the sum",
                 tuple(Line(name, share) for name, share in zip(PARTS, shares, strict=True)),
                 Axis("width", tuple(float(w) for w in widths), "channels", log=True),
                 "share right",
             ),
-            Heatmap(
-                f"overlap at width {width}",
-                overlap,
-                counted("word", len(few)),
-                counted("position", length),
-                "signed",
-                "cosine",
-                limit=1.0,
-            ),
         ),
         {
             "words recovered": word,
-            "positions recovered": position,
-            "typical overlap (root mean square cosine)": float(overlap.square().mean().sqrt()),
-            "1/√width": 1 / math.sqrt(width),
+            "positions recovered": place,
         },
         PYTHON.format(width=width, words=words, length=length, seed=seed),
     )
