@@ -1,35 +1,29 @@
 """Positions: rows, padding, packing, shards, grids, and text, pictures and videos in one sequence."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 from typing import Any
 
 import torch
-from tools.campaign.core import Area, Wrong
+from tools.campaign.core import Area, Case
 from tools.campaign.oracles import positions as oracle
 from torch import Tensor
 
 from posenc import positions
+from posenc.laws.law import owed
 
 
-@dataclass(frozen=True)
-class PositionCase:
+class PositionCase(Case):
     """One call of one function."""
-
-    kind: str
-    given: tuple[Any, ...]
 
     def judge(self) -> None:
         KINDS[self.kind][1](*self.given)
 
 
 def equal(what: str, got: Tensor, want: Any) -> None:
-    if got.dtype not in (torch.int64, torch.bool):
-        raise Wrong(f"{what} is {got.dtype}")
-    if got.tolist() != want:
-        raise Wrong(f"{what} is {got.tolist()}; expected {want}")
+    owed(got.dtype in (torch.int64, torch.bool), f"{what} is {got.dtype}")
+    owed(got.tolist() == want, f"{what} is {got.tolist()}; expected {want}")
 
 
 def _padded(rows: list[list[bool]]) -> None:
@@ -70,8 +64,7 @@ def _multimodal(spans: list[tuple], family: str, start: int) -> None:
     got, after = positions.multimodal([kinds[kind](*sizes) for kind, *sizes in spans], family, start=start)
     want, next_one = oracle.multimodal(spans, family, start)
     equal("positions", got, want)
-    if after != next_one:
-        raise Wrong(f"the next position is {after}; expected {next_one}")
+    owed(after == next_one, f"the next position is {after}; expected {next_one}")
 
 
 def _batched(lengths: list[int], axes: int) -> None:
@@ -136,7 +129,7 @@ KINDS: dict[str, tuple[Draw, Callable[..., None]]] = {
 def draw(r: Random) -> PositionCase:
     """A call that the library's contracts admit."""
     kind = r.choice(("multimodal", *KINDS))
-    return PositionCase(kind, KINDS[kind][0](r))
+    return PositionCase(kind=kind, given=KINDS[kind][0](r))
 
 
 AREA = Area("positions", "padded, packed, sharded, of grids, and of several kinds of content", draw)

@@ -1,15 +1,14 @@
 """Texts of encodings, mutated: each is an encoding or refused in one sentence; no other error, and no hang."""
 
 import re
-import resource
-from dataclasses import dataclass
 from random import Random
 
-from tools.campaign.core import Area, Wrong, time_limit
+from tools.campaign.core import Area, Case
 
 import posenc
 from posenc.encodings.catalogue import canonical_text
 from posenc.errors import PosencError
+from posenc.laws.law import owed
 
 SEEDS = (
     *posenc.CATALOGUE,
@@ -94,48 +93,29 @@ WORDS = (
     ),
 )
 PIECES = (*SIGNS, *NUMBERS, *WORDS)
-LONGEST = 10
 WHOLE = re.compile(r"(\d)\.0\b")
 """A whole number written as a float, which a scaling's field may hold."""
-MEMORY = 12 << 30
-"""Bytes of address space, so that a table of 10^12 rows fails here as it would elsewhere."""
 
 
-@dataclass(frozen=True)
-class TextCase:
+class TextCase(Case):
     """A text, for a model of some layers or of none in particular."""
 
-    text: str
-    layers: int | None
-
     def judge(self) -> None:
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
-        try:
-            with time_limit(LONGEST):
-                self._judge()
-        finally:
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-    def _judge(self) -> None:
         facts = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64, "layers": self.layers}
         try:
             encoding = posenc.encoding(self.text, **facts)
         except PosencError as refusal:
             message = str(refusal)
-            if len(message) < 20 or "\n" in message.strip().replace(self.text, ""):
-                raise Wrong(f"a message that says too little or too much: {message!r}") from refusal
+            whole = len(message) >= 20 and "\n" not in message.strip().replace(self.text, "")
+            owed(whole, f"a message that says too little or too much: {message!r}")
             return
         again = canonical_text(self.text)
-        if canonical_text(again) != again:
-            raise Wrong(f"canonical text {again!r} becomes {canonical_text(again)!r}")
+        owed(canonical_text(again) == again, f"canonical text {again!r} becomes {canonical_text(again)!r}")
         other = posenc.encoding(again, **facts)
         lines = [WHOLE.sub(r"\1", x.describe()) for x in (encoding, other)]
-        if lines[0] != lines[1]:
-            raise Wrong(f"{again!r} describes itself as {lines[1]!r}; the text as {lines[0]!r}")
+        owed(lines[0] == lines[1], f"{again!r} describes itself as {lines[1]!r}; the text as {lines[0]!r}")
         shapes = [[tuple(p.shape) for p in x.parameters()] for x in (encoding, other)]
-        if shapes[0] != shapes[1]:
-            raise Wrong(f"{again!r} builds parameters of other shapes")
+        owed(shapes[0] == shapes[1], f"{again!r} builds parameters of other shapes")
 
 
 def mutated(r: Random, text: str) -> str:
@@ -161,7 +141,7 @@ def draw(r: Random) -> TextCase:
     text = r.choice(SEEDS)
     for _ in range(r.randrange(5)):
         text = mutated(r, text)[:2000]
-    return TextCase(text, r.choice((None, None, 3)))
+    return TextCase(text=text, layers=r.choice((None, None, 3)))
 
 
 AREA = Area("text", "mutated texts are encodings or refused in one sentence", draw)

@@ -5,6 +5,7 @@ every row. Shapes: q (B, H, T, D), k and v (B, H, S, ·), positions (A, B, T) an
 which ``rows`` (T,) are the queries'.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -57,16 +58,6 @@ class Inputs:
     softcap: float | None = None
     sinks: Array | None = None
     """(H,)"""
-
-    def heads(self, first: int, last: int) -> "Inputs":
-        cut = slice(first, last)
-        scores = self.scores if self.scores.shape[1] == 1 < self.q.shape[1] else self.scores[:, cut]
-        visible = self.visible if self.visible.shape[1] == 1 else self.visible[:, cut]
-        return replace(self, q=self.q[:, cut], k=self.k[:, cut], v=self.v[:, cut], scores=scores, visible=visible)
-
-    def axis(self, axis: int) -> "Inputs":
-        cut = slice(axis, axis + 1)
-        return replace(self, q_positions=self.q_positions[cut], k_positions=self.k_positions[cut])
 
     @property
     def behind(self) -> Array:
@@ -283,78 +274,53 @@ def ssmax(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     return (factor + (w["bias"][:, None] if "bias" in w else 0))[..., None]
 
 
-def rotary_dim(spec: Spec, D: int) -> int:
-    return spec.options.get("rotary_dim") or D
+def parts(spec: Spec, w: Numbers) -> list[tuple[Spec, Numbers]]:
+    """Those of a stack with their own numbers, or itself."""
+    names = [f"parts.{i}." for i in range(len(spec.parts))]
+    numbers = [{key.removeprefix(name): x for key, x in w.items() if key.startswith(name)} for name in names]
+    return list(zip(spec.parts, numbers, strict=True)) or [(spec, w)]
 
 
-def _turned(spec: Spec, w: Numbers, x: Inputs) -> Inputs:
-    """Queries and keys as this encoding rotates them."""
-    if spec.kind in ("Rotary", "XPos"):
-        o = spec.options
-        theta = frequencies(rotary_dim(spec, x.q.shape[-1]), o.get("base", 1e4))
-        q, k = (
-            rotated(rows, positions[0][:, None, :, None] * theta, o["pairing"])
-            for rows, positions in ((x.q, x.q_positions), (x.k, x.k_positions))
-        )
-        return replace(x, q=q, k=k)
-    if spec.kind == "PoPE":
-        n = rotary_dim(spec, x.q.shape[-1])
-        theta = np.array([spec.options.get("base", 1e4) ** (-c / n) for c in range(n)])
-        of_queries = x.q_positions[0][:, None, :, None] * theta - w["weight"][:, None]
-        q, k = polar(x.q, of_queries), polar(x.k, x.k_positions[0][:, None, :, None] * theta)
-        return replace(x, q=q, k=k)
-    return x
-
-
-def _below(numbers: Numbers, name: str) -> dict[str, Array]:
-    return {key.removeprefix(name): x for key, x in numbers.items() if key.startswith(name)}
+def axes_of(spec: Spec) -> int:
+    """How many coordinates a position has."""
+    return 3 if spec.kind == "LayoutLM" else len(spec.options.get("size", (1,)))
 
 
 def turned(spec: Spec, w: Numbers, x: Inputs) -> Inputs:
-    if spec.kind == "Stack":
-        for i, part in enumerate(spec.parts):
-            x = turned(
-                part, _below(w, f"parts.{i}."), _for_part(spec, part, x) if _axes(part) != _axes(spec) else x
-            )
-        return x
-    return _turned(spec, w, x)
+    """Queries and keys as this encoding rotates them."""
+    D, q_at, k_at = x.q.shape[-1], x.q_positions[0][:, None, :, None], x.k_positions[0][:, None, :, None]
+    for part, numbers in parts(spec, w):
+        if part.kind in ("Rotary", "XPos"):
+            theta, pairing = frequencies(D, part.options.get("base", 1e4)), part.options["pairing"]
+            x = replace(x, q=rotated(x.q, q_at * theta, pairing), k=rotated(x.k, k_at * theta, pairing))
+        if part.kind == "PoPE":
+            theta = 1e4 ** (-np.arange(D) / D)
+            x = replace(x, q=polar(x.q, q_at * theta - numbers["weight"][:, None]), k=polar(x.k, k_at * theta))
+    return x
 
 
-def _axes(spec: Spec) -> int:
-    if spec.parts:
-        return max(map(_axes, spec.parts))
-    return {"Window": len(spec.options.get("size", ())), "Decomposed": len(spec.options.get("size", ()))}.get(
-        spec.kind, 3 if spec.kind == "LayoutLM" else 1
-    )
+def factor(spec: Spec, w: Numbers, x: Inputs) -> Array:
+    """What multiplies the scores of every query."""
+    if spec.kind == "QueryScale":
+        return query_scale(spec.options, w, x)
+    if spec.kind == "Inkling":
+        return inkling_factor(spec.options, x.q_positions[0])[:, None, :, None]
+    return ssmax(spec.options, w, x) if spec.kind == "SSMax" else np.ones((1, 1, 1, 1))
 
 
-def _for_part(spec: Spec, part: Spec, x: Inputs) -> Inputs:
-    return x.axis(0) if _axes(spec) > 1 and _axes(part) == 1 else x
+def fading(spec: Spec, x: Inputs) -> Array:
+    """What multiplies each channel of a pair of query and key, (B, 1, T, S, D)."""
+    if spec.kind != "XPos":
+        return np.ones((1, 1, 1, 1, 1))
+    D = x.q.shape[-1]
+    zeta = (2 * np.arange(D // 2) / D + 0.4) / 1.4
+    fade = zeta ** (x.behind[0][:, None, ..., None] / spec.options["scale_base"])
+    return np.concatenate((fade, fade), -1) if spec.options["pairing"] == "half" else fade.repeat(2, -1)
 
 
-def effects(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, Array, Array]:
-    """What is added to the scores, what multiplies them, and what multiplies each channel: (B, H, T, S[, D])."""
-    zero, one = np.zeros((1, 1, 1, 1)), np.ones((1, 1, 1, 1))
-    if spec.kind == "Stack":
-        of_parts = [
-            effects(part, _below(w, f"parts.{i}."), _for_part(spec, part, x)) for i, part in enumerate(spec.parts)
-        ]
-        bias, factor, fade = zero, one, one[..., None]
-        for added, multiplied, fading in of_parts:
-            bias, factor, fade = bias + added, factor * multiplied, fade * fading
-        return bias, factor, fade
-    o = spec.options
-    if spec.kind in BIASES:
-        factor = inkling_factor(o, x.q_positions[0])[:, None, :, None] if spec.kind == "Inkling" else one
-        return BIASES[spec.kind](o, w, x), factor, one[..., None]
-    if spec.kind in ("QueryScale", "SSMax"):
-        return zero, (query_scale if spec.kind == "QueryScale" else ssmax)(o, w, x), one[..., None]
-    if spec.kind == "XPos":
-        D = x.q.shape[-1]
-        zeta = (2 * np.arange(D // 2) / D + o.get("gamma", 0.4)) / (1 + o.get("gamma", 0.4))
-        fade = zeta ** (x.behind[0][:, None, ..., None] / o.get("scale_base", 512))
-        return zero, one, np.concatenate((fade, fade), -1) if o["pairing"] == "half" else fade.repeat(2, -1)
-    return zero, one, one[..., None]
+def bias(spec: Spec, w: Numbers, x: Inputs) -> Array:
+    """What is added to the scores."""
+    return BIASES[spec.kind](spec.options, w, x) if spec.kind in BIASES else np.zeros((1, 1, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -370,11 +336,13 @@ class Answer:
 def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
     """softmax of the visible scores, times the values; zeros where nothing is visible."""
     x = turned(spec, w, x)
-    _, factor, fade = effects(spec, w, x)
-    products = np.einsum("bhtd,bhsd,bhtsd->bhts", x.q, x.k, np.broadcast_to(fade, (*_shape(x), x.q.shape[-1])))
-    uncapped = products * x.scale * factor
+    of_parts = parts(spec, w)
+    fade = math.prod(fading(part, x) for part, _ in of_parts)
+    products = (x.q[:, :, :, None] * x.k[:, :, None] * fade).sum(-1)
+    uncapped = products * x.scale * math.prod(factor(part, numbers, x) for part, numbers in of_parts)
     plain = uncapped if x.softcap is None else x.softcap * np.tanh(uncapped / x.softcap)
-    scores = plain + effects(spec, w, replace(x, scores=plain))[0]
+    x = replace(x, scores=plain)
+    scores = plain + sum(bias(part, numbers, x) for part, numbers in of_parts)
     visible = np.broadcast_to(x.visible, scores.shape)
     masked = np.where(visible, scores, -np.inf)
     top = masked.max(-1, keepdims=True, initial=-np.inf)
@@ -389,7 +357,3 @@ def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
     rounded = np.maximum(np.abs(uncapped), np.abs(scores))
     largest = float(np.where(visible, rounded, 0).max(initial=0))
     return Answer(shares @ x.v, logsumexp, shares, largest)
-
-
-def _shape(x: Inputs) -> tuple[int, int, int, int]:
-    return (*x.q.shape[:3], x.k.shape[2])

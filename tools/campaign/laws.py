@@ -1,0 +1,46 @@
+"""Every law of the library and of its tests, one at a time, held against encodings drawn at random."""
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import torch
+from tools.campaign import attention, rotation, tables
+from tools.campaign.core import Area, Case
+
+from posenc.errors import BackendUnavailable, InvalidArgument
+from posenc.laws import Law, Subject
+from posenc.laws.subject import ROWS
+
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+from support.contracts import HERE  # type: ignore[import-not-found]
+
+LAWS: dict[str, Law] = {law.name: law for law in HERE}
+"""All but those that compile, which take seconds."""
+DRAWS = (attention.draw, attention.draw, rotation.draw, tables.draw)
+CONSTANT = ("('units', 1)", "('units', 3)", "'turns': True")
+"""FIRE of so few units that all may be off, and whole turns: what then is constant is not what they declare."""
+
+
+class LawCase(Case):
+    """An encoding of another area's case, and the law that it owes."""
+
+    def judge(self) -> None:
+        torch.manual_seed(self.seed)
+        try:
+            encoding = self.case.build()
+        except InvalidArgument:  # its own area says whether it should
+            return
+        subject, law = Subject.of(encoding), LAWS[self.law]
+        constant = any(words in repr(self.case) for words in CONSTANT)
+        if encoding.position_limit >= ROWS and not constant and not law.why_not(subject):
+            with suppress(BackendUnavailable):
+                law(subject)
+
+
+def draw(r: Random) -> LawCase:
+    return LawCase(seed=r.getrandbits(32), case=r.choice(DRAWS)(r), law=r.choice([*LAWS]))
+
+
+AREA = Area("laws", "every law, of encodings drawn for other areas", draw)
