@@ -22,7 +22,7 @@ from posenc.teaching.views import alibi, sinusoidal
 from posenc.teaching.views.catalogue import VIEWS, make
 from posenc.teaching.views.four import NAMES
 
-TELLING = ("bias", "weights", "cat-sat", "phases", "extension", "shift-both")
+TELLING = ("bias", "weights", "cat-sat", "floor", "scaling", "shift-both")
 EVERY = [name if name in TELLING else pytest.param(name, marks=pytest.mark.slow) for name in VIEWS]
 """Every view; those that have gone wrong before are looked at each time."""
 TWICE = TELLING[:2]

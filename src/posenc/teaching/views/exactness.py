@@ -1,4 +1,4 @@
-"""How wrong do angles become far out? Integer phases against the float32 angles of public checkpoints."""
+"""How wrong do the float32 angles of public checkpoints become far out?"""
 
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -9,82 +9,10 @@ from torch import Tensor
 
 import posenc
 from posenc.pictures.numbers import short
-from posenc.pictures.view import Arrow, Axis, Line, Lines, Plane, View, counted
+from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Frequencies
 from posenc.scaling.scaling import TWO_PI
-from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Width, bounded
-
-POSITIONS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 2**31 - 1)
-
-PYTHON = """\
-import torch, posenc
-from posenc.scaling import Default
-
-frequencies, p = Default().frequencies({head_dim}, {base}), torch.tensor([{position}])
-exact = posenc.Clock(frequencies)(p)                       # cos and sin of every pair, (1, {pairs}) each
-float32 = posenc.Clock(frequencies, "float32")(p)
-print(max((e - f).abs().max() for e, f in zip(exact, float32)))"""
-
-
-@bounded
-def phases(
-    position: Position = 1_000_000,
-    head_dim: Width = 128,
-    base: Base = 10_000.0,
-    pair: Annotated[int, Bounds(0, 511)] = 1,
-) -> View:
-    """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
-
-    The judge is a reference of its own: each angle is reduced modulo 2π in 50-digit decimals, and only then
-    rounded to float64 for cos and sin, so that its error is below 1e-15 wherever it is asked.
-    """
-    frequencies = Default().frequencies(head_dim, base)
-    exact, float32 = posenc.Clock(frequencies), posenc.Clock(frequencies, "float32")
-    pair = min(pair, len(frequencies) - 1)
-    at = torch.tensor([position])
-    true, drifted = ([float(table[0, pair]) for table in clock(at)] for clock in (exact, float32))
-    shown = max(abs(a - b) for a, b in zip(true, drifted, strict=True))
-    plane = Plane(
-        f"pair {pair} at this position",
-        (
-            Arrow("exact", true[0], true[1], role="reference"),
-            Arrow("float32", drifted[0], drifted[1], role="query"),
-        ),
-        1.1,
-    )
-    names = {"exact turns": exact, "float32 angles": float32}
-    curves = {name: [_error(clock, p) for p in POSITIONS] for name, clock in names.items()}
-    curve = Lines(
-        "largest error of cos and sin, all pairs",
-        tuple(Line(name, torch.tensor(values)) for name, values in curves.items()),
-        Axis("position", tuple(float(p) for p in POSITIONS), log=True),
-        "error",
-        y_log=True,
-        marks=((float(max(position, 1)), "here"),),
-    )
-    return View(
-        title=f"At position {short(position)}, the float32 angle of pair {pair} is off by {shown:.2g}",
-        panels=(plane, curve),
-        readouts={
-            "error of this pair, float32 angles": shown,
-            "largest error of any pair, float32 angles": drift(frequencies, position),
-            "largest error of any pair, exact turns": _error(exact, position),
-        },
-        python=PYTHON.format(head_dim=head_dim, base=base, position=position, pairs=head_dim // 2),
-    )
-
-
-def drift(frequencies: Frequencies, position: int) -> float:
-    """Largest error of cos and sin at this position, all pairs, where angles are float32 numbers of radians."""
-    return _error(posenc.Clock(frequencies, "float32"), position)
-
-
-def _error(clock: posenc.Clock, position: int) -> float:
-    """Largest |error| of cos and sin over all pairs; at least 1e-17, so that a log axis can show it."""
-    truth = _truth(clock.frequencies, position)
-    tables = clock(torch.tensor([position]))
-    worst = max(float((table[0].double() - true).abs().max()) for table, true in zip(tables, truth, strict=True))
-    return max(worst, 1e-17)
+from posenc.teaching.views.bounds import FAR, Base, Bounds, Width, bounded
 
 
 @lru_cache(maxsize=256)
@@ -96,7 +24,7 @@ def _truth(frequencies: Frequencies, position: int) -> tuple[Tensor, Tensor]:
     return angle.cos(), angle.sin()
 
 
-FLOOR_PYTHON = """\
+PYTHON = """\
 import torch, posenc
 from posenc.scaling import Default
 
@@ -133,7 +61,7 @@ def floor(
             ),
         ),
         {"largest error": float(errors.max()), "pairs off by more than 1/1000": wrong},
-        FLOOR_PYTHON.format(head_dim=head_dim, base=base, position=position),
+        PYTHON.format(head_dim=head_dim, base=base, position=position),
     )
 
 

@@ -1,17 +1,19 @@
-"""Why not simply count? Four ways to number words, each with what breaks it, and the two that hold."""
+"""Why not simply count? Three ways to number words, each with what breaks it, and the rotation that holds."""
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 import posenc
+from posenc.arguments import one_of
 from posenc.pictures.numbers import fixed
-from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
+from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 
 WIDTH = 16
+Way = Literal["number", "share", "bits"]
 MADE = f"""\
 import torch, posenc
 
@@ -26,7 +28,13 @@ def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
 
 
 @bounded
-def integers(length: Annotated[int, Bounds(2, 1000)] = 100) -> View:
+def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
+    """Three tries to count, and what breaks each: the number itself, a share of the text, binary digits."""
+    one_of("way", way, get_args(Way))
+    return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
+
+
+def _numbers(length: int) -> View:
     """The position itself added to every channel: far out it is all that is left of a word."""
     at = torch.arange(length, dtype=torch.float64)
     cat, dog = (word + at[:, None] for word in words())
@@ -40,8 +48,7 @@ def integers(length: Annotated[int, Bounds(2, 1000)] = 100) -> View:
     )
 
 
-@bounded
-def shares(length: Annotated[int, Bounds(3, 1000)] = 50) -> View:
+def _shares(length: int) -> View:
     """The position as a share of the text, 0 to 1: one step is another number in every text."""
     texts, points = (11, length), max(11, length)
     codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
@@ -57,39 +64,18 @@ def shares(length: Annotated[int, Bounds(3, 1000)] = 50) -> View:
     )
 
 
-@bounded
-def bits(position: Annotated[int, Bounds(0, 30)] = 7) -> View:
-    """The position in binary: bounded, the same in every text, and it jumps."""
-    at = torch.arange(32)
-    digits = (at >> torch.arange(5)[:, None] & 1).double()
-    flips = int((digits[:, position + 1] - digits[:, position]).abs().sum())
-    columns = counted("position", 32)
-    marked = (position, position + 1)
-    return View(
-        f"From {position} to {position + 1}, {flips} of 5 bits flip",
-        (Heatmap("bits", digits, counted("bit", 5), columns, "magnitude", limit=1.0, marked_columns=marked),),
-        {"bits that flip": flips},
-        f"import torch\n\nbits = torch.arange(32) >> torch.arange(5)[:, None] & 1\n"
-        f"print((bits[:, {position} + 1] - bits[:, {position}]).abs().sum())",
-    )
-
-
-@bounded
-def steps(positions: Annotated[int, Bounds(4, 256)] = 32) -> View:
+def _bits(length: int) -> View:
     """How far a step takes the code: bits jump now more, now less; sines go equally far at every step."""
-    at = torch.arange(positions + 1)
-    digits = (at >> torch.arange(8)[:, None] & 1).double().T
+    at = torch.arange(length + 1)
+    digits = (at >> torch.arange(10)[:, None] & 1).double().T
     sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)
     lines = tuple(Line(n, code.diff(dim=0).norm(dim=-1)) for n, code in (("bits", digits), ("sines", sines)))
+    most = int(digits.diff(dim=0).abs().sum(-1).max())
     return View(
-        f"A step of sines is {lines[1].values[0]:.3f} long at every position",
-        (Lines("step to the next position", lines, counted("position", positions), "length of the step"),),
-        {
-            "a step of sines": float(lines[1].values[0]),
-            "longest of bits": float(lines[0].values.max()),
-            "shortest of bits": float(lines[0].values.min()),
-        },
-        f"import torch, posenc\n\nat, sines = torch.arange({positions} + 1), posenc.Sinusoidal({WIDTH})\n"
+        f"A step flips 1 to {most} bits; in sines every step is {lines[1].values[0]:.3f} long",
+        (Lines("step to the next position", lines, counted("position", length), "length of the step"),),
+        {"most bits that flip": most, "a step of sines": float(lines[1].values[0])},
+        f"import torch, posenc\n\nat, sines = torch.arange({length} + 1), posenc.Sinusoidal({WIDTH})\n"
         "code = sines.table(at, dtype=torch.float64)\nprint(code.diff(dim=0).norm(dim=-1))",
     )
 
