@@ -233,12 +233,6 @@ def test_the_table_of_features_names_what_there_is() -> None:
     }
 
 
-class Trained(LinearBias):
-    """ALiBi's bias with slopes that a model trains."""
-
-    made_of = ("slopes",)
-
-
 def test_what_cuda_takes() -> None:
     """Fake tensors of a GPU: FlexAttention where it serves, else plain operators."""
     with FakeTensorMode():
@@ -249,7 +243,7 @@ def test_what_cuda_takes() -> None:
             assert explain(q, q, q, posenc.Placed(at, at), causal=True, **asked).backend == "flex"
             assert explain(step, q, q, posenc.Placed(last, at), causal=True, **asked).backend == "operators"
         for trained, backend in ((False, "flex"), (True, "blocks")):
-            bias = Trained(torch.empty(4, device="cuda").requires_grad_(trained), at, at)
+            bias = LinearBias(torch.empty(4, device="cuda").requires_grad_(trained), at, at)
             way = explain(q, q, q, posenc.Placed(at, at, bias=bias), Mask(causal=True, q_order=at))
             assert way.backend == backend
         assert ("flex", "FlexAttention drops no weights, and gives a bias no gradients") in way.declined

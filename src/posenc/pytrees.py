@@ -141,6 +141,28 @@ def _unflatten(leaves: Iterable[Any], structure: Structure) -> Any:
     return rebuilt(structure)
 
 
+def tensors(value: object) -> list[Tensor]:
+    """Those in the attributes of a pytree, also in pytrees and tuples there."""
+    found: list[Tensor] = []
+    for part in value if isinstance(value, tuple) else vars(value).values():
+        if isinstance(part, Tensor):
+            found.append(part)
+        elif isinstance(part, tuple | Pytree):
+            found += tensors(part)
+    return found
+
+
+def exchanged(value: Any, others: Mapping[int, Tensor]) -> Any:
+    """The same with other tensors in the place of those of these ids."""
+    if isinstance(value, tuple):
+        return tuple(exchanged(part, others) for part in value)
+    if isinstance(value, Pytree):
+        other = copy.copy(value)
+        vars(other).update((name, exchanged(part, others)) for name, part in vars(value).items())
+        return other
+    return others.get(id(value), value)
+
+
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
     """The slices, each with two ends, of a tensor whose last axes count these: ``q`` queries, ``k`` keys, and
     anything else, which stays where it broadcasts."""

@@ -42,7 +42,7 @@ class Slopes(Encoding):
 
 
 class Anything(Bias):
-    """A bias of somebody's own that is no function of the offset, and may forget to name its tensor."""
+    """A bias of somebody's own that is no function of the offset."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight, self.heads = weight, len(weight)
@@ -50,10 +50,6 @@ class Anything(Bias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         along = torch.arange(float(start), float(keys))
         return self.weight.view(1, -1, 1, 1).expand(1, -1, last - first, keys - start) * along
-
-
-class Named(Anything):
-    made_of = ("weight",)
 
 
 @pytest.mark.parametrize("named", ["one", "none"])
@@ -65,15 +61,22 @@ def test_trainable_numbers_that_are_not_named_are_refused_when_placed(named: str
     Slopes(2, named).requires_grad_(False).at(arange(4))
 
 
-def test_a_bias_of_ones_own_that_names_nothing_is_refused_when_it_attends() -> None:
+def test_a_bias_of_ones_own_learns_through_its_attributes() -> None:
     q, weight = torch.randn(1, 2, 4, 8), nn.Parameter(torch.randn(2))
-    with pytest.raises(InvalidArgument, match=r"Anything computes from trainable tensors .* made_of"):
-        posenc.attention(q, q, q, Placed(arange(4), arange(4), bias=Anything(weight)), causal=True)
-    posenc.attention(
-        q, q, q, Placed(arange(4), arange(4), bias=Named(weight)), causal=True
-    ).square().sum().backward()
+    placed = Placed(arange(4), arange(4), bias=Anything(weight))
+    posenc.attention(q, q, q, placed, causal=True).square().sum().backward()
     assert weight.grad is not None
     assert weight.grad.abs().min() > 0
+
+
+def test_a_bias_that_holds_a_module_is_refused_when_it_attends() -> None:
+    q, bias = torch.randn(1, 2, 4, 8), Anything(torch.ones(2))
+    bias.network = nn.Linear(1, 1)  # type: ignore[assignment]
+    placed = Placed(arange(4), arange(4), bias=bias)
+    with pytest.raises(InvalidArgument, match=r"network of Anything is a module.*keep its tensors as attributes"):
+        posenc.attention(q, q, q, placed, causal=True)
+    bias.network.requires_grad_(False)
+    posenc.attention(q, q, q, placed, causal=True)
 
 
 @pytest.mark.parametrize("return_logsumexp", [False, True])

@@ -44,10 +44,11 @@ class SlopesToLearn(Biased):
 
 
 class CutOff(QueryTable):
-    """Computes from what it is asked to compute from, without its gradient."""
+    """Hides that gradients flow to its table."""
 
-    def with_trainable(self, tensors: tuple[Tensor, ...]) -> Bias:
-        return super().with_trainable(tuple(x.detach() for x in tensors))
+    @property
+    def trained(self) -> tuple[Tensor, ...]:
+        return ()
 
 
 class TableOfAllLayers(Biased):

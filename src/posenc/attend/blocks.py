@@ -217,7 +217,7 @@ class _Recomputed(torch.autograd.Function):
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         # Every block adds to dk and dv, which 16 bits would round each time.
         dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=mask_dtype(q)) for x in (k, v))
-        trained_grads = [torch.zeros_like(tensor) for tensor in trained]
+        trained_grads: list[Tensor | None] = [None for _ in trained]
         for first, last, start, keys in masks:
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse if through else total)]
@@ -233,23 +233,14 @@ class _Recomputed(torch.autograd.Function):
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
                 more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, (first, last, start))
-                trained_grads = [a + b for a, b in zip(trained_grads, rest, strict=True)]
+                trained_grads = [b if a is None else a + b for a, b in zip(trained_grads, rest, strict=True)]
             dq[:, :, first:last] = more_q
             dk[:, :, start:keys] += more_k
             dv[:, :, start:keys] += more_v
         if diagonals is not None:
-            trained_grads = _through_line(call.line, call.trained, diagonals.line)
+            trained_grads = [diagonals.line.to(x.dtype) if x is call.line else None for x in call.trained]
         dk, dv = dk.to(k.dtype), dv.to(v.dtype)
         return None, dq[..., :n], dk[..., :n], dv[..., :m], *trained_grads
-
-
-def _through_line(
-    line: Tensor | None, trained: tuple[Tensor, ...], grad: Float[Tensor, "H places"]
-) -> list[Tensor]:
-    """Gradients of the trained tensors, from that of the line that was made of them."""
-    assert line is not None
-    grads = torch.autograd.grad(line, trained, grad.to(line.dtype), allow_unused=True)
-    return [torch.zeros_like(x) if g is None else g for x, g in zip(trained, grads, strict=True)]
 
 
 def _by_autograd(

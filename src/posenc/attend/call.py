@@ -61,9 +61,6 @@ class AttentionCall:
         bias = placed.bias
         if bias is not None:
             bias = bias if bias.met else bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
-            looks = not bias.checked and torch.is_grad_enabled() and T and S
-            if looks and may_be_looked_at(q, *bias.trainable):
-                bias.check_trainable(torch.zeros(*q.shape[:2], 1, 1, dtype=mask_dtype(q), device=q.device))
         trained = _trained(bias)
         sorts = mask_dtype(q), q.dtype
         return cls(mask, bias, scale, T, S, q.device, *sorts, exact_rows, softcap, trained, dropout, backend)
@@ -123,9 +120,7 @@ class AttentionCall:
         """The same with these in place of ``trained``: what a gradient taken inside another one ends at."""
         if self.bias is None or not tensors:
             return self
-        given = iter(tensors)
-        every = tuple(next(given) if x.requires_grad else x for x in self.bias.trainable)
-        return replace(self, bias=self.bias.with_trainable(every), trained=tensors)
+        return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def keys(self, last: int) -> int:
         """How many of the first keys the first ``last`` rows may see at most."""
@@ -219,9 +214,7 @@ class AttentionCall:
 
 
 def _trained(bias: Bias | None) -> tuple[Tensor, ...]:
-    if bias is None or not torch.is_grad_enabled():
-        return ()
-    return tuple(x for x in bias.trainable if x.requires_grad)
+    return () if bias is None or not torch.is_grad_enabled() else bias.trained
 
 
 def plain_bool(flag: bool) -> bool:

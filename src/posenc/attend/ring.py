@@ -89,7 +89,7 @@ def ring_attention(
     ring = _Ring(layer, mask, scale, softcap, group)
     if torch.is_autocast_enabled(q.device.type):
         q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
-    y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trainable))
+    y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trained))
     return y if sinks is None else merge([(y, lse)], sinks)[0]
 
 
@@ -178,7 +178,7 @@ class _Travelled(torch.autograd.Function):
                 some_scale = rest.pop(0) if row_scale is not None else None
                 with torch.enable_grad():
                     bias = ring.placed.bias
-                    bias = None if bias is None else bias.with_trainable(tuple(rest))
+                    bias = None if bias is None else bias.with_trained(tuple(rest))
                     out, part = ring.attend(step, some_q, inputs[-2], inputs[-1], some_scale, bias)
                 # y = Σ w_i·y_i with w_i = exp(l_i − l), so that y moves by w_i·(y_i − y) with l_i.
                 weight = (part.detach() - finite(lse)).exp()

@@ -3,19 +3,19 @@
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, table_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
-from posenc.pytrees import Pytree, narrowed
+from posenc.pytrees import Pytree, exchanged, narrowed, tensors
 
 Values = Callable[..., Float[Tensor, "H *shape"]]
 """A bias as a function of the offset, key position − query position, int64 of any shape, and of its trainable
@@ -49,47 +49,31 @@ class Bias(Pytree, ABC):
     met: bool = False
     """Whether it has met the queries, keys and order of this call for good; see ``met_with``."""
 
-    checked: bool = False
-    """Whether it is known that ``trainable`` names all that ``rows`` computes from."""
-
-    made_of: ClassVar[tuple[str, ...]] = ()
-    """The attributes that hold the tensors that gradients flow to: a tensor, a bias, None, or a tuple of them.
-    ``rows`` must compute from these attributes and from no other trainable number."""
-
     indexed_by: ClassVar[dict[str, str]] = {}
     """What the last axes of the tensors in an attribute count, by which ``cut`` slices them: ``b`` rows of the
     batch, ``h`` heads, ``q`` queries, ``k`` keys, a dot anything else."""
 
     @property
-    def trainable(self) -> tuple[Tensor, ...]:
-        """The tensors that ``rows`` computes from and that gradients flow to."""
-        return tuple(_tensors(tuple(getattr(self, name) for name in self.made_of)))
+    def trained(self) -> tuple[Tensor, ...]:
+        """The tensors in its attributes that gradients flow to."""
+        for name, part in vars(self).items():
+            if isinstance(part, nn.Module) and any(x.requires_grad for x in part.parameters()):
+                raise InvalidArgument(
+                    f"{name} of {type(self).__name__} is a module whose parameters would get no gradient; keep its "
+                    "tensors as attributes instead"
+                )
+        return tuple({id(x): x for x in tensors(self) if x.requires_grad}.values())
 
-    def with_trainable(self, tensors: tuple[Tensor, ...]) -> "Bias":
-        """The same computed from these tensors, one for each of ``trainable``.
+    def with_trained(self, tensors: tuple[Tensor, ...]) -> "Bias":
+        """The same with these in place of ``trained``.
 
         A gradient that is taken inside another one must end at the bias: what a layer's queries were made of may
         be the very table that this layer adds too.
         """
-        other, given = copy.copy(self), iter(tensors)
-        for name in self.made_of:
-            setattr(other, name, _exchanged(getattr(self, name), given))
-        other.derive()
-        return other
+        return exchanged(self, dict(zip(map(id, self.trained), tensors, strict=True)))
 
     def derive(self) -> None:
-        """Make anew what is kept of numbers that depend on ``trainable``, such as ``toeplitz``."""
-
-    def check_trainable(self, scores: Float[Tensor, "B H 1 1"]) -> None:
-        """Refuse trainable numbers that ``trainable`` does not name; ``scores`` are any of the first row.
-
-        Raises:
-            InvalidArgument: ``rows`` computes from others, which would get no gradient.
-        """
-        if not self.checked:
-            fixed = self.with_trainable(tuple(x.detach() for x in self.trainable))
-            check_named(fixed.rows(0, 1, 1, scores), type(self).__name__)
-            self.checked = True
+        """Make anew what is kept of the numbers of its tensors, such as ``toeplitz``."""
 
     @abstractmethod
     def rows(
@@ -171,7 +155,6 @@ class OffsetBias(Bias):
         InvalidArgument: ``values`` reads a trainable tensor that is not an argument of it.
     """
 
-    made_of = ("parameters",)
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
     table: Float[Tensor, "offsets H"] | None = None
     share: tuple[int, int] | None = None
@@ -195,8 +178,12 @@ class OffsetBias(Bias):
         self.q_positions, self.k_positions = q_positions, k_positions
         if torch.is_grad_enabled() and may_be_looked_at(q_positions, *trainable):
             apart = q_positions.new_zeros((axes, 1) if axes > 1 else 1)
-            check_named(values(apart, *(x.detach() for x in trainable)), type(self).__name__)
-            self.checked = True
+            if values(apart, *(x.detach() for x in trainable)).requires_grad:
+                raise InvalidArgument(
+                    f"{type(self).__name__} computes from trainable tensors that trainable does not name, so that "
+                    "they would get no gradient; pass them: OffsetBias(values, heads, q_positions, k_positions, "
+                    "trainable=(…)), and read them from the arguments of values(offsets, …)"
+                )
         self.derive()
 
     def derive(self) -> None:
@@ -270,8 +257,6 @@ LONGEST_TABLE = 4
 class CutBias(Bias):
     """A part of a bias that does not name what its tensors are indexed by: its rows, sliced."""
 
-    made_of = ("bias",)
-
     def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:
         self.bias, self.places, self.needs_scores, self.heads = bias, places, bias.needs_scores, bias.heads
         heads = places["h"]
@@ -299,7 +284,6 @@ class CutBias(Bias):
 class SumBias(Bias):
     """Several biases added; it has the shortcuts that all of them have."""
 
-    made_of = ("parts",)
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
     def __init__(self, parts: tuple[Bias, ...]) -> None:
@@ -349,36 +333,6 @@ class SumBias(Bias):
         other.parts = parts
         other.derive()
         return other
-
-
-def _tensors(attribute: Any) -> Iterator[Tensor]:
-    """The trainable tensors in an attribute."""
-    if isinstance(attribute, Bias):
-        yield from attribute.trainable
-    elif isinstance(attribute, tuple):
-        for one in attribute:
-            yield from _tensors(one)
-    elif isinstance(attribute, Tensor):
-        yield attribute
-
-
-def _exchanged(attribute: Any, given: Iterator[Tensor]) -> Any:
-    """The attribute with the next of the given tensors in the place of each of its own."""
-    if isinstance(attribute, Bias):
-        return attribute.with_trainable(tuple(next(given) for _ in attribute.trainable))
-    if isinstance(attribute, tuple):
-        return tuple(_exchanged(one, given) for one in attribute)
-    return next(given) if isinstance(attribute, Tensor) else attribute
-
-
-def check_named(values: Tensor, name: str) -> None:
-    """Refuse values that a gradient flows from although everything that ``trainable`` names was cut off."""
-    if values.requires_grad:
-        raise InvalidArgument(
-            f"{name} computes from trainable tensors that trainable does not name, so that they would get no "
-            "gradient; pass them: OffsetBias(values, heads, q_positions, k_positions, trainable=(…)), and read "
-            "them from the arguments of values(offsets, …); a Bias of your own names its attributes in made_of"
-        )
 
 
 def offsets(

@@ -36,7 +36,6 @@ class CountedBias(Bias):
         products: of every query and the P rows; None until queries are known.
     """
 
-    made_of = ("products",)
     indexed_by: ClassVar[dict[str, str]] = {"order": "bk", "products": "bhq·"}
     needs_scores = True
 

@@ -39,7 +39,6 @@ class FireBias(Bias):
         pieces: value at z = 0 and slope of every piece, two numbers a head.
     """
 
-    made_of = ("c", "nearest", "pieces")
     indexed_by: ClassVar[dict[str, str]] = {"pieces": "·h", "q_positions": "bq", "k_positions": "bk"}
 
     def __init__(

@@ -34,7 +34,6 @@ class ForgetBias(Bias):
         q_sums, k_sums: c at the queries and at the keys, once the order is known.
     """
 
-    made_of = ("q_sums", "k_sums")
     indexed_by: ClassVar[dict[str, str]] = {"gates": "bhk", "q_sums": "bhq", "k_sums": "bhk"}
 
     def __init__(self, gates: Float[Tensor, "B H S"], q_sums: Tensor | None = None, k_sums: Tensor | None = None):

@@ -37,7 +37,6 @@ class QueryTable(Bias):
         scaled: whether products are multiplied by what multiplies q·k.
     """
 
-    made_of = ("queries", "table")
     indexed_by: ClassVar[dict[str, str]] = {
         "table": "h··",
         "added": "h··",
@@ -104,7 +103,6 @@ class QueryTable(Bias):
 class KeyTable(Bias):
     """The product of every key and the column that the offset picks; arguments as in ``QueryTable``."""
 
-    made_of = ("keys", "table")
     indexed_by: ClassVar[dict[str, str]] = {
         "table": "h··",
         "keys": "bhk·",

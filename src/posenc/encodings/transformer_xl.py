@@ -43,7 +43,6 @@ class WaveBias(Bias):
         queries: q + v, scaled; None until queries are known.
     """
 
-    made_of = ("queries", "maps")
     indexed_by: ClassVar[dict[str, str]] = {
         "maps": "h··",
         "added": "h··",

@@ -72,7 +72,7 @@ def paths_are_scores(subject: Subject) -> None:
 def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64.
 
-    Name all trainable tensors: ``OffsetBias(…, trainable=(…))``, or ``made_of`` in a ``Bias`` of your own, and
+    Name all trainable tensors: ``OffsetBias(…, trainable=(…))``, or keep them as attributes of a ``Bias``, and
     compute shortcuts from them in ``derive``.
     """
     S = subject.longest(LONG)

@@ -28,8 +28,7 @@ def _before_attention(subject: Subject) -> str:
 def shared_placings_train(subject: Subject) -> None:
     """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too.
 
-    Read trainable tensors from the arguments of ``values``, or from the attributes in ``made_of``, never from the
-    module.
+    Read trainable tensors from the arguments of ``values``, or from attributes of the bias, never from the module.
     """
     S = subject.longest(9)
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
