@@ -138,12 +138,22 @@ def beside_a_server(browser: Any) -> Iterator[Any]:
     yield from watched(browser)
 
 
+def test_the_bar_leads_to_documentation_that_lies_above_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "packed", lambda stage: ("", {}))
+    (tmp_path / "index.html").write_text("docs")
+    export.write(tmp_path / "lab")
+    assert '<a href="../index.html">Docs</a>' in (tmp_path / "lab" / "rotation.html").read_text("utf-8")
+
+
 def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(
     offline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "packed", lambda stage: PACKED(stage) if stage == find("shift-both") else ("", {}))
     export.write(tmp_path)
     assert "http://127" not in (tmp_path / "rotation.html").read_text("utf-8")
+    assert ">Docs</a>" not in (tmp_path / "rotation.html").read_text("utf-8")
     offline.goto(f"{(tmp_path / 'rotation.html').as_uri()}?m=3#shift-both")
     settle(offline)
     told = offline.locator("#shift-both .readouts").inner_text()

@@ -68,7 +68,9 @@ def write(folder: Path) -> list[Path]:
     for stage in itertools.chain.from_iterable(each.stages for each in ROOMS):
         packs[stage.question], slider_stops = packed(stage)
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
-    site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops))
+    docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
+    site = replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops, docs=docs)
+    site = _sealed(site)
     pages = {"index": page.home(site), page.CARDS: page.cards(site), page.PATHS: page.paths(site)}
     pages[page.CLAIMS] = page.claims(site)
     pages |= {each.name: page.room_page(each, {}, site) for each in ROOMS}

@@ -25,6 +25,8 @@ except ModuleNotFoundError as error:
 
 CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
 """The addresses of the cards, the lessons and the claims, and the stage that the first page shows."""
+BAR = ((PATHS, "Lessons"), (CLAIMS, "Claims"), (CARDS, "Check"))
+"""What stands in the bar beside the rooms."""
 FIRST = "/static/first.js"
 """The first page's answers: a script, so that the picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
@@ -40,6 +42,7 @@ class Site:
         saved: whether a page brings its style, script and policy with it and asks no server.
         answers_file: of a stage; empty where a server answers.
         stops: texts that a slider may visit, by stage and control; by default all.
+        docs: the address of the documentation, where it is known.
     """
 
     saved: bool = False
@@ -50,11 +53,7 @@ class Site:
     early: str = ""
     script: str = ""
     tones: str = ""
-
-    @property
-    def rooms(self) -> list[tuple[str, str]]:
-        """Names and entries of every page."""
-        return [(room.name, room.short) for room in ROOMS] + [(CARDS, "Check yourself")]
+    docs: str = ""
 
     @property
     def icon(self) -> str:
@@ -78,7 +77,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
     environment = templates("posenc.teaching.lab")
     environment.globals |= {"aliases": ALIASES, "formula": formula, "thumbnail": thumbnail, "find": find}
     environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
-    environment.globals |= {"of_section": of_section, "teaching": teaching}
+    environment.globals |= {"of_section": of_section, "teaching": teaching, "rooms": ROOMS, "bar": BAR}
     settings = {"about": ABOUT, "answers_file": site.answers_file, "stops": stops} | given
     return environment.get_template(template).render(site=site, **settings)
 
@@ -86,7 +85,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
 def home(site: Site = LIVE) -> str:
     """The first page: a rotation to drag, and every room by its question."""
     moving = site if site.saved else replace(site, answers_file=lambda stage: FIRST)
-    return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=ROOMS)
+    return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO))
 
 
 def cards(site: Site = LIVE) -> str:
@@ -129,8 +128,8 @@ def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
     """A room in the state that ``texts`` describe; a text that a control cannot hold is left to the answers."""
-    names = site.rooms
-    after = names[[name for name, _ in names].index(room.name) + 1]
+    onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
+    after = onward[ROOMS.index(room) + 1]
     given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
     return _rendered("room.html", site, stages=room.stages, texts=texts, after=after, **given)
 
