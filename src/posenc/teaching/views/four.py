@@ -66,7 +66,7 @@ def four(name: str) -> Four:
         name,
         _closest(row.flatten(0, 1).T),
         _growth(*(_change(x, words) for x in (row, long, far))),
-        _spearman(row.mean((0, 1)).flip(-1)),
+        spearman(row.mean((0, 1)).flip(-1)),
         float(long.softmax(-1)[..., :-LENGTH].sum(-1).mean()) if limit >= LONGER * LENGTH else 1.0,
     )
 
@@ -114,7 +114,7 @@ def _growth(near: float, *far: float) -> float:
     return torch.inf if max(far) > noise else 1.0
 
 
-def _spearman(values: Tensor) -> float:
+def spearman(values: Tensor) -> float:
     """Rank correlation of the values with their index; equal values share their mean rank."""
     low, high = (torch.searchsorted(values.sort().values, values, right=right) for right in (False, True))
     both = torch.stack(((low + high).double(), torch.arange(len(values), dtype=torch.float64)))

@@ -10,6 +10,7 @@ import posenc
 from posenc.errors import UnknownName
 from posenc.pictures.view import Line, Lines, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
+from posenc.teaching.views.four import spearman
 
 Content = Literal["aligned", "random", "peaked"]
 """``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
@@ -61,12 +62,6 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     raise UnknownName("content", content, get_args(Content))
 
 
-def trend(values: Tensor) -> float:
-    """Spearman's rank correlation of scores with their distance: −1 where they only fall."""
-    ranks = torch.stack((values.argsort().argsort().double(), torch.arange(len(values)).double()))
-    return float(torch.corrcoef(ranks)[0, 1])
-
-
 @bounded
 def distance(
     head_dim: Width = 64,
@@ -79,7 +74,8 @@ def distance(
     """The score of one q and k against their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
-    correlation = trend(values)
+    # What is equal but for rounding, as left and right of a peak, shares its rank.
+    correlation = spearman(values.round(decimals=9))
     titles = {
         "aligned": "Equal q and k: the score falls, then wanders",
         "random": f"This random q and k: rank correlation with distance {correlation:.2f}",

@@ -12,8 +12,8 @@ from posenc.pictures.view import Axis, Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, Position, bounded
 
 ROWS, WIDTH = 8, 8
-FURTHER = 8
-"""How far apart rows are that neighbours are compared with."""
+BLOCK = 3
+"""Rows at a table's start that training makes a block of their own: those after them are compared."""
 
 TABLE_PYTHON = """\
 import torch, posenc
@@ -65,20 +65,24 @@ def lookup(
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
-    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before its training and after."""
+    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before its training and after.
+
+    Numbers are of the rows from ``BLOCK`` on.
+    """
     panels, readouts = [], dict[str, float | str]()
     axis = counted("position", len(after))
     for when, label, table in (("before", "before training", before), ("after", name, after)):
         rows = table.detach().double()
         unit = _normal(rows)
-        panels.append(Heatmap(label, unit @ unit.T, axis, axis, "magnitude", "cosine", limit=1.0))
-        for what, apart in (("neighbours", 1), (f"rows {FURTHER} apart", FURTHER)):
-            readouts[f"cosine of {what}, {when}"] = float((unit @ unit.T).diagonal(apart).mean())
+        cosine = unit @ unit.T
+        panels.append(Heatmap(label, cosine, axis, axis, "magnitude", "cosine", limit=1.0))
+        later = cosine[BLOCK:, BLOCK:]
+        first, second = torch.triu_indices(len(later), len(later), 2)
+        readouts[f"cosine of neighbours, {when}"] = float(later.diagonal(1).mean())
+        readouts[f"cosine of other pairs, {when}"] = float(later[first, second].mean())
         readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
-    near, further = (
-        float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", f"rows {FURTHER} apart")
-    )
-    title = f"After training, neighbours have a cosine of {near:.2f}, rows {FURTHER} apart of {further:.2f}"
+    near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
+    title = f"From row {BLOCK} on, trained neighbours have a cosine of {near:.2f}, other pairs of {other:.2f}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 
