@@ -9,7 +9,7 @@ import pytest
 
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import View
-from posenc.teaching.lab.controls import Number, Numbers
+from posenc.teaching.lab.controls import Number
 from posenc.teaching.lab.rooms import find, stages
 from posenc.teaching.views.bounds import bounds
 from posenc.teaching.views.catalogue import VIEWS
@@ -27,7 +27,7 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> Non
 def test_the_labs_controls_stay_within_them() -> None:
     for name in stages():
         for parameter in find(name).controls:
-            if isinstance(parameter, Number | Numbers):
+            if isinstance(parameter, Number):
                 limit = bounds(find(name).function)[parameter.argument or parameter.name]
                 assert limit.low <= parameter.low < parameter.high <= limit.high, (name, parameter.name)
 

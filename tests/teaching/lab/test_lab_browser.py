@@ -195,7 +195,7 @@ def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
 
 def test_a_refusal_is_shown_and_passes(visitor: Any) -> None:
     page = visitor.open("/bias?some=1000000000", "weights")
-    assert page.locator("#weights .error").inner_text().startswith("some=1000000000 is out of bounds")
+    assert page.locator("#weights .error").inner_text().startswith("heads=1000000000 must be between 1 and 16")
     page.locator("#weights-some").fill("8")
     page.locator("#weights-some").press("Enter")
     visitor.answered("weights", "")

@@ -60,7 +60,7 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [
-        ("/api/weights?some=1000000000", 400, "some=1000000000 is out of bounds; give a value from 1 to 16"),
+        ("/api/weights?some=1000000000", 400, "heads=1000000000 must be between 1 and 16"),
         ("/api/heatmap?width=100000000000000", 400, "unknown width"),
         ("/api/weights?soem=4", 400, "did you mean 'some'"),
         ("/api/weights?some=4&some=5", 400, "some is given twice"),

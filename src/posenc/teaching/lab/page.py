@@ -13,7 +13,7 @@ from posenc.errors import MissingExtra
 from posenc.names import ALIASES
 from posenc.pictures.templates import templates
 from posenc.teaching.lab.controls import Control
-from posenc.teaching.lab.rooms import ROOMS, Room, Stage, find, place
+from posenc.teaching.lab.rooms import ORDER, ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
 from posenc.teaching.lessons.facts import LESSONS, Entry, Fact, of_section, of_stage, sections, teaching
@@ -129,7 +129,7 @@ def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
     """A room in the state that ``texts`` describe; a text that a control cannot hold is left to the answers."""
     onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
-    after = onward[ROOMS.index(room) + 1]
+    after = onward[ORDER.index(room.name) + 1]
     given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
     return _rendered("room.html", site, stages=room.stages, texts=texts, after=after, **given)
 

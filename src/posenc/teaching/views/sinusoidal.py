@@ -84,7 +84,7 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
         name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
         arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
     return View(
-        f"Position {position} is where {pairs} hands point",
+        f"Together, {pairs} hands spell position {position}",
         (Plane("hands", tuple(arrows), 1.1),),
         {
             "turns of the fastest hand": position / wavelength_by_pair(width, base)[0],
@@ -150,8 +150,19 @@ def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
 
 
 @bounded
-def falloff(width: Width = 128, furthest: Annotated[int, Bounds(2, 4096)] = 60, base: Base = 10_000.0) -> View:
-    """Dot product against distance: a trend downwards that rises again, first where the mark is."""
+def falloff(
+    width: Width = 128,
+    furthest: Annotated[int, Bounds(2, 4096)] = 60,
+    base: Base = 10_000.0,
+    pairs: bool = False,
+) -> View:
+    """Dot product against distance: a trend downwards that rises again, first where the mark is.
+
+    Args:
+        width, base: of the code.
+        furthest: the last distance.
+        pairs: whether every two of the first 64 positions are shown in place of the curve.
+    """
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
     rises = (dots.diff() > 0).nonzero().flatten()
@@ -166,7 +177,7 @@ def falloff(width: Width = 128, furthest: Annotated[int, Bounds(2, 4096)] = 60, 
     axis = counted("distance k", furthest + 1, unit="positions")
     return View(
         "Nearer is more alike only as a trend",
-        (Lines("falloff", (line,), axis, "dot product", marks=marks), similarity(values[:SQUARE])),
+        (similarity(values[:SQUARE]) if pairs else Lines("falloff", (line,), axis, "dot product", marks=marks),),
         readouts,
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({furthest + 1}))\n"
