@@ -31,6 +31,8 @@ def test_two_sided_alibi_cannot_tell_a_mirror_image() -> None:
 def test_an_arrangement_must_fit_its_sentence() -> None:
     with pytest.raises(InvalidArgument, match="order=1-0 is no arrangement of 3 words; give each of 0 … 2 once"):
         order_blind.shuffle(order=(1, 0))
+    with pytest.raises(InvalidArgument, match="order=0-0-1 is no arrangement of 3 words"):
+        order_blind.shuffle(order=(0, 0, 1))
 
 
 def test_cat_sat_has_the_lessons_numbers_before_and_after_the_swap() -> None:

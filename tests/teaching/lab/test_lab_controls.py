@@ -80,9 +80,9 @@ def test_sentences_are_words(text: str) -> None:
         Sentence(name="sentence", default="cat ate fish").read(text)
 
 
-@pytest.mark.parametrize("text", ["0-0-1", "0-3", "cat", "1", "0-1-2-3-4-5-6-7-8-9"])
-def test_arrangements_are_permutations(text: str) -> None:
-    with pytest.raises(InvalidArgument):
+@pytest.mark.parametrize("text", ["cat", "1", "0-1-2-3-4-5-6-7-8-9"])
+def test_arrangements_are_places(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is no arrangement"):
         Arrangement(name="order", default="1-0", of="sentence").read(text)
 
 

@@ -45,11 +45,12 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
     assert placed.bias is not None
     scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
     shares = scores.softmax(-1).flip(-1)
-    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
+    steepest_first = sorted(zip(slopes(heads), shares, strict=True), key=lambda head: -head[0])
+    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in steepest_first)
     return View(
         "Steep heads see a few tokens, flat ones nearly all",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
-        {f"{line.name}, within 8": float(line.values[:8].sum()) for line in lines},
+        {f"{line.name}, within 8": float(line.values[:8].sum()) for line in (lines[0], lines[-1])},
         "import torch, posenc\n"
         f"keys = posenc.positions.arange({length})\n"
         f"placed = posenc.ALiBi({heads}).at(keys[-1:], keys)\n"
