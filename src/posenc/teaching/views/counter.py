@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 import torch
 
-from posenc.errors import UnknownName
+from posenc.arguments import one_of
 from posenc.pictures.view import Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
@@ -31,8 +31,7 @@ def bits_and_hands(
     A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps
     and needs as many bits as there are positions to separate; hands move smoothly, so that a step is a turn.
     """
-    if frequencies not in get_args(Frequencies):
-        raise UnknownName("frequencies", frequencies, get_args(Frequencies))
+    one_of("frequencies", frequencies, get_args(Frequencies))
     base = float(2**bits) if frequencies == "halving" else 10_000.0
     at = torch.arange(positions)
     counter = at >> torch.arange(bits)[:, None] & 1

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, get_args
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -10,7 +10,7 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.sinusoidal import Order
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.pictures.numbers import short
 from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
@@ -24,8 +24,6 @@ def table(width: int, positions: Sequence[int], base: float, order: Order = "int
     """The code at these positions in float64, one row each."""
     if width % 2:
         raise InvalidArgument(f"width={width} must be even here, one sine and one cosine a pair; use {width + 1}")
-    if order not in get_args(Order):
-        raise UnknownName("order", order, get_args(Order))
     encoding = posenc.Sinusoidal(width, base=base, order=order)
     return encoding.table(torch.tensor(list(positions)), torch.float64)
 
