@@ -86,12 +86,12 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
         (Plane("hands", tuple(arrows), 1.1),),
         {
             "turns of the fastest hand": position / wavelength_by_pair(width, base)[0],
-            f"slowest hand at width {WIDE} (positions)": wavelength_by_pair(WIDE, base)[-1],
+            f"slowest hand at width {WIDE} (positions)": round(wavelength_by_pair(WIDE, base)[-1]),
         },
         "import math, posenc\n"
         f"frequencies = posenc.scaling.Default().frequencies({WIDE}, {base!r}).exact\n"
         f"print({position} * float(frequencies[0]) / (2 * math.pi))    # turns of the fastest hand\n"
-        "print(2 * math.pi / float(frequencies[-1]))    # positions in which the slowest turns once",
+        "print(round(2 * math.pi / float(frequencies[-1])))    # positions in which the slowest turns once",
     )
 
 
