@@ -109,20 +109,21 @@ def shuffle(
     moved = [words[i] for i in order]
     with torch.no_grad():
         y, shuffled = attend(words, layer_encoding, causal=causal), attend(moved, layer_encoding, causal=causal)
-    difference = float((shuffled - y[list(order)]).abs().max())
-    follows = difference < FOLLOWS
+    differences = (shuffled - y[list(order)]).abs()
+    changed = int((differences >= FOLLOWS).sum())
     panels = [_outputs("in this order", y, words)]
     if moved == words:
         title = "One output vector for each word"
     else:
-        title = "No: the outputs follow the words" if follows else "Yes: the same word now gets another output"
+        title = "Yes: the same word now gets another output" if changed else "No: the outputs follow the words"
         panels.append(_outputs("rearranged", shuffled, moved))
     return View(
         title=title,
         panels=tuple(panels),
         readouts={
-            "largest difference after undoing the shuffle": difference,
-            "outputs": "the same vectors, moved" if follows else "changed",
+            "values changed": changed,
+            "largest difference after undoing the shuffle": float(differences.max()),
+            "outputs": "changed" if changed else "the same vectors, moved",
         },
         python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
     )

@@ -56,8 +56,8 @@ def patches(
         f"Token {token} stands at time {here[0]}, row {here[1]}, column {here[2]}",
         panels,
         {
-            "last text before": before - 1,
-            "first text after": following - 2,
+            "position of the last word before": before - 1,
+            "position of the first word after": following - 2,
             "tokens so far": before + frames * rows * columns,
         },
         PYTHON.format(before=before, frames=frames, rows=2 * rows, columns=2 * columns, token=token),
