@@ -76,7 +76,7 @@ def test_what_holds_lost_at_most_a_twentieth_at_the_far_end_of_its_interval() ->
     kept, open_, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (1.0, 0.97, 0.94))
     assert [holds(each, each.rows[0]) for each in (kept, open_, lost)] == [True, False, False]
     assert [undecided(each, each.rows[0]) for each in (kept, open_, lost)] == [False, True, False]
-    assert open_.verdict(open_.rows[0]) == "falls to 0.97, undecided"
+    assert open_.verdict(open_.rows[0]) == "undecided, at 0.97"
     assert "ALiBi is undecided on needle" in answer([open_])
     assert "undecided" not in lost.verdict(lost.rows[0])
     seeds = summarise(NEEDLE, [run("alibi", 1.0, share, seed) for seed, share in enumerate((1.0, 0.97, 0.94))])
@@ -88,7 +88,7 @@ def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run() -> None:
     criteria = RecordedCriteria("language", "", "loss", 3.0, 2.5)
     for rise, verdict in (
         (0.04, "holds"),
-        (0.047, "perplexity ×1.05, undecided"),
+        (0.047, "undecided, perplexity ×1.05"),
         (0.06, "perplexity ×1.06"),
     ):
         rises = [rise - 0.004, rise + 0.004] * 4

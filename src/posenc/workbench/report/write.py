@@ -157,7 +157,7 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> list[Le
     for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]
         rate = sum(curve.tokens for curve in losses) / max(1e-9, sum(curve.seconds for curve in losses))
-        last = fmean(fmean(curve.losses[-max(1, len(curve.losses) // 10) :]) for curve in losses)
+        last = fmean(curve.final_loss for curve in losses)
         steps = round(fmean(len(curve.losses) for curve in losses))
         held_out = [curve.validation[-1][1] for curve in losses if curve.validation]
         validation = fmean(held_out) if held_out else None

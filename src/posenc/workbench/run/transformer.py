@@ -5,7 +5,6 @@ Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top 
 
 import copy
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -19,42 +18,22 @@ from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.mask import Mask
 from posenc.positions import arange, on_axes
+from posenc.workbench.run.settings import Model
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
-    """Sizes and habits of a transformer.
+class TransformerConfig(Model):
+    """Sizes and habits of a transformer: the settings of ``Model``, and what its task needs.
 
     Args:
         vocabulary: distinct input tokens.
         outputs: values that each position predicts; the vocabulary by default.
-        width: C, channels of the token embeddings.
-        layers, heads: their counts; head_dim is width / heads.
-        kv_heads: key and value heads, a divisor of heads; the same by default.
-        hidden: channels inside the feed-forward part; 4·width by default.
         causal: whether a position sees only itself and what came before.
-        norm: ``"layer"`` or ``"rms"``.
-        activation: ``"gelu"`` or ``"swiglu"``.
-        biases: whether linear maps have biases.
-        tied: whether the output map is the embedding's transpose.
-        qk_norm: whether queries and keys are normed per head before rotation.
-        window: how many tokens back a layer sees, itself included; all by default.
     """
 
     vocabulary: int
     outputs: int | None = None
-    width: int = 64
-    layers: int = 2
-    heads: int = 4
-    kv_heads: int | None = None
-    hidden: int | None = None
     causal: bool = True
-    norm: Literal["layer", "rms"] = "layer"
-    activation: Literal["gelu", "swiglu"] = "gelu"
-    biases: bool = True
-    tied: bool = False
-    qk_norm: bool = False
-    window: int | None = None
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -63,10 +42,6 @@ class TransformerConfig:
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.tied and self.outputs not in (None, self.vocabulary):
             raise InvalidArgument(f"tied needs outputs={self.outputs} to be vocabulary={self.vocabulary}")
-
-    @property
-    def head_dim(self) -> int:
-        return self.width // self.heads
 
 
 class Cache:
