@@ -21,6 +21,7 @@ SIMPLE = (
     | st.none()
     | st.integers(-(10**9), 10**18)
     | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["true", "false", "none", "nan"])
     | st.text(max_size=8).filter(lambda text: "long_name__" not in text and text.isprintable())
 )
 VALUES = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)

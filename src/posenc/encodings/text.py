@@ -21,6 +21,9 @@ from posenc.errors import InvalidArgument
 from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
+FLAGS = {"true": True, "false": False}
+"""Flags as TOML has them; a text that is one of these words is quoted."""
+
 LAYER_SETTINGS = {"window": 1, "chunk": 1, "axis": 0}
 """What ``local`` says of a layer type, as ``Layers`` has it, and the least of each."""
 
@@ -97,8 +100,8 @@ def value_text(value: Any) -> str:
         inner = ", ".join(value_text(v) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
-        bare = value.isascii() and value.isidentifier() and not iskeyword(value)  # Python folds other letters
-        return value if bare else repr(value)
+        word = value.isascii() and value.isidentifier() and not iskeyword(value)  # Python folds other letters
+        return value if word and value not in FLAGS else repr(value)
     return repr(value)
 
 
@@ -223,5 +226,5 @@ def _value(node: ast.expr, names: list[str]) -> Any:
     if isinstance(node, ast.Call):
         return _recipe(node, names)
     if isinstance(node, ast.Name):
-        return node.id == "true" if node.id in ("true", "false") else _name(node, names)  # as TOML has them
+        return FLAGS[node.id] if node.id in FLAGS else _name(node, names)
     raise InvalidArgument(f"{ast.unparse(node)!r} is no value; write numbers, names, tuples, or name(…)")
