@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc.integrations.huggingface import class_defaults as class_defaults_module
-from posenc.integrations.huggingface.class_defaults import class_defaults, untried
+from posenc.integrations.huggingface import config_class
 
 ROOT = Path(__file__).parents[1]
 NOT_OURS = {"anyio", "click", "numpy", "pyparsing"}
@@ -57,14 +56,14 @@ def test_no_version_is_too_new() -> None:
     assert [text for text in asked if re.search(r"<|==|~=|!=", text.partition(";")[0])] == []
 
 
-def test_class_defaults_are_those_of_the_pinned_transformers() -> None:
+def test_the_tried_transformers_is_the_pinned_one() -> None:
     (pinned,) = re.findall(r"^transformers==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert class_defaults()["transformers"]["version"] == pinned
+    assert pinned == config_class.TRIED
 
 
 def test_a_newer_transformers_is_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
-    monkeypatch.setattr(class_defaults_module, "class_version", lambda: "5.23.9")
-    assert untried() == ""
-    monkeypatch.setattr(class_defaults_module, "class_version", lambda: "5.99.0")
-    assert untried().startswith("transformers 5.99.0 is newer than 5.23.0, the last that was tried")
+    monkeypatch.setattr(config_class, "class_version", lambda: "5.23.9")
+    assert config_class.untried() == ""
+    monkeypatch.setattr(config_class, "class_version", lambda: "5.99.0")
+    assert config_class.untried().startswith("transformers 5.99.0 is newer than 5.23.0, the last that was tried")

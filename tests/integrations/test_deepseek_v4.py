@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again_and_loaded(name: str) -> None:
 
 
 def test_a_ratio_that_no_layer_has_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"DeepseekV4Config .* refuses the config: KeyError: 7"):
+    with pytest.raises(InvalidArgument, match="compress_ratios has 7; known: 0, 4, 128"):
         read({**FLASH, "compress_ratios": [7] * 44})
 
 

@@ -269,7 +269,7 @@ def test_full_layers_have_heads_of_their_own() -> None:
         read(config("gemma4_text", 2, **NESTED, per_layer_config=two))
     for odd, message in (
         ([1], "per_layer_config=.* must be a dictionary"),
-        ({"1": {"head_dim": []}}, "Gemma4TextConfig of transformers .* refuses the config: .*'head_dim'"),
+        ({"1": {"head_dim": []}}, r"head_dim=\[\] must be a whole number"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             read(config("gemma4_text", 2, **NESTED, per_layer_config=odd))
@@ -335,7 +335,7 @@ def test_a_config_that_its_class_refuses_is_refused_with_its_words(spelt: dict[s
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (config("smollm3", 4, no_rope_layers=[1, 0]), "SmolLM3Config .* refuses the config: IndexError"),
+        (config("smollm3", 4, no_rope_layers=[1, 0]), "no_rope_layers has 2 entries and num_hidden_layers is 4"),
         (
             config("granite_swa", 4, layer_rope_theta=[0]),
             "layer_rope_theta has 1 entries and num_hidden_layers is 4",

@@ -12,8 +12,8 @@ from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.class_defaults import untried
 from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.config_class import untried
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -77,7 +77,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     else:
         positions = read(config, base=base, as_type=as_type)
     table, encodings = of(positions), positions.encodings(positions.max_length)
-    risks = [f"assumed: {note}" for note in table.notes] + list(filter(None, [untried()]))
+    risks = [f"assumed: {note}" for note in table.notes] + ([] if gguf else list(filter(None, [untried()])))
     rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no length to be trained at
     for name, recipe in rotary.items():
         where = "" if len(rotary) == 1 else f"{name}: "

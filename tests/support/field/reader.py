@@ -5,7 +5,7 @@ import re
 import sys
 from unittest.mock import patch
 
-from posenc.integrations.huggingface import class_defaults
+from posenc.integrations.huggingface.config_class import class_version
 from support.field.case import Case, said
 
 UNTIL = "The reader"
@@ -24,13 +24,12 @@ def by_the_hint() -> str:
 
 def versions() -> str:
     """The version that a note names before anything imported transformers, and after."""
-    default = class_defaults.class_defaults()["transformers"]
-    with patch.dict(default, version="5.0.0"):  # type: ignore[arg-type]
-        __import__("transformers")
-        after = class_defaults.class_version()
-        with patch.dict(sys.modules):
-            del sys.modules["transformers"]
-            before = class_defaults.class_version()
+    __import__("transformers")
+    after = class_version()
+    class_version.cache_clear()
+    with patch.dict(sys.modules):
+        del sys.modules["transformers"]
+        before = class_version()
     return f"before {before}, after {after}, installed {importlib.metadata.version('transformers')}"
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.class_defaults import RefusedByClass
+from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES
-from posenc.integrations.huggingface.keys import BOTH_FORMS, check_outer
+from posenc.integrations.huggingface.keys import check_outer, rope_dictionary
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.policies import (
@@ -51,14 +51,10 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     try:
         return replace(_positions(Reader(part, base, as_type, made)), path=path)
     except RefusedByClass as refusal:
-        if "validate_rope" in str(refusal):  # of which this says more
-            rope: Mapping[str, Any] = next((part[key] for key in BOTH_FORMS if part.get(key)), {})
-            stands = {
-                **part,
-                "rope_parameters": {"rope_theta": part.get("rope_theta"), **rope},
-                "rope_scaling": None,
-            }
-            _positions(Reader(stands, base, as_type, refusal.kind))
+        if rope := rope_dictionary(part):  # in the one place where the rules below look
+            base_beside = {} if {*map(type, rope.values())} & {dict} else {"rope_theta": part.get("rope_theta")}
+            part = {**part, "rope_scaling": None, "rope_parameters": {**base_beside, **rope}}
+        _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, where a rule here knows
         raise
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.class_defaults import class_defaults
+from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.families import ATTRIBUTES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import KEYS, ROPE
@@ -43,6 +43,11 @@ def plain(key: str) -> str:
     return CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")
 
 
+def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rope dictionary under whichever key it stands."""
+    return next((config[key] for key in BOTH_FORMS if config.get(key)), {})
+
+
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Every key that this family has: its row's, and those of its config class that are in the schema."""
     keys = family.keys
@@ -50,7 +55,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
         keys -= {family.base} - {*family.defaults, *family.ignored}
     else:
         keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
-    known = keys | {*EVERYWHERE} | set(class_defaults().get(model_type, ()))
+    known = keys | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS})
     return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
 
 

@@ -10,7 +10,7 @@ from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.class_defaults import class_form, class_version
+from posenc.integrations.huggingface.config_class import class_form, class_version
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_rope_keys, check_twice

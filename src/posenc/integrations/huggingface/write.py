@@ -6,11 +6,11 @@ from typing import Any, Literal, get_args
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.class_defaults import class_defaults
+from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
-from posenc.integrations.huggingface.scaling import parameters_from, per_pair
+from posenc.integrations.huggingface.scaling import parameters_from, per_pair, rope_type
 from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
 
 Spelling = Literal["v5", "v4"]
@@ -59,7 +59,7 @@ def write(
     ignored = FAMILIES[positions.model_type].ignored_rope_keys
     unchanged = {key: value for key, value in rope_dictionary(positions.source).items() if key in ignored}
     entry = {**next(iter(entries.values())), **unchanged}
-    return {**config, **(_older(positions, entry) if spelling == "v4" else {"rope_parameters": entry})}
+    return {**config, **(_older(positions, config, entry) if spelling == "v4" else {"rope_parameters": entry})}
 
 
 def _stretched(
@@ -112,7 +112,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     return config
 
 
-def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
     """One rope dictionary as transformers v4 spells it, base and share of channels beside it."""
     family, entry = FAMILIES[positions.model_type], dict(entry)
     outer = {family.base: entry.pop("rope_theta")}
@@ -120,13 +120,12 @@ def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any
         outer[family.partial] = entry.pop("partial_rotary_factor")
     if entry["rope_type"] == "longrope":  # where transformers 4 looks for it, in every family
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
-    plain = entry == {"rope_type": "default"} and "rope_parameters" not in class_defaults().get(
-        positions.model_type, {}
-    )
-    return {
-        **outer,
-        "rope_scaling": None if plain else entry,
-    }  # null is the class's default, which is not no scaling everywhere
+    if entry == {"rope_type": "default"}:
+        null = {**config, **outer, "rope_scaling": None}
+        made = class_form({**null, "model_type": positions.model_type})
+        if rope_type(made.rope_parameters) == "default":  # null is the class's own, which some classes scale
+            return {**outer, "rope_scaling": None}
+    return {**outer, "rope_scaling": entry}
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
@@ -138,11 +137,6 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
     """The keys in which one config differs from another, as the other has them; None for one that goes away."""
     different = {key: value for key, value in after.items() if key not in before or before[key] != value}
     return {**different, **{key: None for key in before if key not in after}}
-
-
-def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The rope dictionary under whichever key it stands."""
-    return next((config[key] for key in BOTH_FORMS if config.get(key)), {})
 
 
 def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
@@ -163,7 +157,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if family.mscale_scores and not math.isclose(factor, 1.0):
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
     if family.rotates.by == "compression":
-        head_dim = positions.source.get("head_dim") or class_defaults()[model_type]["head_dim"]
+        head_dim = class_form({**positions.source, "model_type": model_type}).head_dim
         entry["partial_rotary_factor"] = rotary_dim / head_dim
     if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")

@@ -5,8 +5,8 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.write import rope_dictionary
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,

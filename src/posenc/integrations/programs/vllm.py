@@ -6,9 +6,9 @@ from typing import Any
 
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.reader import SKIPS_SHARE
-from posenc.integrations.huggingface.write import rope_dictionary
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,

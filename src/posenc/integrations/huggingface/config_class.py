@@ -1,8 +1,4 @@
-"""The form that the config classes of transformers give a config, and a table of the keys that they know.
-
-The table is made by ``tools/class_defaults.py`` from one transformers, whose version it says; ``read`` takes no
-value from it.
-"""
+"""The config classes of the installed transformers: their keys, and the form that they give a config."""
 
 import json
 import logging
@@ -10,42 +6,31 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
+from importlib.metadata import version
 from typing import Any
 
 from posenc.errors import InvalidArgument, MissingExtra
 
-
-@cache
-def class_defaults() -> Mapping[str, Mapping[str, Any]]:
-    """Per model_type the keys that its config class has, each with the value it takes by itself.
-
-    Under ``"transformers"`` is the version that it was taken from.
-    """
-    defaults: Mapping[str, Mapping[str, Any]] = json.loads(
-        (files(__package__) / "class_defaults.json").read_text("utf-8")
-    )
-    return defaults
+TRIED = "5.23.0"
+"""The newest transformers of which every type was read and measured."""
 
 
 @cache
 def class_version() -> str:
-    """The version of transformers whose classes are asked: the installed one's, or else the table's."""
-    try:
-        return version("transformers")
-    except PackageNotFoundError:
-        return str(class_defaults()["transformers"]["version"])
+    """The version of transformers whose classes are asked."""
+    return version("transformers")
 
 
 def untried() -> str:
     """That the installed transformers is newer than the one tried, in a sentence; empty where it is not."""
-    installed, tried = class_version(), class_defaults()["transformers"]["version"]
-    numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (installed, tried)]
+    numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (class_version(), TRIED)]
     if numbers[0] <= numbers[1]:
         return ""
-    return f"transformers {installed} is newer than {tried}, the last that was tried: measure what is read of it"
+    return (
+        f"transformers {class_version()} is newer than {TRIED}, the last that was tried: measure what is read of it"
+    )
 
 
 class RefusedByClass(InvalidArgument):
@@ -58,12 +43,37 @@ class RefusedByClass(InvalidArgument):
         )
 
 
-def class_form(config: Mapping[str, Any]) -> Any:
-    """What the installed transformers' class makes of the JSON of a language model, not to be changed.
+@cache
+def config_class(model_type: str) -> Any:
+    """The class of the configs of a type.
 
     Raises:
         MissingExtra: transformers is not installed.
         InvalidArgument: it has no such type.
+    """
+    try:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    try:
+        return CONFIG_MAPPING[model_type]
+    except KeyError:
+        raise InvalidArgument(
+            f"transformers {class_version()} has no model_type {model_type!r}; install a newer one"
+        ) from None
+
+
+@cache
+def class_keys(model_type: str) -> frozenset[str]:
+    """The keys that the class of a type has."""
+    return frozenset(field.name for field in fields(config_class(model_type)))
+
+
+def class_form(config: Mapping[str, Any]) -> Any:
+    """What the class makes of the JSON of a language model, not to be changed.
+
+    Raises:
+        MissingExtra, InvalidArgument: as ``config_class``.
         RefusedByClass: the class does not take the config.
     """
     try:
@@ -75,17 +85,8 @@ def class_form(config: Mapping[str, Any]) -> Any:
 
 @lru_cache(256)
 def _class_form(config: str) -> Any:
-    try:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-    except ImportError as error:
-        raise MissingExtra("transformers", "hf") from error
     given = json.loads(config, object_hook=_number)
-    try:
-        kind = CONFIG_MAPPING[given["model_type"]]
-    except KeyError:
-        raise InvalidArgument(
-            f"transformers {class_version()} has no model_type {given['model_type']!r}; install a newer one"
-        ) from None
+    kind = config_class(given["model_type"])
     try:
         with _quiet():
             return kind.from_dict(given)
