@@ -1,4 +1,4 @@
-"""Threads of other projects, each rebuilt as a small case: the page *Threads* lists them, and is held to this file.
+"""Issues and pull requests of other projects about one config computed in two ways, each rebuilt as a small case.
 
 What is in a file, a flag or a default is a pair of files or programs, which ``posenc diff`` names; what a port
 computes otherwise from the right file is named by ``assert_vectors``.
@@ -238,16 +238,3 @@ def test_the_cosines_that_were_measured_there() -> None:
     for position, measured in {0: 1.0, 1000: 0.959, 8192: 0.757, 20000: 0.619, 60000: 0.503}.items():
         pairs = zip(right.frequencies, plain.frequencies, strict=True)
         assert sum(math.cos(position * (a - b)) for a, b in pairs) / 64 == pytest.approx(measured, abs=0.04)
-
-
-def test_the_page_lists_these_cases() -> None:
-    page = (ROOT / "docs" / "contributing" / "threads.md").read_text("utf-8")
-    rows = [row.strip("| ").split(" | ") for row in page.splitlines() if row.startswith("| ")][2:]
-    by = {
-        name: [thread for thread, _, how in rows if how == f"`{name}`"]
-        for name in ("posenc diff", "assert_vectors")
-    }
-    assert by == {"posenc diff": list(PAIRS), "assert_vectors": list(PORTS)}
-    others = [how for _, _, how in rows if how[1:-1] not in by]
-    assert all(how.startswith("not rebuilt: ") for how in others)
-    assert len(rows) == len(PAIRS) + len(PORTS) + len(others)

@@ -9,13 +9,10 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
-Common statements about positional encodings, and the verdict on each. `posenc verify` runs every claim and ends
-with status 1 when a verdict does not stand; `posenc verify --only NAME` runs one, `--json` prints the numbers, and
-`--slow` adds the claims that train a model. In the lab, `/claims`
-asks for your guess first, then runs the claim. [By lesson](lessons.md) lists them by the lessons that say them.
-
-`make pages` writes this page.
-"""
+Common statements about positional encodings, and the verdict on each. `posenc verify` runs them and ends with status 1 when a
+verdict does not stand; `--only NAME` runs one, `--slow` adds those that train a model. The lab's `/claims` asks for your guess
+first. `make pages` writes this page.
+"""  # noqa: E501
 
 
 def page() -> str:
@@ -30,8 +27,8 @@ def page() -> str:
 def _claim(claim: Claim) -> str:
     slow = " Trains a model: `--slow`." if claim.slow else ""
     return (
-        f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.statement}"\n\n'
-        f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
+        f'\n### {claim.name}\n\n"{claim.statement}"\n\n'
+        f"**{claim.verdict.value.capitalize()}.** {claim.precise} ({claim.source}){slow}\n"
     )
 
 

@@ -8,18 +8,15 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-The five lessons under their own titles and headings. Each row links to the page that explains it, the claim that runs it,
-the stage of the lab that shows it (an address such as `/results`; `posenc lab` opens the lab) and the exercise. *Take care*
-marks errors of a lesson, and statements on which lessons disagree. The lab has the same path at `/lessons` and keeps your
-progress.
+Each row of the five lessons links to the page that explains it, the claim that runs it, its stage in the lab (`posenc lab`)
+and the exercise. *Take care* marks errors, and statements on which lessons disagree. The lab's `/lessons` keeps your progress.
 """  # noqa: E501
 
 QUESTIONS = """# Questions
 
-Short answers to the questions of lessons and interviews; the library computes the numbers. ★ is easy, ★★ common,
-★★★ hard; each question is recall, derivation or trade-off. Companies are those whose models or papers a question is
-about; a lesson also names companies that ask it, which nobody can check. The lab asks the same questions, one at a time,
-and says why a wrong choice is wrong.
+Questions of lessons and interviews; the library computes the numbers, and the claim in brackets runs. ★ is easy, ★★★ hard.
+Companies are those whose models or papers a question is about. The lab asks the same questions and says why a wrong choice
+is wrong.
 """  # noqa: E501
 
 ASKED = "questions.md"
@@ -32,7 +29,7 @@ def index_page() -> str:
     for number, lesson in enumerate(LESSONS):
         parts.append(f"\n## {lesson.title} {{ #lesson-{number} }}\n")
         for section in lesson.sections:
-            parts.append(f"\n### {section.title} {{ #{section.address} }}\n\n")
+            parts.append(f"\n### {section.title}\n\n")
             parts += [_row(fact, entry) for fact, entry in of_section(section)]
     return "".join(parts)
 
@@ -66,14 +63,9 @@ def _question(card: Card) -> str:
     answer = answered(card)
     if not answer.startswith(right):
         answer = f"{right}. {answer}"
-    lessons = ", ".join(f"[{LESSONS[number].title}](lessons.md#lesson-{number})" for number in card.lessons)
-    about = f"{KINDS[card.kind]} · {lessons}"
-    return (
-        f"\n### {card.prompt} {{ #{card.name} }}\n\n"
-        f"{'★' * card.stars} {about} · {', '.join(card.companies)}\n\n"
-        f"{answer}\n\n"
-        f"Settled by {', '.join(_claim(name) for name in card.claims)}. In the lab: {_stage(card.stage)}\n"
-    )
+    about = ", ".join([f"{'★' * card.stars} {KINDS[card.kind]}", *card.companies])
+    settled = ", ".join(_claim(name) for name in card.claims)
+    return f"\n### {card.prompt} {{ #{card.name} }}\n\n{about}: {answer} ({settled})\n"
 
 
 def _page(page: str) -> str:
