@@ -122,8 +122,8 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     if entry == {"rope_type": "default"}:
         null = {**config, **outer, "rope_scaling": None}
-        made = class_form({**null, "model_type": positions.model_type})
-        if rope_type(made.rope_parameters) == "default":  # null is the class's own, which some classes scale
+        form = class_form({**null, "model_type": positions.model_type})
+        if rope_type(form.rope_parameters) == "default":  # null is the class's own, which some classes scale
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 

@@ -118,9 +118,10 @@ class TaskResult:
         else:
             change, number = row.values[self.longest], "{:.2f}".format
         seeds = dict.fromkeys(map(number, change.seeds or (change.mean,)))  # once, where two seeds print alike
-        lost = "perplexity" if self.task.measure == "loss" else "falls to"
-        kept = "undecided, perplexity" if self.task.measure == "loss" else "undecided, at"
-        return f"{kept if undecided(self, row) else lost} {' and '.join(seeds)}"
+        loss = self.task.measure == "loss"
+        if undecided(self, row):
+            return f"undecided, {'perplexity' if loss else 'at'} {' and '.join(seeds)}"
+        return f"{'perplexity' if loss else 'falls to'} {' and '.join(seeds)}"
 
     def leaders(self, length: int) -> tuple[Row, ...]:
         """The ranked rows that may be best at a length, the best mean first.
