@@ -122,7 +122,7 @@ def shuffle(
         panels=tuple(panels),
         readouts={
             "values changed": changed,
-            "largest difference after undoing the shuffle": float(differences.max()),
+            "largest difference": float(differences.max()),
             "outputs": "changed" if changed else "the same vectors, moved",
         },
         python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
