@@ -233,3 +233,11 @@ def test_the_remedy_for_trained_parameters_mends() -> None:
         assert "in float64, ``self.a.double()``" in rule.remedy
         kept = verdict(rule, Subject("in float64", lambda: WideLogFrequencies(8)))
         assert kept.outcome == "kept", kept
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_biases_of_a_stack_round_once_more_as_they_are_added(seed: int) -> None:
+    torch.manual_seed(seed)
+    stack = posenc.Stack(posenc.ALiBi(4, max_exponent=2.5), posenc.T5(4, max_distance=32, std=1.0))
+    law = next(law for law in LAWS if law.name == "low_precision_rounds_once")
+    assert verdict(law, Subject.of(stack)).outcome == "kept"

@@ -15,6 +15,7 @@ ROUNDINGS: dict[str, Callable[[Any], int]] = {
     "layoutlm": lambda _: 4,  # sums of several tables
     "sandwich": lambda _: 2,  # the factor, and the sum, which is made wider
     "shaw": lambda shaw: shaw.head_dim + 4,
+    "stack": lambda stack: len([one for one in stack.encodings if "bias" in one.acts_on][1:]),  # their sum
     "transformer-xl": lambda xl: xl.width + xl.head_dim + 8,
 }
 """By name, beyond once for a factor and once for the number itself. Each rounding is by 2^-24 of numbers no larger
