@@ -19,8 +19,8 @@ from support.contracts import HERE  # type: ignore[import-not-found]
 LAWS: dict[str, Law] = {law.name: law for law in HERE}
 """All but those that compile, which take seconds."""
 DRAWS = (attention.draw, attention.draw, rotation.draw, tables.draw)
-CONSTANT = ("('units', 1)", "('units', 3)", "'turns': True")
-"""FIRE of so few units that all may be off, and whole turns: what then is constant is not what they declare."""
+CONSTANT = ("('units', 1)", "('units', 3)", "'turns': True", "'fraction': 0.0", "'num_positions': 1,")
+"""FIRE of so few units that all may be off, whole turns, no turns, one row: they do not act as they declare."""
 
 
 class LawCase(Case):
@@ -32,8 +32,9 @@ class LawCase(Case):
             encoding = self.case.build()
         except InvalidArgument:  # its own area says whether it should
             return
-        subject, law = Subject.of(encoding), LAWS[self.law]
-        constant = any(words in repr(self.case) for words in CONSTANT)
+        kv_heads, group = (vars(self.case).get(name, 2) for name in ("kv_heads", "group"))
+        subject = Subject.of(encoding, heads=kv_heads * group, kv_heads=kv_heads)
+        law, constant = LAWS[self.law], any(words in repr(self.case) for words in CONSTANT)
         if encoding.position_limit >= ROWS and not constant and not law.why_not(subject):
             with suppress(BackendUnavailable):
                 law(subject)

@@ -21,6 +21,7 @@ How = tuple[str, dict[str, Any]]
 """A scaling by class name, and its settings with the length that it is planned for."""
 PLAIN: How = ("Default", {})
 SCALED = {"Rotary", "XPos", "PoPE"}
+HEADED = {"PoPE", "FoPE", "LearnedRotary"}
 REFUSALS = ("in the wrong order", "cannot be dealt out", "needs pairs to be a multiple of axes")
 """Of what is drawn at random and is no scaling or no axis map."""
 
@@ -310,7 +311,7 @@ def draw(r: Random) -> RotationCase:
         r.choice((1, 2)),
         r.choice((1, 2, 3)),
     )
-    settings = KINDS[kind](r, D, K) | ({"heads": K * group} if kind == "PoPE" else {})
+    settings = KINDS[kind](r, D, K) | ({"heads": K * group} if kind in HEADED else {})
     rounded = "phases" in settings
     pairs = settings.get("rotary_dim", D) // (1 if kind == "PoPE" else 2)
     axes = draw_axes(r, pairs) if kind == "Rotary" and not rounded and r.random() < 0.4 else {}

@@ -24,6 +24,18 @@ def packed(lengths: Sequence[int]) -> tuple[list[int], list[int]]:
     return [i for n in lengths for i in range(n)], [d for d, n in enumerate(lengths) for _ in range(n)]
 
 
+def left_padded_rows(lengths: Sequence[int]) -> tuple[list[Rows], list[list[bool]]]:
+    """Of sequences whose tokens stand at (i, 100 + i), the longest to the left; and which tokens are real."""
+    longest = max(lengths)
+    padded = [[[0] * (longest - n) + list(range(start, start + n)) for n in lengths] for start in (0, 100)]
+    return padded, [[False] * (longest - n) + [True] * n for n in lengths]
+
+
+def packed_rows(lengths: Sequence[int]) -> tuple[Rows, list[int]]:
+    at, segments = packed(lengths)
+    return [at, [100 + i for i in at]], segments
+
+
 def sharded(length: int, rank: int, ranks: int, zigzag: bool) -> list[int]:
     """The places of a rank; with zigzag one piece from the front and its mirror image from the back."""
     size = length // (2 * ranks if zigzag else ranks)
