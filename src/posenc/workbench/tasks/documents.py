@@ -10,7 +10,7 @@ from posenc.errors import MissingExtra, StudyError
 CHUNK = 2**20
 """Bytes that are read at a time."""
 DEFAULT = Path(__file__).with_name("default_text.xz")
-"""The text of a study that names none: posenc's documentation of one day, which ``tools/default_text.py`` froze."""
+"""The text of a study that names none: posenc's documentation of one day."""
 SEPARATOR = b"\f"
 """Between the documents of the default text."""
 ROWS = (".jsonl", ".parquet")
