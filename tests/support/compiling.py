@@ -19,9 +19,10 @@ from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import Broken
 from posenc.laws.check import verdict
+from posenc.laws.effects import Whole
 from posenc.laws.law import near
 from posenc.laws.subject import Subject, each_layer
-from posenc.laws.tracing import SINGLE, Whole, compiles_to_one_graph, given
+from posenc.laws.tracing import SINGLE, compiles_to_one_graph, given
 from posenc.positions import arange, grid, packed_rows
 from support import mutants
 from support.cases import CASES, Case

@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant("a scale one position late", broken_scores.ScaleLate, feeding.whole_is_pieces),
     Mutant("padding counts as tokens", broken.PaddingCounts, feeding.batch_is_singles),
     Mutant("packed documents count on", broken.RowNumbers, feeding.packed_is_separate),
-    Mutant("distances between slots", broken.RowsInsteadOfPositions, feeding.slots_are_a_cache),
+    Mutant("distances between slots", broken.RowsInsteadOfPositions, sharding.slots_are_a_cache),
     Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
     Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
     Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.sharded_is_whole),

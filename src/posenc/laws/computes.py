@@ -9,7 +9,7 @@ from posenc.errors import PosencError, PositionOutOfRange
 from posenc.laws.decoder import Decoder
 from posenc.laws.effects import effects, inputs
 from posenc.laws.law import ROUNDING, law, near, owed
-from posenc.laws.subject import Subject, each_layer, shifted
+from posenc.laws.subject import Subject, each_layer, read_layers, shifted
 from posenc.mask import Mask
 from posenc.positions import LIMIT
 
@@ -84,8 +84,8 @@ def sees_only_the_offset(subject: Subject) -> None:
         # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
         radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
-        for layer, awaiting in each_layer(there, subject.period):
-            a, b = here[layer].with_content(x)[0], awaiting.with_content(x)[0]
+        for layer, b, _ in read_layers(there, subject.period, x):
+            a = here[layer].with_content(x)[0]
             want, got = (scores(*placed.rotate(q, k), placed, causal=encoding.causal) for placed in (a, b))
             near(got, want, 4 * radians * norms + 1e-14, f"score of layer {layer} after a shift by {shift}")
 
@@ -106,9 +106,9 @@ def rotation_keeps_norms(subject: Subject) -> None:
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
         positions = subject.plain(9, first)
-        for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
-            both = awaiting.with_content(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
-            for name, given, rotated in zip("qk", (q, k), both, strict=True):
+        placed, read = encoding.at(positions, dtype=torch.float64), x.to(next(encoding.parameters(), x).dtype)
+        for layer, here, _ in read_layers(placed, subject.period, read):
+            for name, given, rotated in zip("qk", (q, k), here.rotate(q, k), strict=True):
                 what = f"length of {name} in layer {layer} at positions from {first}"
                 near(rotated.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
                 if first == 0:
@@ -123,8 +123,7 @@ def rotates_queries_and_keys_apart(subject: Subject) -> None:
     """
     x, q, k, _ = inputs(subject)
     placed = subject.build().at(subject.plain(9, 7))
-    for layer, awaiting in each_layer(placed, subject.period):
-        here = awaiting.with_content(x)[0]
+    for layer, here, _ in read_layers(placed, subject.period, x):
         together = here.rotate(q, k)
         (alone_q, no_k), (no_q, alone_k) = here.rotate(q, None), here.rotate(None, k)
         owed(no_q is None and no_k is None, f"what is not there is rotated in layer {layer}")
@@ -144,8 +143,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
     positions = subject.plain(9, 7)
     placed = encoding.at(positions)
     placed.embed(x)
-    for layer, awaiting in each_layer(placed, subject.period):
-        here = awaiting.with_content(x)[0]
+    for layer, here, _ in read_layers(placed, subject.period, x):
         attention(*here.rotate(q, k), v, here, causal=encoding.causal)
         for name, tensor, original in zip("xqkv", given, before, strict=True):
             near(tensor, original, 0.0, f"{name} was overwritten in layer {layer}:")

@@ -11,18 +11,14 @@ from posenc.mask import CAUSAL, Mask
 VOCABULARY = 17
 
 
-class Cache:
-    """Keys, values, states and positions of the tokens that were read."""
+class Cache(dict[tuple[str, int], Tensor]):
+    """Positions of the tokens that were read, and every layer's keys, values and states, by name and layer."""
 
-    def __init__(self) -> None:
-        self.positions: Tensor | None = None
-        self.kept: dict[tuple[int, str], Tensor] = {}
-
-    def extend(self, layer: int, name: str, new: Tensor) -> Tensor:
+    def extend(self, name: str, new: Tensor, layer: int = 0, dim: int = 2) -> Tensor:
         """What a layer has kept under this name with the new behind it."""
-        old = self.kept.get((layer, name))
-        self.kept[layer, name] = new if old is None else torch.cat((old, new), dim=2)
-        return self.kept[layer, name]
+        old = self.get((name, layer))
+        self[name, layer] = new if old is None else torch.cat((old, new), dim)
+        return self[name, layer]
 
 
 class Decoder:
@@ -48,10 +44,11 @@ class Decoder:
         cache: Cache | None = None,
     ) -> Tensor:
         """Vectors ``(B, T, C)`` at every token; with a cache, the tokens follow those it holds."""
-        cached = None if cache is None else cache.positions
+        cache = Cache() if cache is None else cache
         if positions is None:
+            cached = cache.get(("positions", 0))
             positions = self.subject.plain(tokens.shape[1], 0 if cached is None else cached.shape[-1])
-        keys = positions if cached is None else torch.cat((cached, positions), dim=-1)
+        keys = cache.extend("positions", positions, dim=-1)
         placed = self.encoding.at(positions, keys, dtype=torch.float64)
         x = placed.embed(self.embedding[tokens])
         split = [self.subject.heads, self.subject.kv_heads, self.subject.kv_heads]
@@ -59,18 +56,13 @@ class Decoder:
             normed = layer_norm(x, x.shape[-1:])
             heads = (normed @ qkv.T).unflatten(-1, (sum(split), -1)).transpose(1, 2)
             q, k, v = heads.split(split, dim=1)
-            here, state = placed[layer].with_content(
-                normed, None if cache is None else cache.kept.get((layer, "state"))
-            )
+            here, state = placed[layer].with_content(normed, cache.get(("state", layer)))
             q, k = here.rotate(q, k)
-            if cache is not None:
-                k, v = cache.extend(layer, "k", k), cache.extend(layer, "v", v)
-                if state is not None:
-                    cache.kept[layer, "state"] = state
+            k, v = cache.extend("k", k, layer), cache.extend("v", v, layer)
+            if state is not None:
+                cache["state", layer] = state
             y = attention(q, k, v, here, mask, scale=self.subject.head_dim**-0.5)
             x = x + y.transpose(1, 2).flatten(-2) @ out.T
-        if cache is not None:
-            cache.positions = keys
         return x
 
 

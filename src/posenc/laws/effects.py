@@ -4,13 +4,13 @@ import copy
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.attend import attention, scores
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
-from posenc.laws.subject import Subject, each_layer
+from posenc.laws.subject import Subject, read_layers
 from posenc.mask import Mask
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -27,6 +27,27 @@ def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> 
 
 def _heads(subject: Subject) -> tuple[int, int, int]:
     return subject.heads, subject.kv_heads, subject.kv_heads
+
+
+class Whole(nn.Module):
+    """What an encoding does to embeddings, and what every layer attends to, as one module's forward."""
+
+    def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
+        super().__init__()
+        self.encoding, self.layers, self.way = encoding, subject.period, way
+
+    def forward(
+        self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_mask: Tensor | None = None
+    ) -> list[Tensor]:
+        placed = self.encoding.at(positions, dtype=torch.promote_types(x.dtype, torch.float32))
+        mask = Mask(causal=True)
+        if self.way == "masked":
+            documents = positions.reshape(-1, positions.shape[-1])[0] // 16
+            mask = Mask(causal=True, key_mask=key_mask, q_segments=documents)
+        results = [placed.embed(x)]
+        for _layer, here, _ in read_layers(placed, self.layers, x):
+            results.append(attention(*here.rotate(q, k), v, here, mask))
+        return results
 
 
 def effects(
@@ -53,8 +74,7 @@ def _effects(subject: Subject, encoding: Encoding, positions: Tensor, given: Inp
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
     far = encoding.at(distant, positions, dtype=wide)
     result = {"x": placed.embed(x)}
-    for layer, awaiting in each_layer(placed, subject.period):
-        here, state = awaiting.with_content(x)
+    for layer, here, state in read_layers(placed, subject.period, x):
         rotated_q, rotated_k = here.rotate(q, k)
         of_layer = {"q": rotated_q, "k": rotated_k}
         if here.bias is not None:

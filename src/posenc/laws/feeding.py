@@ -1,15 +1,11 @@
-"""Laws of how sequences are fed: whole, in pieces, token by token, padded, packed, into preallocated caches."""
+"""Laws of how sequences are fed: whole, in pieces, token by token, padded, packed."""
 
 import torch
-from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.attend import attention
-from posenc.encodings.placed import ContentState
 from posenc.laws.decoder import Cache, Decoder, tokens
-from posenc.laws.effects import inputs
 from posenc.laws.law import law, near
-from posenc.laws.subject import Subject, each_layer
+from posenc.laws.subject import Subject
 from posenc.mask import Mask
 from posenc.positions import left_padded, packed
 
@@ -72,44 +68,9 @@ def packed_is_separate(subject: Subject) -> None:
         near(together, apart, what=f"documents of {lengths} tokens, causal={causal}")
 
 
-@law()
-def slots_are_a_cache(subject: Subject) -> None:
-    """A preallocated cache, filled from the left or kept right-aligned, gives what a growing one gives.
-
-    Compute with ``k_positions``; a slot's number is not its position.
-    """
-    S, T, empty = subject.longest(12), 3, 5
-    x, q, k, v = inputs(subject, S, torch.float64)
-    positions, encoding = subject.plain(S), subject.build().double()
-    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
-        here, state = awaiting.with_content(x)
-        rotated_q, rotated_k = here.rotate(q, k)
-        want = attention(rotated_q, rotated_k, v, here, causal=True)[:, :, S - T :]
-        for side in ("left", "right"):
-            slots = (0, empty) if side == "left" else (empty, 0)
-            k_order = torch.arange(S + empty) - slots[0]
-            filled = ((k_order >= 0) & (k_order < S)).expand(2, -1)
-            here = encoding.at(positions[..., S - T :], pad(positions, slots), dtype=torch.float64)[layer]
-            here = here.with_content(x[:, S - T :])[0].with_state(_slotted(state, slots))
-            mask = Mask(
-                causal=True,
-                q_order=torch.arange(S - T, S),
-                k_order=k_order,
-                key_mask=filled if side == "right" else None,  # on the left, what is empty lies in the future
-            )
-            keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (rotated_k, v))
-            got = attention(rotated_q[:, :, S - T :], keys, values, here, mask)
-            near(got, want, what=f"slots filled from the {side} in layer {layer}")
-
-
-def _slotted(state: ContentState | None, slots: tuple[int, int]) -> Tensor | None:
-    """The state with something in the empty slots."""
-    return None if state is None else pad(state, slots, value=-2.0)
-
-
 def _ways(subject: Subject) -> tuple[bool, ...]:
     """Causal, and not where the encoding has numbers for keys ahead of their query."""
     return (True,) if subject.declared.causal else (True, False)
 
 
-LAWS = (whole_is_pieces, batch_is_singles, packed_is_separate, slots_are_a_cache)
+LAWS = (whole_is_pieces, batch_is_singles, packed_is_separate)

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
-from posenc.laws.effects import effects, effects64, inputs
+from posenc.laws.effects import Whole, effects, effects64, inputs
 from posenc.laws.law import law, near, owed
-from posenc.laws.subject import Subject, each_layer
+from posenc.laws.subject import Subject
 
 
 @law()
@@ -87,22 +86,6 @@ def _bias_error(
     return (subject.bias_roundings * 2.0**-24 + rotated) * (largest + reach * given_size)
 
 
-class AllEffects(torch.nn.Module):
-    """All effects of an encoding as a module's forward, so that parameters can be handed in."""
-
-    def __init__(self, subject: Subject, encoding: Encoding, positions: Tensor) -> None:
-        super().__init__()
-        self.subject, self.encoding, self.positions = subject, encoding, positions
-
-    def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-        placed = self.encoding.at(self.positions, dtype=torch.float64)
-        results = [placed.embed(x)]
-        for _layer, awaiting in each_layer(placed, self.subject.period):
-            here = awaiting.with_content(x)[0]
-            results.append(attention(*here.rotate(q, k), v, here, causal=True))
-        return tuple(results)
-
-
 @law()
 def gradients_are_exact(subject: Subject) -> None:
     """Analytic gradients of everything (inputs and parameters) equal finite differences in float64.
@@ -111,11 +94,11 @@ def gradients_are_exact(subject: Subject) -> None:
     """
     encoding = subject.build().double()
     names = [name for name, _ in encoding.named_parameters()]
-    module = AllEffects(subject, encoding, subject.along(torch.tensor([0, 3, 4])))
+    module, positions = Whole(subject, encoding), subject.along(torch.tensor([0, 3, 4]))
 
     def everything(*given: Tensor) -> tuple[Tensor, ...]:
         parameters = {f"encoding.{n}": p for n, p in zip(names, given[4:], strict=True)}
-        return torch.func.functional_call(module, parameters, given[:4])
+        return tuple(torch.func.functional_call(module, parameters, (*given[:4], positions)))
 
     wanted = [t[:1].clone().requires_grad_() for t in inputs(subject, 3, torch.float64)]
     parameters = [p.detach().clone().requires_grad_() for p in encoding.parameters()]

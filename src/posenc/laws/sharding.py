@@ -1,4 +1,4 @@
-"""Laws of what is divided: a sequence over ranks, permuted, in rings; heads over ranks."""
+"""Laws of what is divided: a sequence over ranks, permuted, in rings, in a cache; heads over ranks."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,12 @@ from posenc.encodings.placed import ContentState, Placed
 from posenc.kernels.attention.softmax import merge
 from posenc.laws.effects import inputs
 from posenc.laws.law import law, near
-from posenc.laws.subject import Subject, each_layer
+from posenc.laws.subject import Subject, each_layer, read_layers
 from posenc.mask import Mask
 
 RANKS = 4
+Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
+"""Arguments of attention."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,12 @@ class Layer:
             None if self.state is None else self.state[..., keys]
         )
 
-    def mask(self, queries: Tensor, keys: Tensor) -> Mask:
-        """Causal, every token at its own place in the order."""
-        return Mask(causal=True, q_order=queries, k_order=keys)
-
-    def call(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor, Placed, Mask]:
-        """The arguments of attention for these queries and keys, each rotated where it stands."""
+    def call(self, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
+        """The arguments of attention for these queries and keys, each rotated where it stands, in its own order."""
         here = self.at(queries, keys)
         q, k = here.rotate(self.q[:, :, queries], self.k[:, :, keys])
-        return q, k, self.v[:, :, keys], here, self.mask(queries, keys)
+        mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
+        return q, k, self.v[:, :, keys], here, mask
 
 
 def layers(subject: Subject, length: int = 16) -> list[Layer]:
@@ -57,8 +56,7 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     x, q, k, v = inputs(subject, length, torch.float64)
     encoding, positions = subject.build().double(), subject.plain(length)
     of_layers = []
-    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
-        here, state = awaiting.with_content(x)
+    for layer, here, state in read_layers(encoding.at(positions, dtype=torch.float64), subject.period, x):
         y = attention(*here.rotate(q, k), v, here, causal=True)
         of_layers.append(Layer(subject, encoding, layer, positions, x, q, k, v, state, y))
     return of_layers
@@ -91,9 +89,8 @@ def sharded_is_whole(subject: Subject) -> None:
             keys = torch.cat(shards)
             rotated = [layer.call(tokens, tokens)[1] for tokens in shards]
             for tokens in shards:
-                here = layer.at(tokens, keys)
-                q = here.rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[0]
-                got = attention(q, torch.cat(rotated, 2), layer.v[:, :, keys], here, layer.mask(tokens, keys))
+                q, _, v, here, mask = layer.call(tokens, keys)
+                got = attention(q, torch.cat(rotated, 2), v, here, mask)
                 what = f"tokens {tokens.tolist()} of a sequence {division}, layer {layer.layer}"
                 near(got, layer.unsharded[:, :, tokens], what=what)
 
@@ -133,13 +130,30 @@ def heads_are_whole(subject: Subject) -> None:
     """
     group = subject.heads // subject.kv_heads
     for layer in layers(subject):
+        every = torch.arange(layer.q.shape[2])
         for shared in range(subject.kv_heads):
             first, last = shared * group, (shared + 1) * group
-            here = layer.encoding.at(layer.positions, dtype=torch.float64)[layer.layer].with_content(layer.x)[0]
-            here = here.with_state(layer.state).slice_heads(first, last)
+            here = layer.at(every, every).slice_heads(first, last)
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
             got = attention(q, k, layer.v[:, shared : shared + 1], here, causal=True)
             near(got, layer.unsharded[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
 
 
-LAWS = (sharded_is_whole, ring_is_whole, heads_are_whole)
+@law()
+def slots_are_a_cache(subject: Subject) -> None:
+    """A preallocated cache, filled from the left or kept right-aligned, gives what a growing one gives.
+
+    Compute with ``k_positions``; a slot's number is not its position.
+    """
+    for layer in layers(subject):
+        S = layer.q.shape[2]
+        tokens, empty = torch.arange(S), torch.zeros(5, dtype=torch.int64)  # in which something lies
+        for side, slots in {"left": (tokens, empty), "right": (empty, tokens)}.items():
+            order = torch.arange(S + 5) - (0 if side == "left" else 5)
+            # On the left, what is empty lies in the future.
+            filled = None if side == "left" else (order >= 0).expand(2, -1)
+            got = attention(*layer.call(tokens[-3:], torch.cat(slots), k_order=order, key_mask=filled))
+            near(got, layer.unsharded[:, :, -3:], what=f"slots filled from the {side} in layer {layer.layer}")
+
+
+LAWS = (slots_are_a_cache, sharded_is_whole, ring_is_whole, heads_are_whole)

@@ -12,7 +12,7 @@ from posenc import positions as positions_module
 from posenc.encodings.catalogue import Entry, ModelShape, build, fresh
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
-from posenc.encodings.placed import Placed
+from posenc.encodings.placed import ContentState, Placed
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.laws.roundings import roundings
@@ -111,7 +111,7 @@ class Subject:
     def needs_scores(self) -> bool:
         """Whether a bias reads the scores of a row, which therefore cannot be attended to in parts."""
         x, placed = torch.zeros(1, 1, self.width), self.declared.at(self.plain(1))
-        biases = (here.with_content(x)[0].bias for _, here in each_layer(placed, self.period))
+        biases = (here.bias for _, here, _ in read_layers(placed, self.period, x))
         return any(bias is not None and bias.needs_scores for bias in biases)
 
     @property
@@ -151,6 +151,11 @@ def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
         if not any(here is other for _, other in layers_apart):
             layers_apart.append((layer, here))
     return layers_apart
+
+
+def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Placed, ContentState | None]]:
+    """The same once they have read their content: of each its number, itself, and the state of its keys."""
+    return [(layer, *awaiting.with_content(x)) for layer, awaiting in each_layer(placed, layers)]
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:

@@ -5,14 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from posenc.attend import attention
-from posenc.encodings.encoding import Encoding
-from posenc.laws.effects import inputs
+from posenc.laws.effects import Whole, inputs
 from posenc.laws.law import Broken, law, near, owed
-from posenc.laws.subject import Subject, each_layer
-from posenc.mask import Mask
+from posenc.laws.subject import Subject
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
 """Ten lengths, none of them 1, for which every compiler makes a graph of its own."""
@@ -33,29 +30,6 @@ def traceable(how: str) -> Iterator[None]:
     except (RuntimeError, ValueError, TorchDynamoException) as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "")
         raise Broken(f"{how} gives up: {type(error).__name__}: {reason[:200]}") from error
-
-
-class Whole(nn.Module):
-    """All effects of every layer in one forward."""
-
-    def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
-        super().__init__()
-        self.encoding, self.layers, self.way = encoding, subject.period, way
-
-    def forward(
-        self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_mask: Tensor
-    ) -> list[Tensor]:
-        placed = self.encoding.at(positions)
-        mask = Mask(causal=True)
-        if self.way == "masked":
-            mask = Mask(
-                causal=True, key_mask=key_mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16
-            )
-        results = [placed.embed(x)]
-        for _layer, awaiting in each_layer(placed, self.layers):
-            here = awaiting.with_content(x)[0]
-            results.append(attention(*here.rotate(q, k), v, here, mask))
-        return results
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:

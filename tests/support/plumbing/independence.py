@@ -5,8 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from posenc.laws.effects import effects, inputs
-from posenc.laws.independence import AllEffects
+from posenc.laws.effects import Whole, effects, inputs
 from posenc.laws.law import law, near, owed, same
 from posenc.laws.subject import Subject
 from support.cases import Case
@@ -45,7 +44,7 @@ def strides_change_nothing(subject: Subject) -> None:
     Use operators that heed strides; no ``as_strided`` or ``view`` on inputs.
     """
     encoding = subject.build().double()
-    module, given = AllEffects(subject, encoding, subject.plain(9)), inputs(subject, 9, torch.float64)
+    module, given, at = Whole(subject, encoding), inputs(subject, 9, torch.float64), subject.plain(9)
     layouts: dict[str, Callable[[Tensor], Tensor]] = {
         "as they come": lambda t: t,
         "channels apart": lambda t: t.mT.contiguous().mT,
@@ -58,7 +57,7 @@ def strides_change_nothing(subject: Subject) -> None:
         same_numbers = [t.contiguous() for t in placed]
         results_and_gradients = []
         for tensors in (placed, same_numbers):
-            results = module(*tensors)
+            results = module(*tensors, at)
             total = torch.stack([(y * (1 + torch.arange(y.numel()).view_as(y) % 7)).sum() for y in results]).sum()
             results_and_gradients.append(
                 [*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)]

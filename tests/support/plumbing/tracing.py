@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from posenc.attend import attention
 from posenc.encodings.placed import Placed
-from posenc.laws.effects import inputs
+from posenc.laws.effects import Whole, inputs
 from posenc.laws.law import law, near, owed
 from posenc.laws.subject import Subject, each_layer
-from posenc.laws.tracing import SINGLE, Whole, given, traceable
+from posenc.laws.tracing import SINGLE, given, traceable
 from posenc.mask import Mask
 
 
