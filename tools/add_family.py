@@ -8,23 +8,11 @@ import argparse
 import json
 import subprocess
 import sys
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from posenc.integrations.huggingface import families
-from posenc.integrations.huggingface.schema import KEYS
 
 TABLE = Path(families.__file__).with_name("families.toml")
-
-
-SPELT = {
-    "length": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
-    "heads": ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads"),
-    "width": ("hidden_size", "d_model", "dim", "n_embd", "embed_dim"),
-    "layers": ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers"),
-}
-"""Keys that a config may have for what every family needs, by the field of an entry."""
 
 
 def suggested(name: str) -> list[str]:
@@ -36,36 +24,10 @@ def suggested(name: str) -> list[str]:
     from tools.walk_type import walked
 
     found = walked(name)
-    lines = found.get("family") or spelt(name)
-    if isinstance(lines, list):
+    if isinstance(lines := found.get("family"), list):
         return [str(line) for line in lines]
     said = {key: found[key] for key in ("class", "why", "measured") if found.get(key)}
     raise SystemExit(f"{name}: no entry that is known fits. {json.dumps(said, indent=1)}")
-
-
-def spelt(name: str) -> list[str] | None:
-    """The same, where the config has other keys for what the family has that it is like."""
-    from tools.walk_type import completed
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-    from posenc.integrations.huggingface import differences, measure, read
-
-    config = CONFIG_MAPPING[name].from_dict(completed(name, CONFIG_MAPPING[name]().to_dict()))
-    keys, read_families = config.to_dict(), families.FAMILIES
-    own = {field: next((key for key in names if key in keys), None) for field, names in SPELT.items()}
-    with suppress(Exception):
-        measured = measure(config)
-        for other, family in {repr(one): (other, one) for other, one in reversed(read_families.items())}.values():
-            facts = {field: key for field, key in own.items() if key and key != getattr(family, field)}
-            read_families[name] = replace(family, **facts, extra=(*family.extra, *KEYS))
-            with suppress(Exception):
-                if not differences(measured, read(measured.config)):
-                    return [
-                        f'{name}.like = "{other}"',
-                        *(f'{name}.{key} = "{value}"' for key, value in facts.items()),
-                    ]
-    read_families.pop(name, None)
-    return None
 
 
 def inserted(text: str, name: str, lines: list[str]) -> str:

@@ -79,6 +79,15 @@ MORE: dict[str, dict[str, Any]] = {
 """What a default config lacks to be a model with positions, as every released one says it."""
 
 
+SPELT = {
+    "length": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+    "heads": ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads"),
+    "width": ("hidden_size", "d_model", "dim", "n_embd", "embed_dim"),
+    "layers": ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers"),
+}
+"""Keys that a config may have for what every family needs, by the field of an entry."""
+
+
 def walked(name: str) -> dict[str, object]:
     """The class of a type, why, and what was measured."""
     torch.set_num_threads(1)
@@ -193,13 +202,15 @@ def _family(name: str, measured: Measured) -> list[str] | None:
     for other, family in FAMILIES.items():
         candidates.setdefault(repr(family), (family, {"like": other}))
     text = getattr(text_config(measured.config), "model_type", name)
-    before = FAMILIES.get(text)
+    before, keys = FAMILIES.get(text), text_config(measured.config).to_dict()
+    spelt = {field: key for field, names in SPELT.items() for key in reversed(names) if key in keys}
     try:
         for family, facts in candidates.values():
-            FAMILIES[text] = replace(family, extra=(*family.extra, *KEYS))
+            own = {field: key for field, key in spelt.items() if getattr(family, field) not in keys}
+            FAMILIES[text] = replace(family, **own, extra=(*family.extra, *KEYS))
             with suppress(Exception):
                 if not differences(measured, read(measured.config)):
-                    return [f'{text}.{key} = "{value}"' for key, value in facts.items()]
+                    return [f'{text}.{key} = "{value}"' for key, value in (facts | own).items()]
     finally:
         del FAMILIES[text]
         if before is not None:

@@ -167,8 +167,6 @@ class Scene:
         self.k = normal(r, B, case.kv_heads, S, case.head_dim, dtype=self.dtype)
         self.v = normal(r, B, case.kv_heads, S, r.choice((case.head_dim, 3)), dtype=self.dtype)
         self.x = normal(r, B, S, WIDTH, dtype=self.dtype)
-        self.groups = torch.tensor(r.choices((-1, -1, 0, 7), k=B * S)).view(B, S)
-        self.dense = normal(r, r.choice((1, B)), r.choice((1, heads)), T, S) > -1.0
         self.sinks = normal(r, heads, dtype=self.at_dtype, std=2.0) if case.sinks else None
 
     def _documents(self) -> Tensor | None:
@@ -221,35 +219,17 @@ class Scene:
             q_segments=None if segments is None else segments[:, self.rows],
             k_segments=segments if theirs else None,
             key_mask=self.key_mask,
-            chunk=case.chunk,
-            bidirectional_groups=self.groups if case.groups else None,
-            dense=self.dense if case.dense else None,
         )
 
     @property
     def visible(self) -> Array:
         """As the oracle has it: pair by pair."""
-        case, rows, order = self.case, numpy(self.rows), numpy(self.order)
-        groups, names = numpy(self.groups), numpy(self.names)
-        real = np.ones(order.shape, dtype=bool) if self.key_mask is None else numpy(self.key_mask)
-        behind = order[:, rows, None] - order[:, None]
-        together = names[:, rows, None] == names[:, None]
-        sees = np.ones(behind.shape, dtype=bool)
-        if case.causal:
-            sees = sees & (behind >= 0)
-        if case.window is not None:
-            sees = sees & (abs(behind) < case.window)
-        if case.groups:
-            sees = sees | ((groups[:, rows, None] == groups[:, None]) & (groups[:, None] >= 0))
-        if case.chunk is not None:  # chunks count from the document's first token that is no padding
-            first = np.where(together & real[:, None], np.arange(case.keys), 10**6).min(-1, keepdims=True)
-            start = np.where((first < 10**6) & (case.place == "end"), first, 0)
-            of_query, of_key = (
-                np.maximum(0, place - start) // case.chunk for place in (order[:, rows, None], order[:, None])
-            )
-            sees = sees & (of_query == of_key)
-        seen: Array = (sees & together & real[:, None])[:, None]
-        return seen & numpy(self.dense) if case.dense else seen
+        case, rows, order, names = self.case, numpy(self.rows), numpy(self.order), numpy(self.names)
+        behind, together = order[:, rows, None] - order[:, None], names[:, rows, None] == names[:, None]
+        near = np.ones_like(together) if case.window is None else abs(behind) < case.window
+        seen = together & near & (behind >= 0) if case.causal else together & near
+        seen = seen if self.key_mask is None else seen & numpy(self.key_mask)[:, None]
+        return np.expand_dims(seen, 1)
 
     @property
     def names(self) -> Tensor:
@@ -398,9 +378,6 @@ def draw(r: Random) -> AttentionCase:
         backend="auto" if not values or r.random() < 0.7 else r.choice(BACKENDS),
         scale=r.choice((None, None, None, 1.0, 0.3)),
         rows=r.choice((None, 4, 16)),  # how many are a block, if fewer than usual
-        chunk=r.choice((1, 3, 8)) if r.random() < 0.12 else None,
-        groups=place == "end" and not kinds & CAUSAL and r.random() < 0.15,
-        dense=r.random() < 0.12,
         softcap=r.choice((0.7, 5.0)) if not dropout and r.random() < 0.12 else None,
         sinks=not dropout and r.random() < 0.15,
     )

@@ -228,23 +228,12 @@ def judge_moved(scene: Scene) -> None:
         return
     free = case.kind in ("Rotary", "XPos") and not (case.axes or case.settings.get("phases"))
     other = draw_scaling(r, case.settings.get("rotary_dim", case.head_dim) // 2) if free else case.scaling
-    start, to = scene.encoding, case.build(other) if free else scene.encoding
+    to = case.build(other) if free else scene.encoding
     to_positions = scene.draw_positions() if r.random() < 0.8 else None
     at = scene.k_positions if to_positions is None else to_positions
     cached = torch.from_numpy(scene.turned(numpy(scene.k), scene.k_positions, "k")).to(scene.dtype)
     want = scene.turned(numpy(scene.k), at, "k", other)
-    how = (
-        "as they are"
-        if case.kind == "PoPE"
-        else r.choice(("from none", "to none", "in a stack", *["as they are"] * 3))
-    )
-    if how == "from none":
-        start, cached = posenc.NoPE(), scene.k
-    if how == "to none":
-        to, want = posenc.NoPE(), numpy(scene.k)
-    if how == "in a stack" and not case.settings.get("signed"):
-        start, to = posenc.Stack(start, posenc.ALiBi(4)), posenc.Stack(to, posenc.ALiBi(4))
-    got = posenc.rerotate(cached, scene.k_positions, start, to, to_positions)
+    got = posenc.rerotate(cached, scene.k_positions, scene.encoding, to, to_positions)
     farthest = float(max(scene.k_positions.abs().max(), at.abs().max()))
     size = float(np.abs(want).max() + cached.abs().max() + 1)
     exact = farthest * (3e-16 if case.kind == "LearnedRotary" else 4e-19) * scene.A + 1e-15
