@@ -94,13 +94,12 @@ def seeds(family: str) -> list[dict[str, Any]]:
         found.append({key: value for key, value in made.items() if key in KEYS or key == "model_type"})
         with suppress(PosencError):
             found.append(write(read(found[-1]), spelling="v4"))
-    derived = dict.fromkeys(FAMILIES[family].layer_types_from)
-    made = {**derived, **CONFIG_MAPPING[family]().to_dict(), **LACKING.get(family, {})}
-    known = {**KEYS, **RARE, **derived, **dict.fromkeys(FAMILIES[family].keys), "model_type": None}
+    made = {**CONFIG_MAPPING[family]().to_dict(), **LACKING.get(family, {})}
+    known = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[family].keys), "model_type": None}
     found.append({key: value for key, value in made.items() if key in known})
-    if derived:
+    if "layer_types" in found[-1]:
         found.append({key: value for key, value in found[-1].items() if key != "layer_types"})
-        found[-1] |= {key: 3 for key in ("full_attention_interval",) if key in found[-1]}
+        found[-1] |= {key: 3 for key in FAMILIES[family].extra if key == "full_attention_interval"}
     ordered = (json.loads(json.dumps(seed, sort_keys=True)) for seed in found)  # a class may list keys in any
     return [seed for seed in ordered if _loads(seed)]
 

@@ -90,17 +90,3 @@ READ_AS = {
     "qwen2_vl": "qwen2_vl_text",
 }
 """Types that transformers reads as others: older names, and composite models whose config is flat."""
-
-ATTRIBUTES = {
-    "n_positions": "max_position_embeddings",
-    "model_max_length": "max_position_embeddings",
-    "n_head": "num_attention_heads",
-    "n_heads": "num_attention_heads",
-    "n_embd": "hidden_size",
-    "d_model": "hidden_size",
-    "n_layer": "num_hidden_layers",
-    "n_layers": "num_hidden_layers",
-    "encoder_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-}
-"""Older spellings and the standard ones that some saved configs have instead."""

@@ -45,7 +45,6 @@ class Windows:
         codes: the key of a list of numbers, one a layer, that stand for ``types`` where ``layer_types`` is not
             stated; those of further layers, which predict, have no effect.
         types: what the numbers stand for.
-        fixed_pattern: that distance where it is in the family's code and no config can change it.
     """
 
     counts: Count = "back"
@@ -54,7 +53,6 @@ class Windows:
     pattern: str | None = None
     codes: str | None = None
     types: Mapping[str, Any] = field(default_factory=dict)
-    fixed_pattern: int | None = None
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,6 @@ class Family:
         defaults: values that hold when the config leaves them out, because every released model of the family has
             them; ``ModelPositions.assumed`` names each one used. A value that varies within a family is not here.
         windows: how wide windows are, and which layers see them.
-        layer_types_from: the keys that transformers' config class makes ``layer_types`` of, by a rule that is not
-            read here, where they are not stated.
         rotates: which layers rotate, where not all do.
         backwards: whether pairs turn the other way.
         query_scale: the rule by which it scales queries.
@@ -180,7 +176,7 @@ class Family:
         tables: tables of rows or of biases.
         tower: positions in a picture.
         wrong_up_to_version: the newest transformers known to compute something else than such a config says.
-        extra: further keys about positions, read by the family's own rule.
+        extra: further keys about positions that its class takes and does not keep, or its code reads.
     """
 
     kind: Kind = "rotary"
@@ -199,7 +195,6 @@ class Family:
     full_head_dim: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     windows: Windows = Windows()
-    layer_types_from: tuple[str, ...] = ()
     rotates: Rotates = Rotates()
     backwards: bool = False
     query_scale: Literal["llama4", "ministral3", "beam"] | None = None
@@ -226,15 +221,8 @@ class Family:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every key of a config that this family reads by a rule of its own."""
-        keys = [self.length, self.heads, self.width, self.layers, self.decoder, self.base, self.partial]
-        keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local_base]
-        keys += [self.windows.pattern, self.windows.before, self.windows.codes, *self.ignored]
-        keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key, self.products.key]
-        keys += [
-            "attn_logit_softcapping" if self.softcap else None,
-            self.tables.encoder_length,
-            *self.tower.table,
-            *(self.tower.sides if self.sees else ()),
-        ]
-        return frozenset(key for key in (*keys, *self.layer_types_from, *self.extra, *self.defaults) if key)
+        """Every key about positions that its code or its class reads and its class does not list."""
+        keys = [self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim]
+        keys += [self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.codes]
+        keys += [self.rotates.key, *self.ignored, *self.extra, *self.defaults]
+        return frozenset(filter(None, keys))

@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.config_class import class_keys
-from posenc.integrations.huggingface.families import ATTRIBUTES
+from posenc.integrations.huggingface.config_class import class_keys, config_class
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.schema import KEYS, ROPE
+from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
@@ -55,8 +54,8 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
         keys -= {family.base} - {*family.defaults, *family.ignored}
     else:
         keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
-    known = keys | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS})
-    return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
+    known = keys | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
+    return known | {name for name, own in config_class(model_type).attribute_map.items() if own in known}
 
 
 def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
@@ -165,8 +164,8 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     Raises:
         InvalidArgument: one that ``text_config`` does not say too.
     """
-    shared = {*SIZES, *STACKS, "pad_token_id"}  # of the whole model, or of another tower
-    placed = frozenset(key for key in KEYS if key not in shared and ATTRIBUTES.get(key) not in shared)
+    shared = [KEYS[key] for key in (*SIZES, *STACKS, "pad_token_id")]  # of the whole model, or of another tower
+    placed = frozenset(key for key, meant in KEYS.items() if meant not in shared)
     for key, value in config.items():
         name = plain(str(key))
         if isinstance(value, Mapping) and name.endswith("_config"):

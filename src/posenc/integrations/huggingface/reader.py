@@ -66,15 +66,10 @@ class Reader:
         self.base, self.fields = base, {field.name: field.default for field in fields(made)}
         self.names = made.attribute_map
         check_twice(self.stated, self.names)
-        pattern, fixed = self.family.windows.pattern, self.family.windows.fixed_pattern
-        if fixed is not None and self.stated.get(str(pattern), fixed) not in (None, fixed):
-            raise InvalidArgument(
-                f"{pattern}={self.stated[str(pattern)]} in model_type {self.model_type!r}, whose code has {fixed}; "
-                "state layer_types instead"
-            )
         check_rope_keys(self._stated_rope, stated.get("rope_parameters"))
         standard = {name: stated[own] for name, own in self.names.items() if own in stated}
-        self.config = {**stated, **standard}
+        inner = KEYS["attn_config"].check("attn_config", stated.get("attn_config") or {})  # MPT's
+        self.config = {**inner, **stated, **standard}
 
     def check_stated(self, key: str, stated: bool) -> None:
         """Refuse to guess what a model was trained with, unless every released model of the family has the same."""
@@ -98,12 +93,9 @@ class Reader:
         """The value of a key; None where the config says null, or where there is no such key."""
         if not key or key in self.family.ignored:
             return None
-        values = self.config
-        if key in self.family.extra and "attn_config" in values:  # MPT's
-            values = KEYS["attn_config"].check("attn_config", values["attn_config"] or {})
-        if values.get(key) is None:
+        if self.config.get(key) is None:
             return None
-        value = (KEYS.get(key) or RARE[key]).check(key, values[key])
+        value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
             self.assume(
                 f"{key} = {value}, which transformers {class_version()} takes for a "

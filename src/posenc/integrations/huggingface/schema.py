@@ -211,6 +211,10 @@ RARE: dict[str, Key] = {
     **dict.fromkeys(("embed_dim", "dim"), _WIDTH),
     **dict.fromkeys(("attention_multiplier", "query_pre_attn_scalar"), Key(POSITIVE, "the scale of the scores")),
     "attn_logit_softcapping": Key(POSITIVE, "by what scores are capped"),
+    **dict.fromkeys(
+        ("full_attention_interval", "layer_group_size"), Key(DEPTH, "the distance from one full layer to the next")
+    ),
+    "full_attn_idxs": Key(NUMBERED, "the layers that see all"),
     "max_source_positions": Key(LENGTH, "the longest sound in frames"),
     "max_target_positions": _LENGTH,
 }

@@ -99,7 +99,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
             f"{setting} in model_type {reader.model_type!r}; only 'axial' of all channels is read"
         )
     scaling = scaling_from(plain, LAST_POSITION)
-    tiles = "window_size" in reader.family.extra and reader.get("window_size")
+    tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
         size = f" of {tiles} pixels a side" if tiles else ""
         reader.assume(f"some layers see tiles{size} alone: pass the tiles as Mask's segments")

@@ -105,7 +105,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}
     config[family.length] = max_length
-    if "original_max_position_embeddings" in family.extra:
+    if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
     if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only where that is stated
         config["head_dim"] = positions.rotary.get("head_dim")
