@@ -137,7 +137,7 @@ def test_layer_types_by_pattern_and_their_bases() -> None:
 
 
 def test_a_missing_base_is_never_guessed() -> None:
-    with pytest.raises(InvalidArgument, match="no 'rope_theta'; transformers would silently take its own default"):
+    with pytest.raises(InvalidArgument, match="no 'rope_theta', and a default would be a guess"):
         read(config("llama-2-7b"))
     assert read(config("llama-2-7b"), base=10_000).recipes == {"all": rotary(128, 1e4)}
 

@@ -57,29 +57,15 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     """DeepSeek-V4: layers that see a window alone, and those that see earlier tokens compressed as well."""
-    if "main" in parameters and "compress" in parameters:
-        entries = {
-            kind: dict(KEYS["rope_parameters"].check(kind, parameters[kind])) for kind in ("main", "compress")
-        }
-        if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
-            raise InvalidArgument(
-                "rope_parameters main and compress need a partial_rotary_factor each, without which a module "
-                "rotates the whole head; add qk_rope_head_dim/head_dim to both"
-            )
-    else:
-        entries = {"main": {}, "compress": dict(parameters)}
-        if rope_type(parameters) == "yarn":
-            entries["compress"].setdefault("attention_factor", 1.0)
-    for kind, key in (("main", "rope_theta"), ("compress", "compress_rope_theta")):
-        if entries[kind].get("rope_theta") is None:
-            entries[kind]["rope_theta"] = reader.need(key)
-    share = reader.get("partial_rotary_factor") or entries["main"].get("partial_rotary_factor")
-    width = reader.get("qk_rope_head_dim") or int(reader.need("head_dim") * (share or 0)) or None
-    if width is None:
+    entries = {
+        kind: KEYS["rope_parameters"].check(kind, parameters.get(kind)) for kind in ("main", "compress")
+    }
+    if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
         raise InvalidArgument(
-            f"the config of model_type {reader.model_type!r} has no qk_rope_head_dim, the channels of a head that "
-            "rotate; add it"
+            "rope_parameters main and compress need a partial_rotary_factor each, without which a module rotates "
+            "the whole head; add qk_rope_head_dim/head_dim to both"
         )
+    width = int(reader.need("head_dim") * entries["main"]["partial_rotary_factor"])
     kinds = tuple("main" if kind == NEAR else "compress" for kind in stated_types(reader))
     if "compress" in kinds:
         reader.assume(
@@ -120,7 +106,7 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
     if types := stated_types(reader):
         near = [kind == NEAR for kind in types]
     else:
-        near = [i >= (reader.get("max_window_layers") or 0) for i in range(count)]
+        near = [True] * count
     return tuple(window if within else None for within in near)
 
 
@@ -132,12 +118,10 @@ def _counts(reader: Reader) -> Count:
 
 def _window(reader: Reader) -> int | None:
     """The number of a window, which counts what ``_counts`` says."""
-    if reader.get("use_sliding_window") is False:
-        return None
-    window, both = reader.get("sliding_window"), reader.get("local_attention")
-    before = reader.get(reader.family.windows.before)
-    window = window if before is None else before + 1
-    return window if both is None else both // 2  # of which half are on either side
+    both, before = reader.get("local_attention"), reader.get(reader.family.windows.before)
+    if both is not None:
+        return int(both // 2)  # of which half are on either side
+    return reader.get("sliding_window") if before is None else int(before + 1)
 
 
 def window_after(reader: Reader) -> int:

@@ -78,8 +78,8 @@ class Reader:
         if key not in self.family.defaults:
             noun = "base" if (base := key == "rope_theta") else "one"
             raise InvalidArgument(
-                f"the config of model_type {self.model_type!r} has no {self.family.base if base else key!r}; "
-                f"transformers would silently take its own default; add the {noun} that the model was trained with"
+                f"the config of model_type {self.model_type!r} has no {self.family.base if base else key!r}, "
+                f"and a default would be a guess; add the {noun} that the model was trained with"
                 + (", or pass base=… (--base on the command line)" if base else "")
             )
         self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
@@ -108,15 +108,8 @@ class Reader:
     def need(self, key: str) -> Any:
         """The value of a key, the family's default where the config leaves it out, else an error."""
         value = self.get(key)
-        if value is not None:
-            return value
-        if key not in self.family.defaults:
-            raise InvalidArgument(
-                f"the config of model_type {self.model_type!r} has no {key!r}; add it, or pass what transformers' "
-                "AutoConfig makes of the config, which fills in what is left out"
-            )
-        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
-        return self.family.defaults[key]
+        self.check_stated(key, value is not None)
+        return self.family.defaults[key] if value is None else value
 
     @cached_property
     def depth(self) -> int:
@@ -184,7 +177,7 @@ class Reader:
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or {}
-        return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
+        return dict(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
@@ -196,11 +189,6 @@ class Reader:
         if axes:  # an older spelling of sections and no scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
             parameters |= dict.fromkeys(spelt, "default")
-        nested = any(isinstance(value, Mapping) for value in self.rope_parameters().values())
-        if rope_type(parameters) in ("yarn", "longrope", "llama3") and not nested:
-            outside = self.get("original_max_position_embeddings")
-            if outside:  # as transformers: the outer key wins
-                parameters["original_max_position_embeddings"] = outside
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         if rope_type(parameters) in ("yarn", "longrope", "llama3") and self._stated_rope:
@@ -357,18 +345,6 @@ class Reader:
     @property
     def _stated_rope(self) -> Mapping[str, Any]:
         return next((self.stated[key] for key in BOTH_FORMS if self.stated.get(key)), {})
-
-
-def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A rope dictionary, or several by layer type; a trained length of 32768.0, which some files have, is 32768."""
-    return {
-        key: _whole_lengths(value)
-        if isinstance(value, Mapping)
-        else int(value)
-        if key == "original_max_position_embeddings" and isinstance(value, float) and value.is_integer()
-        else value
-        for key, value in parameters.items()
-    }
 
 
 NOT_IN_CONFIG = {
