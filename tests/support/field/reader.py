@@ -77,7 +77,7 @@ CASES = tuple(
             _LING_3,
             "inspect ling3-small.json",
             (r"\b2 layers.*\b64\b.*interleaved", r"\b6 layers.*without positions", r"base 6000000"),
-            ("remove head_dim",),
+            ("contradicts",),
         ),
         (
             "F44 GPT-NeoX-Japanese",

@@ -55,7 +55,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     else:
         keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
     known = keys | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
-    return known | {name for name, own in config_class(model_type).attribute_map.items() if own in known}
+    return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 
 def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
@@ -64,7 +64,7 @@ def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
     Raises:
         InvalidArgument: two spellings of a key, or two rope dictionaries, that differ.
     """
-    for one, other in ((own, name) for name, own in names.items()):
+    for other, one in names.items():
         if one in config and other in config and config[one] != config[other] and type(config[one]) is not list:
             raise InvalidArgument(f"{one}={config[one]} contradicts {other}={config[other]}; keep one of them")
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)

@@ -19,7 +19,6 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
-from posenc.integrations.huggingface.scaling import rope_type
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.scaling import Default
 
@@ -57,23 +56,22 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     """DeepSeek-V4: layers that see a window alone, and those that see earlier tokens compressed as well."""
-    entries = {
-        kind: KEYS["rope_parameters"].check(kind, parameters.get(kind)) for kind in ("main", "compress")
-    }
+    kinds = tuple("main" if kind == NEAR else "compress" for kind in stated_types(reader))
+    entries = {kind: KEYS["rope_parameters"].check(kind, parameters.get(kind)) for kind in ("main", "compress")}
     if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
         raise InvalidArgument(
             "rope_parameters main and compress need a partial_rotary_factor each, without which a module rotates "
             "the whole head; add qk_rope_head_dim/head_dim to both"
         )
-    width = int(reader.need("head_dim") * entries["main"]["partial_rotary_factor"])
-    kinds = tuple("main" if kind == NEAR else "compress" for kind in stated_types(reader))
     if "compress" in kinds:
         reader.assume(
             "layers named compress see the tokens before their window compressed, each group at the position of "
             "its first token"
         )
     reader.assume("outputs of attention are rotated back at their query's position: PlacedRotary.unrotate")
-    return {kind: reader.rotary(entry, width) for kind, entry in entries.items()}, kinds
+    head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
+    widths = {kind: int(head_dim * ROPE[share].check(share, entry[share])) for kind, entry in entries.items()}
+    return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
 
 
 def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
@@ -101,13 +99,8 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
     if not stated:
         return (None,) * count
     window = TOKENS_BACK[_counts(reader)](stated)
-    if reader.family.rotates.by == "compression":
-        return (window,) * count
-    if types := stated_types(reader):
-        near = [kind == NEAR for kind in types]
-    else:
-        near = [True] * count
-    return tuple(window if within else None for within in near)
+    types = () if reader.family.rotates.by == "compression" else stated_types(reader)
+    return tuple(window if kind == NEAR else None for kind in types or (NEAR,) * count)
 
 
 def _counts(reader: Reader) -> Count:

@@ -67,7 +67,7 @@ class Reader:
         self.names = made.attribute_map
         check_twice(self.stated, self.names)
         check_rope_keys(self._stated_rope, stated.get("rope_parameters"))
-        standard = {name: stated[own] for name, own in self.names.items() if own in stated}
+        standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         inner = KEYS["attn_config"].check("attn_config", stated.get("attn_config") or {})  # MPT's
         self.config = {**inner, **stated, **standard}
 
@@ -177,7 +177,7 @@ class Reader:
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or {}
-        return dict(KEYS["rope_parameters"].check("rope_parameters", parameters))
+        return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
@@ -189,6 +189,8 @@ class Reader:
         if axes:  # an older spelling of sections and no scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
             parameters |= dict.fromkeys(spelt, "default")
+        if self.stated.get(ORIGINAL) and rope_type(parameters) in ("yarn", "longrope", "llama3"):
+            parameters.setdefault(ORIGINAL, self.stated[ORIGINAL])
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         if rope_type(parameters) in ("yarn", "longrope", "llama3") and self._stated_rope:
@@ -197,29 +199,17 @@ class Reader:
             self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
         alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
-        elsewhere = (
-            head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys or "head_dim" not in self.config
-        )
-        stated = None if elsewhere else self.get("head_dim")
+        sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share is that of the whole head
+        of_all = None if head_dim else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
-        if stated not in (None, head_dim):
-            raise InvalidArgument(
-                f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
-            )
-        of_head = self.config.get("head_dim")  # of which a share that is not read here is the slice that rotates
-        sliced = share is not None and of_head and "partial_rotary_factor" in self.family.ignored_rope_keys
-        if (
-            sliced
-            and int(
-                KEYS["head_dim"].check("head_dim", of_head)
-                * ROPE["partial_rotary_factor"].check("partial_rotary_factor", share)
-            )
-            != head_dim
-        ):
-            raise InvalidArgument(
-                f"partial_rotary_factor={share} of head_dim={of_head} contradicts "
-                f"{self.family.head_dim}={head_dim}; correct one of them"
-            )
+        if of_all and (not sliced or share is not None):
+            part = f"partial_rotary_factor={share} of " if sliced else ""
+            share = ROPE["partial_rotary_factor"].check("partial_rotary_factor", share) if sliced else 1
+            if int(of_all * share) != head_dim:
+                raise InvalidArgument(
+                    f"{part}head_dim={of_all} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; "
+                    "correct one of them"
+                )
         rotary_dim = head_dim
         if not isinstance(scaling, Proportional):
             rotary_dim = self.rotary_dim(parameters, head_dim)
@@ -278,11 +268,9 @@ class Reader:
         channels = self.get(self.family.rotary_dim)
         if self.family.rotary_dim and not self.family.partial:
             return channels or head_dim
-        stated = parameters.get("partial_rotary_factor")  # checked with its dictionary
-        outer = self.get(self.family.partial)
-        if None not in (stated, outer) and stated != outer:
-            raise InvalidArgument(f"partial_rotary_factor={stated} contradicts {self.family.partial}={outer}")
-        share = outer if stated is None else stated
+        share, outer = parameters.get("partial_rotary_factor"), self.stated.get(str(self.family.partial))
+        if None not in (share, outer) and share != outer:
+            raise InvalidArgument(f"partial_rotary_factor={share} contradicts {self.family.partial}={outer}")
         if channels:
             if share is not None and int(head_dim * share) != channels:
                 raise InvalidArgument(
@@ -345,6 +333,18 @@ class Reader:
     @property
     def _stated_rope(self) -> Mapping[str, Any]:
         return next((self.stated[key] for key in BOTH_FORMS if self.stated.get(key)), {})
+
+
+def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A rope dictionary, or several by layer type; a trained length of 32768.0, which some files have, is 32768."""
+    return {
+        key: _whole_lengths(value)
+        if isinstance(value, Mapping)
+        else int(value)
+        if key == "original_max_position_embeddings" and isinstance(value, float) and value.is_integer()
+        else value
+        for key, value in parameters.items()
+    }
 
 
 NOT_IN_CONFIG = {
