@@ -93,6 +93,12 @@ def test_null_is_not_written_where_it_means_something() -> None:
         assert read(written).rotary.get("scaling") == read(from_json(written)).rotary.get("scaling") == Default()
 
 
+@pytest.mark.parametrize("model_type", ["dinov3_vit", "pixtral"])
+def test_a_tower_is_written_in_the_older_spelling(model_type: str) -> None:
+    config = from_json({"model_type": model_type}).to_dict()
+    assert read(write(read(config), spelling="v4")).recipes == read(config).recipes
+
+
 def test_the_language_model_of_a_composite_is_written_by_its_own_name() -> None:
     inner = {"head_dim": 16, "rope_theta": 1e6, **SIZES}
     written = write(read({"model_type": "gemma3", "text_config": inner}))

@@ -10,7 +10,7 @@ from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
-from posenc.integrations.huggingface.scaling import parameters_from, per_pair, rope_type
+from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
 
 Spelling = Literal["v5", "v4"]
@@ -122,8 +122,8 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     if entry == {"rope_type": "default"}:
         null = {**config, **outer, "rope_scaling": None}
-        form = class_form({**null, "model_type": positions.model_type})
-        if rope_type(form.rope_parameters) == "default":  # null is the class's own, which some classes scale
+        rope = getattr(class_form({**null, "model_type": positions.model_type}), "rope_parameters", None) or {}
+        if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's own, which some scale
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 
