@@ -11,7 +11,6 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.model_positions import ModelPositions
 
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]
 
@@ -22,38 +21,9 @@ def silent(name: str, **more: Any) -> dict[str, Any]:
     return {**{key: value for key, value in json.loads(json.dumps(config)).items() if key != "layer_types"}, **more}
 
 
-def layers(positions: ModelPositions) -> tuple[Any, ...]:
-    """What every layer has."""
-    return [positions.recipes[kind] for kind in positions.layer_types], positions.windows
-
-
-def check_as_its_class(config: dict[str, Any]) -> None:
-    """The same from JSON as from the object that transformers makes of it."""
-    made = CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
-    assert layers(read(config)) == layers(read(made))
-
-
 @pytest.mark.parametrize("name", HERE)
-def test_json_without_layer_types_is_read_as_its_class_reads_it(name: str) -> None:
-    check_as_its_class(silent(name))
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value"),
-    [
-        ("qwen3_next", "full_attention_interval", 3),
-        ("qwen3_5_text", "full_attention_interval", 2),
-        ("lfm2", "full_attn_idxs", [2, 5, 8]),
-        ("bailing_hybrid", "layer_group_size", 5),
-        ("granitemoehybrid", "layers_block_type", ["mamba", "attention"] * 16),
-        ("cohere2_moe", "first_k_dense_replace", 2),
-        ("afmoe", "global_attn_every_n_layers", 3),
-        ("afmoe", "global_attn_every_n_layers", 1),
-        ("minimax", "num_hidden_layers", 7),
-    ],
-)
-def test_keys_that_layer_types_are_made_of(name: str, key: str, value: object) -> None:
-    check_as_its_class(silent(name, **{key: value}))
+def test_json_without_layer_types_is_read(name: str) -> None:
+    assert read(silent(name)).layer_types
 
 
 def test_where_only_some_layers_attend_only_they_turn() -> None:

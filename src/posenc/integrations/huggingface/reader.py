@@ -13,7 +13,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_form, class_version
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.family import MAPS
-from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_rope_keys, check_twice
+from posenc.integrations.huggingface.keys import check_keys, check_rope_keys, check_twice, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, check_type_keys, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
@@ -33,6 +33,7 @@ class Reader:
     Attributes:
         config: that object's values by name, older and standard ones.
         family: what its model does with positions that no config says.
+        stated_rope: its rope dictionary as it was given.
         assumed: each value that the config leaves out.
     """
 
@@ -51,6 +52,7 @@ class Reader:
         if self.model_type not in FAMILIES:
             raise _not_read(self.model_type)
         self.stated, self.family = stated, FAMILIES[self.model_type]
+        self.stated_rope = rope_dictionary(stated)
         self.assumed: list[str] = []
         if as_type is None and named in ON_HUB:
             self.assume(f"read as {self.model_type}: the code of {named} is on the Hub, and was not asked")
@@ -66,7 +68,7 @@ class Reader:
         self.base, self.fields = base, {field.name: field.default for field in fields(made)}
         self.names = made.attribute_map
         check_twice(self.stated, self.names)
-        check_rope_keys(self._stated_rope, stated.get("rope_parameters"))
+        check_rope_keys(self.stated_rope, stated.get("rope_parameters"))
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         inner = KEYS["attn_config"].check("attn_config", stated.get("attn_config") or {})  # MPT's
         self.config = {**inner, **stated, **standard}
@@ -193,9 +195,9 @@ class Reader:
             parameters.setdefault(ORIGINAL, self.stated[ORIGINAL])
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
-        if rope_type(parameters) in ("yarn", "longrope", "llama3") and self._stated_rope:
+        if rope_type(parameters) in ("yarn", "longrope", "llama3") and self.stated_rope:
             check_type_keys(parameters, rope_type(parameters))
-            entries = (self.stated, self._stated_rope, *self._stated_rope.values())
+            entries = (self.stated, self.stated_rope, *self.stated_rope.values())
             self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
         alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
@@ -293,7 +295,7 @@ class Reader:
                     "channel; remove it"
                 )
             return head_dim
-        shares = (self.stated, self._stated_rope, *self._stated_rope.values())
+        shares = (self.stated, self.stated_rope, *self.stated_rope.values())
         names = (self.family.partial, "partial_rotary_factor")
         if self.family.partial not in self.family.defaults:
             is_stated = any(isinstance(one, Mapping) and not {*one}.isdisjoint(names) for one in shares)
@@ -310,7 +312,7 @@ class Reader:
         entries = {key: one for key, one in self.rope_parameters().items() if isinstance(one, Mapping)}
         wide = [one.get("rope_theta") for key, one in entries.items() if key != "main" and "sliding" not in key]
         if outer is not None and outer not in (wide or [base]):
-            if not self._stated_rope:
+            if not self.stated_rope:
                 raise InvalidArgument(
                     f"{self.family.base}={outer} has no effect: transformers' class makes {base} of the "
                     "config; write it as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
@@ -323,16 +325,12 @@ class Reader:
         """Whether the config itself says the base of every layer that rotates."""
         if self.base is not None or any(self.is_stated(key) for key in ("rope_theta", self.family.base)):
             return True
-        stated = self._stated_rope
+        stated = self.stated_rope
         kinds = [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)]
         used = [key for key in kinds if key in (self.config.get("layer_types") or ())] or kinds
         by_type = any(isinstance(value, Mapping) for value in stated.values())
         entries = [stated.get(key) for key in used] if by_type else [stated]
         return all(isinstance(entry, Mapping) and entry.get("rope_theta") is not None for entry in entries)
-
-    @property
-    def _stated_rope(self) -> Mapping[str, Any]:
-        return next((self.stated[key] for key in BOTH_FORMS if self.stated.get(key)), {})
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
