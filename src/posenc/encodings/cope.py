@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one
+from posenc.arguments import as_integer
 from posenc.encodings.bias import Bias, check_channels, consecutive
-from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.relative_table import RelativeTable
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
 
@@ -86,7 +86,7 @@ class CountedBias(Bias):
 
 
 @final
-class CoPE(Encoding):
+class CoPE(RelativeTable):
     """Adds q·E[counted position of the key] to the scores.
 
     Args:
@@ -97,22 +97,15 @@ class CoPE(Encoding):
     """
 
     name: ClassVar[str] = "cope"
-    acts_on = ("bias",)
-    relative = True
-    per_layer = True
     uses_queries = True
 
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
-        super().__init__()
-        at_least_one(head_dim=head_dim, heads=heads)
+        super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
         if as_integer(positions, "positions") < 2:
             raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
-        self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std
+        self.positions = positions
         self.weight = nn.Parameter(torch.empty(positions, head_dim))
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=self.std)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))

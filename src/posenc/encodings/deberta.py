@@ -15,38 +15,44 @@ what that to queries does. transformers mixes up M and N where there are fewer q
 positions counts.
 """
 
+from bisect import bisect_right
 from typing import ClassVar, final
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, as_scale, at_least_one
+from posenc.arguments import as_integer, as_scale
 from posenc.encodings.bias import SumBias
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.looked_up import KeyTable, QueryTable
+from posenc.encodings.looked_up import KeyTable, QueryTable, Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.relative_table import RelativeTable
 from posenc.errors import InvalidArgument
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
     """The last distance of the buckets m, m+1 … 2m−1, m the ``middle``."""
-    lasts = []
-    for j in range(middle):
-        # The largest n with (n/m)^(m−1) ≤ ((M−1)/m)^j, in whole numbers.
-        power, low, high = middle - 1, middle, max_distance
-        while low < high:
-            n = (low + high + 1) // 2
-            if n**power * middle**j <= (max_distance - 1) ** j * middle**power:
-                low = n
-            else:
-                high = n - 1
-        lasts.append(low)
-    return lasts
+    # The largest n with (n/m)^(m−1) ≤ ((M−1)/m)^j, in whole numbers.
+    side, power = range(middle, max_distance + 1), middle - 1
+    steps = ((max_distance - 1) ** j * middle**power for j in range(middle))
+    return [
+        middle - 1 + bisect_right(side, step, key=lambda n: n**power * middle**j) for j, step in enumerate(steps)
+    ]
+
+
+class Signed(Rows):
+    """DeBERTa's buckets: ``lasts`` are the last distances of a side's, ``buckets`` as many as a side has."""
+
+    def __init__(self, lasts: Tensor, buckets: int) -> None:
+        self.lasts, self.buckets = lasts, buckets
+
+    def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        size = torch.bucketize(offsets.abs(), self.lasts)
+        return (self.buckets - offsets.sign() * size).clamp(max=2 * self.buckets - 1)
 
 
 @final
-class DeBERTa(Encoding):
+class DeBERTa(RelativeTable):
     """Adds products of queries and keys with the bucket of their distance to the scores. Two-sided.
 
     Args:
@@ -59,10 +65,6 @@ class DeBERTa(Encoding):
     """
 
     name: ClassVar[str] = "deberta"
-    acts_on = ("bias",)
-    relative = True
-    bias_reads = ("buckets", "lasts")
-    per_layer = True
     uses_queries = True
 
     lasts: Tensor
@@ -77,8 +79,7 @@ class DeBERTa(Encoding):
         std: float = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
-        super().__init__()
-        at_least_one(head_dim=head_dim, heads=heads)
+        super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
         buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         if buckets < 4 or buckets % 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
@@ -86,23 +87,18 @@ class DeBERTa(Encoding):
             raise InvalidArgument(
                 f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer ones have their own buckets"
             )
-        self.head_dim, self.heads, self.buckets, self.max_distance = head_dim, heads, buckets, max_distance
-        self.std, self.softmax_scale = std, as_scale(softmax_scale, "softmax_scale")
+        self.buckets, self.max_distance = buckets, max_distance
+        self.softmax_scale = as_scale(softmax_scale, "softmax_scale")
         self.keys = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.queries = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
-        self.register_constants(lasts=torch.tensor(last_distances(buckets // 2, max_distance), device="cpu"))
+        lasts = [*range(buckets // 2), *last_distances(buckets // 2, max_distance)]
+        self.register_constants(lasts=torch.tensor(lasts, device="cpu"))
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        self.reset_buffers()
-        nn.init.normal_(self.keys, std=self.std)
-        nn.init.normal_(self.queries, std=self.std)
-
-    def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    @property
+    def bucket(self) -> Rows:
         """The row of every offset, key position − query position."""
-        distance, middle = offsets.abs(), self.buckets // 2
-        size = torch.where(distance <= middle, distance, middle + torch.bucketize(distance, self.lasts))
-        return (self.buckets - offsets.sign() * size).clamp(max=2 * self.buckets - 1)
+        return Signed(self.lasts, self.buckets)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)

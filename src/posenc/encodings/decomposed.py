@@ -9,24 +9,21 @@ Swin's windows, takes (2·size_y − 1)(2·size_x − 1) a head; these tables ta
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
-from posenc.arguments import at_least_one
 from posenc.encodings.bias import SumBias
-from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size, holds
+from posenc.encodings.relative_table import Clip, RelativeTable
 from posenc.errors import InvalidArgument
 
 
 @final
-class Decomposed(Encoding):
+class Decomposed(RelativeTable):
     """Adds q·R_y[Δ_y] + q·R_x[Δ_x] to the scores.
 
     Args:
@@ -41,9 +38,6 @@ class Decomposed(Encoding):
     """
 
     name: ClassVar[str] = "decomposed"
-    acts_on = ("bias",)
-    relative = True
-    bias_reads = ()
     uses_queries = True
 
     def __init__(
@@ -55,17 +49,11 @@ class Decomposed(Encoding):
         shared: bool = False,
         std: float = 0.02,
     ) -> None:
-        super().__init__()
-        at_least_one(head_dim=head_dim, heads=heads)
+        super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         self.size = check_size(size)
-        self.head_dim, self.heads, self.std = head_dim, heads, std
-        self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)
+        self.axes, self.position_limit = len(self.size), min(self.size)
         self.tables = nn.ParameterList(torch.empty(2 * places - 1, head_dim) for places in self.size)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        for table in self.tables:
-            nn.init.normal_(table, std=self.std)
 
     def check(self, positions: Positions, name: str) -> None:
         check_places(positions, name, self.size)
@@ -84,15 +72,11 @@ class Decomposed(Encoding):
     def enlarged(self, *places: int) -> "Decomposed":
         return self if holds(self.size, places) else self.resized(*places)
 
-    def row(self, last: int, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-        """The row of every offset along an axis whose last place is ``last``."""
-        return (last - offsets).clamp(0, 2 * last)
-
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)
         parts = []
         for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
-            row, at = partial(self.row, places - 1), (q_positions[axis], k_positions[axis])
+            row, at = Clip(places - 1, places - 1, sign=-1), (q_positions[axis], k_positions[axis])
             rows = table.to(wide).T[None]
             if len(table) != 2 * places - 1:
                 rows = nn.functional.interpolate(rows, size=2 * places - 1, mode="linear")

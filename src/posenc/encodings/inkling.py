@@ -16,7 +16,7 @@ import copy
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -25,6 +25,7 @@ from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.query_scale import past_floor
+from posenc.encodings.relative_table import Clip
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
 
@@ -66,7 +67,6 @@ class Inkling(Encoding):
     """
 
     name: ClassVar[str] = "inkling"
-    bias_reads = ("extent",)
     needs_content = True
     causal = True
     per_layer = True
@@ -116,18 +116,13 @@ class Inkling(Encoding):
             self.clip / (torch.linalg.vector_norm(coefficients, dim=-1, keepdim=True) + 1e-6)
         ).clamp(max=1.0)
 
-    def column(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-        """The column of every offset; the one behind the last holds zeros."""
-        behind = -offsets
-        return torch.where((behind >= 0) & (behind < self.extent), behind, self.extent)
-
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
         """What rows at these positions are multiplied by, where ``log_floor`` is set."""
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)
-        curves = pad(self.curves.to(wide), (0, 1))[None]
-        table = QueryTable(curves, self.column, self.heads, q_positions, k_positions)
+        curves = pad(self.curves.to(wide), (1, 1))[None]  # zeros for keys ahead, and for those beyond
+        table = QueryTable(curves, Clip(1, self.extent, sign=-1), self.heads, q_positions, k_positions)
         scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
         return PlacedInkling(self, table, scale)

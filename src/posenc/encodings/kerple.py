@@ -22,10 +22,26 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.pytrees import Pytree
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
 """What r and g start at least at, as in the authors' code."""
+
+
+class Penalty(Pytree):
+    """The bias at every offset from r and g, heads in front."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __call__(self, offsets: Int[Tensor, "*shape"], *numbers: Tensor) -> Float[Tensor, "H *shape"]:
+        size, growth = (number.view(-1, *[1] * offsets.dim()) for number in numbers)
+        distance = offsets.abs().to(size.dtype)
+        if self.kernel == "log":
+            return -size * torch.log1p(growth * distance)
+        # 0^g has no second derivative in floating point: its logarithm is infinite.
+        return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
 
 @final
@@ -42,7 +58,6 @@ class Kerple(Encoding):
     name: ClassVar[str] = "kerple"
     acts_on = ("bias",)
     relative = True
-    bias_reads = ("kernel",)
 
     def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()
@@ -85,15 +100,6 @@ class Kerple(Encoding):
         growth = self.growth.to(wide)
         return self.size.to(wide).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
 
-    def values(self, offsets: Int[Tensor, "*shape"], *numbers: Tensor) -> Float[Tensor, "H *shape"]:
-        """The bias at every offset from these r and g, heads in front."""
-        size, growth = (number.view(-1, *[1] * offsets.dim()) for number in numbers)
-        distance = offsets.abs().to(size.dtype)
-        if self.kernel == "log":
-            return -size * torch.log1p(growth * distance)
-        # 0^g has no second derivative in floating point: its logarithm is infinite.
-        return -size * distance.clamp(min=1) ** growth * (distance > 0)
-
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, self.numbers(dtype))
+        bias = OffsetBias(Penalty(self.kernel), self.heads, q_positions, k_positions, self.numbers(dtype))
         return Placed(q_positions, k_positions, bias=bias)

@@ -13,18 +13,16 @@ from collections.abc import Sequence
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
-from posenc.encodings.bias import OffsetBias
-from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.relative_table import RelativeTable
 from posenc.encodings.t5 import T5
 from posenc.errors import InvalidArgument
 
 
 @final
-class LayoutLM(Encoding):
+class LayoutLM(RelativeTable):
     """Adds a learned number of every axis to the scores, by head and bucket of the distance along it.
 
     Args:
@@ -38,9 +36,6 @@ class LayoutLM(Encoding):
     """
 
     name: ClassVar[str] = "layoutlm"
-    acts_on = ("bias",)
-    relative = True
-    bias_reads = ("tables",)
 
     def __init__(
         self,
@@ -51,27 +46,19 @@ class LayoutLM(Encoding):
         shared: bool = True,
         std: float = 0.02,
     ) -> None:
-        super().__init__()
+        super().__init__(heads=heads, shared=shared, std=std)
         if len(buckets) != len(max_distance) or len(buckets) < 2:
             raise InvalidArgument(
                 f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must each have a number for "
                 "every axis, of at least two; LayoutLM has three axes"
             )
-        self.heads, self.per_layer, self.axes = heads, not shared, len(buckets)
+        self.axes = len(buckets)
         each = zip(buckets, max_distance, strict=True)
         self.tables = nn.ModuleList(
             T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std) for n, furthest in each
         )
 
-    def _axes(self) -> list[T5]:
-        return list(self.tables)  # type: ignore[arg-type]
-
-    def values(self, offsets: Int[Tensor, "A *shape"], *tables: Tensor) -> Float[Tensor, "H *shape"]:
-        """The sum of the axes' numbers for every offset, heads in front."""
-        each = zip(self._axes(), offsets, tables, strict=True)
-        return torch.stack([axis.values(along, table) for axis, along, table in each]).sum(0)
-
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        tables = tuple(axis.weight.to(torch.promote_types(dtype, torch.float32)) for axis in self._axes())
-        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, tables, self.axes)
-        return Placed(q_positions, k_positions, self.axes, bias=bias)
+        axes: list[T5] = list(self.tables)  # type: ignore[arg-type]
+        rows, tables = [axis.bucket for axis in axes], [axis.weight for axis in axes]
+        return self.added(rows, tables, q_positions, k_positions, dtype)

@@ -7,7 +7,7 @@ happens a block of rows at a time, whenever attention asks for it.
 """
 
 import copy
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -18,12 +18,18 @@ from torch.nn.functional import pad
 from posenc.encodings.bias import Bias, check_channels, consecutive, offsets
 from posenc.encodings.wide import product
 from posenc.kernels.attention.softmax import for_every_head
+from posenc.pytrees import Pytree
 
 TILE = 128
 """Keys that meet the same columns at once: with as many rows in a block, twice as many as are looked at."""
 
-Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
-"""Which column of the table an offset picks; with several axes, offsets have them in front."""
+
+class Rows(Pytree, ABC):
+    """Which row of a table an offset picks, key position − query position; several axes stand in front."""
+
+    @abstractmethod
+    def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape2"]:
+        """The row of every offset."""
 
 
 class QueryTable(Bias):
@@ -48,7 +54,7 @@ class QueryTable(Bias):
     def __init__(
         self,
         table: Float[Tensor, "#H n R"],
-        column: Column,
+        column: Rows,
         heads: int,
         q_positions: Tensor,
         k_positions: Tensor,
@@ -113,7 +119,7 @@ class KeyTable(Bias):
     def __init__(
         self,
         table: Float[Tensor, "#H n R"],
-        column: Column,
+        column: Rows,
         heads: int,
         q_positions: Tensor,
         k_positions: Tensor,

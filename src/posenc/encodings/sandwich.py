@@ -24,6 +24,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.errors import InvalidArgument
+from posenc.pytrees import Pytree
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import exact
 
@@ -58,6 +59,16 @@ def scaled(factors: Float[Tensor, " H"], sums: Float[Tensor, "*shape"], channels
     return factors.view(-1, *[1] * sums.dim()) * (sums - channels / 2).to(factors.dtype)
 
 
+class SumsOfCosines(Pytree):
+    """The bias at every offset from the sums of cosines at every distance, heads in front."""
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+
+    def __call__(self, offsets: Int[Tensor, "*shape"], factors: Tensor, sums: Tensor) -> Float[Tensor, "H *shape"]:
+        return scaled(factors, sums[offsets.abs()], self.channels)
+
+
 @final
 class Sandwich(Encoding):
     """Adds the product of two sinusoidal positions to the scores; no parameters, no largest position.
@@ -72,7 +83,6 @@ class Sandwich(Encoding):
     name: ClassVar[str] = "sandwich"
     acts_on = ("bias",)
     relative = True
-    bias_reads = ("channels",)
 
     def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()
@@ -86,10 +96,6 @@ class Sandwich(Encoding):
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
         self.clock = Clock(sandwich_frequencies(channels, base, first))
 
-    def values(self, offsets: Int[Tensor, "*shape"], factors: Tensor, sums: Tensor) -> Float[Tensor, "H *shape"]:
-        """The bias at every offset from the sums of cosines at every distance, heads in front."""
-        return scaled(factors, sums[offsets.abs()], self.channels)
-
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
@@ -99,5 +105,5 @@ class Sandwich(Encoding):
             q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
             return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
         sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)
-        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (factors, sums))
+        bias = OffsetBias(SumsOfCosines(self.channels), self.heads, q_positions, k_positions, (factors, sums))
         return Placed(q_positions, k_positions, bias=bias)

@@ -10,18 +10,17 @@ model in use has one, and there is none here. Whatever ``scale`` attention is ca
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
-from posenc.arguments import as_integer, at_least_one
-from posenc.encodings.encoding import Encoding
+from posenc.arguments import as_integer
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.relative_table import Clip, RelativeTable
 from posenc.errors import InvalidArgument
 
 
 @final
-class Shaw(Encoding):
+class Shaw(RelativeTable):
     """Adds q·A[offset]/√D to the scores.
 
     Args:
@@ -35,9 +34,6 @@ class Shaw(Encoding):
     """
 
     name: ClassVar[str] = "shaw"
-    acts_on = ("bias",)
-    relative = True
-    bias_reads = ("behind", "ahead")
     uses_queries = True
 
     def __init__(
@@ -50,24 +46,15 @@ class Shaw(Encoding):
         shared: bool = False,
         std: float = 0.02,
     ) -> None:
-        super().__init__()
-        at_least_one(head_dim=head_dim, heads=heads)
+        super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         behind, ahead = as_integer(behind, "behind"), as_integer(ahead, "ahead")
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
                 f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"
             )
-        self.head_dim, self.heads, self.per_layer = head_dim, heads, not shared
-        self.behind, self.ahead, self.std = behind, ahead, std
+        self.behind, self.ahead, self.row = behind, ahead, Clip(behind, ahead)
         self.weight = nn.Parameter(torch.empty(behind + ahead + 1, head_dim))
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=self.std)
-
-    def row(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-        """The row of every offset, key position − query position."""
-        return offsets.clamp(-self.behind, self.ahead) + self.behind
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]

@@ -12,39 +12,45 @@ the logarithm in floating point; here the first distance of every bucket is foun
 moves it.
 """
 
+from bisect import bisect_left
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, as_scale, at_least_one
-from posenc.encodings.bias import OffsetBias
-from posenc.encodings.encoding import Encoding
+from posenc.arguments import as_integer, as_scale
+from posenc.encodings.looked_up import Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.relative_table import RelativeTable
 from posenc.errors import InvalidArgument
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
     """The first distance of every bucket of one side: bucket j holds first[j] … first[j+1]−1."""
     e = buckets // 2
-    firsts = list(range(e))
-    for j in range(buckets - e):
-        # The smallest n with (n/e)^(N−e) ≥ (M/e)^j, in whole numbers.
-        power = buckets - e
-        low, high = e, max_distance
-        while low < high:
-            n = (low + high) // 2
-            if n**power * e**j >= max_distance**j * e**power:
-                high = n
-            else:
-                low = n + 1
-        firsts.append(low)
-    return firsts
+    side, power = range(e, max_distance), buckets - e
+    # The smallest n with (n/e)^(N−e) ≥ (M/e)^j, in whole numbers.
+    steps = (max_distance**j * e**power for j in range(power))
+    logarithmic = [e + bisect_left(side, step, key=lambda n: n**power * e**j) for j, step in enumerate(steps)]
+    return [*range(e), *logarithmic]
+
+
+class Logarithmic(Rows):
+    """T5's buckets: ``firsts`` are the first distances of a side's, from the second on; keys ahead have buckets
+    from ``ahead`` on, and share the first where that is None."""
+
+    def __init__(self, firsts: Tensor, ahead: int | None) -> None:
+        self.firsts, self.ahead = firsts, ahead
+
+    def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        distance = (-offsets).clamp(min=0) if self.ahead is None else offsets.abs()
+        bucket = torch.bucketize(distance, self.firsts, right=True)
+        return bucket if self.ahead is None else bucket + (offsets > 0) * self.ahead
 
 
 @final
-class T5(Encoding):
+class T5(RelativeTable):
     """Adds a learned number to the scores, by head and bucket of the distance.
 
     Args:
@@ -59,9 +65,6 @@ class T5(Encoding):
     """
 
     name: ClassVar[str] = "t5"
-    acts_on = ("bias",)
-    relative = True
-    bias_reads = ("firsts", "two_sided", "buckets")
 
     firsts: Tensor
 
@@ -76,8 +79,7 @@ class T5(Encoding):
         std: float = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
-        super().__init__()
-        at_least_one(heads=heads)
+        super().__init__(heads=heads, shared=shared, std=std)
         buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         side = buckets // 2 if two_sided else buckets
         if buckets < 4 or buckets % 2 or side < 2:
@@ -86,28 +88,16 @@ class T5(Encoding):
             raise InvalidArgument(
                 f"max_distance={max_distance} must be above {side // 2}, the distances with a bucket of their own"
             )
-        self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
-        self.two_sided, self.per_layer, self.std = two_sided, not shared, std
+        self.buckets, self.max_distance, self.two_sided = buckets, max_distance, two_sided
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")
         self.weight = nn.Parameter(torch.empty(buckets, heads))
         self.register_constants(firsts=torch.tensor(first_distances(side, max_distance)[1:], device="cpu"))
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        self.reset_buffers()
-        nn.init.normal_(self.weight, std=self.std)
-
-    def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    @property
+    def bucket(self) -> Rows:
         """The bucket of every offset, key position − query position."""
-        distance = offsets.abs() if self.two_sided else (-offsets).clamp(min=0)
-        bucket = torch.bucketize(distance, self.firsts, right=True)
-        return bucket + (offsets > 0) * (self.buckets // 2) if self.two_sided else bucket
-
-    def values(self, offsets: Int[Tensor, "*shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
-        """The table's number for the bucket of every offset, heads in front."""
-        return nn.functional.embedding(self.bucket(offsets), table).movedim(-1, 0)
+        return Logarithmic(self.firsts, self.buckets // 2 if self.two_sided else None)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        table = self.weight.to(torch.promote_types(dtype, torch.float32))
-        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (table,), bound=self.max_distance)
-        return Placed(q_positions, k_positions, bias=bias, softmax_scale=self.softmax_scale)
+        return self.added([self.bucket], [self.weight], q_positions, k_positions, dtype, bound=self.max_distance)

@@ -9,8 +9,6 @@ where positions count up by one; where they do not, sin and cos of a difference 
 its two ends, so that packed and padded sequences, and a few tokens that meet a cache, get the same numbers.
 """
 
-import operator
-from functools import partial
 from typing import ClassVar, final
 
 import torch
@@ -23,6 +21,7 @@ from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.relative_table import Clip
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument
@@ -121,7 +120,7 @@ class TransformerXL(Encoding):
         wide = torch.promote_types(dtype, torch.float32)
         weight = self.weight.to(wide).unflatten(0, (self.heads, self.head_dim))
         u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
-        of_keys = KeyTable(u, partial(operator.mul, 0), self.heads, q_positions, k_positions)
+        of_keys = KeyTable(u, Clip(0, 0), self.heads, q_positions, k_positions)
         # W meets every distance in a table, and every query in products: fewer queries than channels are the less.
         # Their count is asked about last: a graph, which may look at no position, then serves every length.
         looked_up = consecutive(q_positions, k_positions) and q_positions.shape[-1] >= self.head_dim
@@ -135,7 +134,7 @@ class TransformerXL(Encoding):
         distances = torch.arange(last, -q_positions.shape[-1], -1, device=k_positions.device)
         cos, sin = self.clock(distances, weight.dtype)
         table = product(weight, sinusoids(cos, sin, self.width, self.order).T)
-        return QueryTable(table, partial(operator.add, last), self.heads, q_positions, k_positions, added=v)
+        return QueryTable(table, Clip(last, q_positions.shape[-1]), self.heads, q_positions, k_positions, added=v)
 
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
         """From the sinusoids of both ends, counted from the first key so that only distances matter."""

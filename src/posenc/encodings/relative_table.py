@@ -1,0 +1,95 @@
+"""Tables of relative positions, one family: the offset picks a row, and the row is added, or meets queries or keys.
+
+An encoding of the family says in its own file which row an offset picks, and what checkpoints call its tables.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from posenc.arguments import at_least_one
+from posenc.encodings.bias import OffsetBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.looked_up import Rows
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.pytrees import Pytree
+
+
+class Clip(Rows):
+    """A row for every offset from −``behind`` to ``ahead``; those further away take the row of the nearer end.
+
+    ``sign`` −1 counts query position − key position instead.
+    """
+
+    def __init__(self, behind: int, ahead: int, sign: int = 1) -> None:
+        self.behind, self.ahead, self.sign = behind, ahead, sign
+
+    def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        return (self.sign * offsets).clamp(-self.behind, self.ahead) + self.behind
+
+
+class Grid(Rows):
+    """A row for every pair of places in a window of this size, query − key, the last axis first."""
+
+    def __init__(self, size: tuple[int, ...]) -> None:
+        self.size = size
+
+    def __call__(self, offsets: Int[Tensor, "A *shape"]) -> Int[Tensor, "*shape"]:
+        row = torch.zeros_like(offsets[0])
+        for offset, places in zip(offsets, self.size, strict=True):
+            row = row * (2 * places - 1) + places - 1 - offset
+        return row
+
+
+class Sum(Pytree):
+    """The numbers that an offset picks from tables ``(rows, H)``: one table, or one for every axis, added."""
+
+    def __init__(self, *rows: Rows) -> None:
+        self.rows = rows
+
+    def __call__(self, offsets: Int[Tensor, "*shape"], *tables: Tensor) -> Float[Tensor, "H *shape2"]:
+        if len(tables) == 1:
+            return embedding(self.rows[0](offsets), tables[0]).movedim(-1, 0)
+        each = zip(self.rows, offsets, tables, strict=True)
+        return torch.stack([embedding(row(along), table) for row, along, table in each]).sum(0).movedim(-1, 0)
+
+
+class RelativeTable(Encoding):
+    """An encoding of learned tables that start as N(0, std²), its sizes kept under their names."""
+
+    acts_on = ("bias",)
+    relative = True
+    softmax_scale: float | None = None
+
+    heads: int
+    head_dim: int
+
+    def __init__(self, *, std: float, shared: bool, **sizes: int) -> None:
+        super().__init__()
+        at_least_one(**sizes)
+        vars(self).update(sizes)
+        self.std, self.per_layer = std, not shared
+
+    def reset_parameters(self) -> None:
+        self.reset_buffers()
+        for table in self.parameters():
+            nn.init.normal_(table, std=self.std)
+
+    def added(
+        self,
+        rows: Sequence[Rows],
+        tables: Sequence[Tensor],
+        q_positions: Positions,
+        k_positions: KeyPositions,
+        dtype: torch.dtype,
+        **settings: Any,
+    ) -> Placed:
+        """Placed so that scores get the sum of the tables' rows."""
+        wide = torch.promote_types(dtype, torch.float32)
+        tables = tuple(table.to(wide) for table in tables)
+        bias = OffsetBias(Sum(*rows), self.heads, q_positions, k_positions, tables, self.axes, **settings)
+        return Placed(q_positions, k_positions, self.axes, bias=bias, softmax_scale=self.softmax_scale)
