@@ -3,12 +3,10 @@
 import copy
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor
-from torch.utils._pytree import GetAttrKey, register_pytree_node
+from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves
 
 
 class Fact:
@@ -46,9 +44,7 @@ class Pytree:
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        register_pytree_node(
-            cls, lambda tree: _flatten(tree)[:2], _unflatten, flatten_with_keys_fn=_flatten_with_keys
-        )
+        register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
         """Find anew what followed from the numbers of its tensors: others have taken their places."""
@@ -58,87 +54,61 @@ class Pytree:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy of its own; tensors that were computed with gradients come without their history."""
-        for tensor in _flatten(self)[0]:
-            if not tensor.is_leaf:
+        for tensor in tree_leaves(self):
+            if isinstance(tensor, Tensor) and not tensor.is_leaf:
                 memo[id(tensor)] = tensor.detach().clone()
         other = memo[id(self)] = object.__new__(type(self))
         vars(other).update(copy.deepcopy(self.__getstate__(), memo))
         return other
 
 
-@dataclass(frozen=True)
-class _Leaf:
-    """Stands in a structure for the leaf of this number."""
-
-    number: int
-
-
 Structure = tuple[Any, ...]
 
 
-def _flatten(tree: Pytree) -> tuple[list[Tensor], Structure, list[str]]:
-    """Its leaves, its structure, and a name of every leaf: the attributes on the way to it."""
-    leaves: list[Tensor] = []
-    paths: list[str] = []
-    numbers: dict[int, int] = {}
-
-    def structure(value: Any, path: str) -> Any:
-        if isinstance(value, Tensor):
-            if id(value) not in numbers:
-                numbers[id(value)] = len(leaves)
-                leaves.append(value)
-                paths.append(path)
-            return _Leaf(numbers[id(value)])
-        if isinstance(value, Pytree):
-            state, held = dict(sorted(value.__getstate__().items())), _tensors(value)
-            state |= {key: Fact(state[key], held) for key in value.facts if key in state}
-            return type(value), tuple((key, structure(x, f"{path}_{key}")) for key, x in state.items())
-        if isinstance(value, dict):
-            return dict, tuple((key, structure(x, f"{path}_{key}")) for key, x in value.items())
-        if isinstance(value, tuple | list):
-            return type(value), tuple(structure(x, f"{path}_{i}") for i, x in enumerate(value))
-        if isinstance(value, partial):  # two of the same parts are not equal
-            return partial, tuple(structure(x, path) for x in (value.func, value.args, value.keywords))
-        return value
-
-    return leaves, structure(tree, ""), [path[1:] for path in paths]
+def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
+    """The attributes that hold tensors; and the class, their names, which attributes are the tensor of an earlier
+    one, those that hold none, and facts."""
+    state = tree.__getstate__()
+    parts: dict[str, Any] = {}
+    same, others = [], []
+    for name in sorted(state.keys() - set(tree.facts)):
+        value = state[name]
+        earlier = [key for key, part in parts.items() if part is value]
+        if earlier:
+            same.append((name, earlier[0]))
+        elif any(isinstance(x, Tensor | Pytree) for x in tree_leaves(value, is_leaf=_is_pytree)):
+            parts[name] = value
+        else:
+            others.append((name, value))
+    facts = [(name, Fact(state[name], _own(tree))) for name in tree.facts if name in state]
+    return list(parts.values()), (type(tree), tuple(parts), tuple(same), tuple(others), tuple(facts))
 
 
-def _tensors(tree: Pytree) -> list[Tensor]:
-    """Those in its own attributes."""
+def _is_pytree(value: object) -> bool:
+    return isinstance(value, Pytree)
+
+
+def _own(tree: Pytree) -> list[Tensor]:
+    """The tensors in its own attributes."""
     return [x for x in vars(tree).values() if isinstance(x, Tensor)]
 
 
-def _flatten_with_keys(tree: Pytree) -> tuple[list[tuple[Any, Tensor]], Structure]:
-    leaves, structure, paths = _flatten(tree)
-    return [(GetAttrKey(path), leaf) for path, leaf in zip(paths, leaves, strict=True)], structure
+def _flatten_with_keys(tree: Pytree) -> tuple[list[tuple[Any, Any]], Structure]:
+    parts, structure = _flatten(tree)
+    return [(GetAttrKey(name), part) for name, part in zip(structure[1], parts, strict=True)], structure
 
 
-def _unflatten(leaves: Iterable[Any], structure: Structure) -> Any:
-    leaves = list(leaves)
-
-    def rebuilt(part: Any) -> Any:
-        if isinstance(part, _Leaf):
-            return leaves[part.number]
-        if isinstance(part, Fact):
-            return part.value
-        if not isinstance(part, tuple):
-            return part
-        kind, parts = part
-        if issubclass(kind, Pytree):
-            tree = object.__new__(kind)
-            vars(tree).update({key: rebuilt(one) for key, one in parts})
-            if not all(fact.is_of(_tensors(tree)) for _, fact in parts if isinstance(fact, Fact)):
-                tree.look_again()
-            return tree
-        if kind is dict:
-            return {key: rebuilt(one) for key, one in parts}
-        values = [rebuilt(one) for one in parts]
-        if kind is partial:
-            return partial(values[0], *values[1], **values[2])
-        return kind(*values) if hasattr(kind, "_fields") else kind(values)
-
-    return rebuilt(structure)
+def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
+    kind, names, same, others, facts = structure
+    tree = object.__new__(kind)
+    state = vars(tree)
+    state.update(zip(names, parts, strict=True))
+    state.update(others)
+    state.update((name, state[earlier]) for name, earlier in same)
+    state.update((name, fact.value) for name, fact in facts)
+    if not all(fact.is_of(_own(tree)) for _, fact in facts):
+        tree.look_again()
+    return tree
 
 
 def tensors(value: object) -> list[Tensor]:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
-from types import BuiltinFunctionType, MethodType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._C import DispatchKey
 
 from posenc.encodings.bias import Bias
-from posenc.encodings.encoding import Encoding
 from posenc.kernels.attention.softmax import mask_dtype
 from posenc.mask import Mask
 from posenc.pytrees import Pytree
@@ -56,26 +54,17 @@ class Writing:
             return _numbered("float", self.floats, value)
         if isinstance(value, str):
             return f'"{value}"'
-        if isinstance(value, tuple | list | nn.ModuleList):
+        if isinstance(value, tuple | list):
             parts = "".join([f", {self.write(one)}" for one in value])
             return f'["tuple"{parts}]'
         if isinstance(value, dict):
             return self.with_attributes('"dict"', value)
         if isinstance(value, slice):
             return f'["slice", {self.write(value.start)}, {self.write(value.stop)}]'
-        if isinstance(value, partial):
-            return f'["partial", {self.write(value.func)}, {self.write(value.args)}, {self.write(value.keywords)}]'
-        if isinstance(value, MethodType):
-            return f'["method", {self.write(value.__self__)}, "{value.__name__}"]'
-        if isinstance(value, BuiltinFunctionType):
-            return f'["named", {self.name(value)}]'
-        if isinstance(value, Pytree):
-            attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
-        elif isinstance(value, Encoding) and value.bias_reads is not None:
-            attributes = {name: getattr(value, name) for name in value.bias_reads}
-        else:
+        if not isinstance(value, Pytree):
             self.unknown = True
             return "null"
+        attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
         return self.with_attributes(f'"object", {self.name(type(value))}', attributes)
 
     def with_attributes(self, kind: str, attributes: dict[str, Any]) -> str:
@@ -129,16 +118,10 @@ def read(text: Any, tensors: list[Tensor], integers: list[int], floats: list[flo
             return integers[i]
         case ["float", i]:
             return floats[i]
-        case ["named", name]:
-            return named(name)
         case ["dict", parts]:
             return {key: again(part) for key, part in parts.items()}
         case ["slice", *ends]:
             return slice(*[again(end) for end in ends])
-        case ["partial", function, arguments, keywords]:
-            return partial(again(function), *again(arguments), **again(keywords))
-        case ["method", owner, name]:
-            return getattr(again(owner), name)
         case ["object", name, attributes]:
             return _made(named(name), {key: again(part) for key, part in attributes.items()})
         case _:

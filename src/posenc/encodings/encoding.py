@@ -91,10 +91,6 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
 
-    bias_reads: ClassVar[tuple[str, ...] | None] = None
-    """The attributes that its methods read which a bias calls, such as the values of an ``OffsetBias``: constants
-    and buffers. ``torch.compile`` on the CPU then gives them to attention without it; None is not known."""
-
     scaling: Scaling | None = None
     """How its frequencies are set; None where it has none that a longer context could slow."""
 
