@@ -163,15 +163,15 @@ def test_settings_that_reach_far_serve_the_trained_length() -> None:
 def wrong_window(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
     near_part, *others = parts
     edge = near_part.q_from + 1  # type: ignore[operator]
-    return [near_part._replace(q_from=edge), *(part._replace(q_until=edge) for part in others[:1]), *others[1:]]
+    return [replace(near_part, q_from=edge), *(replace(part, q_until=edge) for part in others[:1]), *others[1:]]
 
 
 def far_sees_near(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
-    return [*parts[:-1], parts[-1]._replace(q_until=parts[-1].q_until + 1)]  # type: ignore[operator]
+    return [*parts[:-1], replace(parts[-1], q_until=parts[-1].q_until + 1)]  # type: ignore[operator]
 
 
 def far_at_near_positions(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:
-    return [*parts[:-1], parts[-1]._replace(queries=parts[0].queries, keys=parts[0].keys)]
+    return [*parts[:-1], replace(parts[-1], queries=parts[0].queries, keys=parts[0].keys)]
 
 
 def far_left_out(parts: tuple[RemappedPart, ...]) -> list[RemappedPart]:

@@ -9,7 +9,8 @@ Whatever an encoding does not act on passes unchanged.
 """
 
 import copy
-from typing import ClassVar, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -201,7 +202,8 @@ class Placed(Pytree):
         return False
 
 
-class RemappedPart(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RemappedPart(Pytree):
     """Positions of queries and keys, and which keys a query meets at these: those whose ``Placed.k_positions`` lie
     from ``q_from`` on and below ``q_until``.
 
