@@ -3,10 +3,12 @@
 import copy
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves
+
+Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
@@ -48,6 +50,13 @@ class Pytree:
 
     def look_again(self) -> None:
         """Find anew what followed from the numbers of its tensors: others have taken their places."""
+
+    def changed(self: Kind, **attributes: Any) -> Kind:
+        """A copy with these attributes in place of its own."""
+        other = copy.copy(self)
+        for name, value in attributes.items():
+            setattr(other, name, value)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), **{name: value for name, value in self.transient.items() if name in vars(self)}}
@@ -127,9 +136,7 @@ def exchanged(value: Any, others: Mapping[int, Tensor]) -> Any:
     if isinstance(value, tuple):
         return tuple(exchanged(part, others) for part in value)
     if isinstance(value, Pytree):
-        other = copy.copy(value)
-        vars(other).update((name, exchanged(part, others)) for name, part in vars(value).items())
-        return other
+        return value.changed(**{name: exchanged(part, others) for name, part in vars(value).items()})
     return others.get(id(value), value)
 
 

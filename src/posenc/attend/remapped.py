@@ -1,6 +1,5 @@
 """The calls of attention that a remapped encoding is made of: one for each part, merged by their logsumexps."""
 
-import copy
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -77,8 +76,7 @@ def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
         raise InvalidArgument(
             "the bias reads the scores of a row, and remapped positions attend to its keys in parts; leave one out"
         )
-    layer = copy.copy(placed)
-    layer.remaps, layer.window, layer.chunk = (), None, None  # the mask has been narrowed
+    layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask has been narrowed
     calls: list[Call] = []
     for part in placed.remaps:
         visible = RemappedMask.of_part(mask, placed.k_positions, part.q_from, part.q_until)

@@ -4,7 +4,6 @@ A rank attends to the keys that it holds at the moment and puts that together wi
 Backward, keys travel again, and their gradients with them until they are home.
 """
 
-import copy
 from typing import Any
 
 import torch
@@ -83,8 +82,7 @@ def ring_attention(
         raise InvalidArgument("the bias reads the scores of all keys, and no rank has them; gather keys instead")
     if bias is not None:
         bias = bias.ordered(*mask.order(q.shape[2], ranks * n, q.device))
-    layer = copy.copy(placed)
-    layer.bias, layer.window, layer.chunk = bias, None, None
+    layer = placed.changed(bias=bias, window=None, chunk=None)
     scale = scale_of_scores(placed, q.shape[-1], scale)
     ring = _Ring(layer, mask, scale, softcap, group)
     if torch.is_autocast_enabled(q.device.type):
@@ -106,11 +104,10 @@ class _Ring:
         self, step: int, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, bias: Bias | None
     ) -> Block:
         """Output and logsumexp over the keys that this rank has after so many steps."""
-        layer, keys = copy.copy(self.placed), self.keys(step, k.shape[2])
-        mask = self.mask.cut(keys=keys)
-        layer.k_positions, layer.scale = layer.k_positions[..., keys], row_scale
-        if bias is not None:
-            layer.bias = bias.cut(keys=keys).met_with(q, k, self.scale)
+        keys = self.keys(step, k.shape[2])
+        mask, at = self.mask.cut(keys=keys), self.placed.k_positions[..., keys]
+        bias = None if bias is None else bias.cut(keys=keys).met_with(q, k, self.scale)
+        layer = self.placed.changed(k_positions=at, scale=row_scale, bias=bias)
         with torch.autocast(q.device.type, enabled=False):
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 

@@ -1,6 +1,5 @@
 """What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -112,9 +111,9 @@ class Bias(Pytree, ABC):
         places = {"b": None if row is None else slice(row, row + 1), "h": heads, "q": queries, "k": keys}
         if not self.indexed_by:
             return CutBias(self, places)
-        other = copy.copy(self)
-        for name, axes in self.indexed_by.items():
-            setattr(other, name, sliced(getattr(self, name), axes, places))
+        other = self.changed(
+            **{name: sliced(getattr(self, name), x, places) for name, x in self.indexed_by.items()}
+        )
         other.heads = self.heads if heads is None else heads.stop - heads.start
         other.derive()
         return other
@@ -130,9 +129,7 @@ class Bias(Pytree, ABC):
 
     def met_with(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
         """``meeting`` for good: of attention over what was made of these queries and keys it meets none."""
-        other = copy.copy(self.meeting(q, k, scale))
-        other.met = True
-        return other
+        return self.meeting(q, k, scale).changed(met=True)
 
 
 class OffsetBias(Bias):
@@ -243,10 +240,10 @@ class OffsetBias(Bias):
         return heads_second(embedding(places, self.table).movedim(-1, 0))
 
     def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
-        other = copy.copy(self)
-        if heads is not None:
-            before = 0 if self.share is None else self.share[0]
-            other.share = before + heads.start, before + heads.stop
+        if heads is None:
+            return super().cut(**places)
+        before = 0 if self.share is None else self.share[0]
+        other = self.changed(share=(before + heads.start, before + heads.stop))
         return super(OffsetBias, other).cut(heads=heads, **places)
 
 
@@ -329,8 +326,7 @@ class SumBias(Bias):
     def _of(self, parts: tuple[Bias, ...]) -> Bias:
         if all(a is b for a, b in zip(parts, self.parts, strict=True)):
             return self
-        other = copy.copy(self)
-        other.parts = parts
+        other = self.changed(parts=parts)
         other.derive()
         return other
 

@@ -9,7 +9,6 @@ here: a key ahead of its query gets no meaningful bias, so use a causal mask. Th
 positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
-import copy
 from typing import ClassVar, final
 
 import torch
@@ -36,9 +35,11 @@ class ForgetBias(Bias):
 
     indexed_by: ClassVar[dict[str, str]] = {"gates": "bhk", "q_sums": "bhq", "k_sums": "bhk"}
 
-    def __init__(self, gates: Float[Tensor, "B H S"], q_sums: Tensor | None = None, k_sums: Tensor | None = None):
+    q_sums: Float[Tensor, "B H T"] | None = None
+    k_sums: Float[Tensor, "B H S"] | None = None
+
+    def __init__(self, gates: Float[Tensor, "B H S"]) -> None:
         self.gates, self.heads = gates, gates.shape[1]
-        self.q_sums, self.k_sums = q_sums, k_sums
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         """Sums along the order: sort, add up, and look up where every query stands. In float64: sums grow long."""
@@ -55,7 +56,7 @@ class ForgetBias(Bias):
         T = q_order.shape[-1]
         upto = torch.searchsorted(by_order, q_order.expand(B, T).contiguous(), right=True)
         padded = torch.cat((sums.new_zeros(B, H, 1), sums), dim=-1)
-        return ForgetBias(self.gates, padded.gather(-1, upto[:, None].expand(B, H, T)), k_sums)
+        return self.changed(q_sums=padded.gather(-1, upto[:, None].expand(B, H, T)), k_sums=k_sums)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
@@ -98,9 +99,7 @@ class PlacedFoX(Placed):
     def _with(self, gates: ContentState | None) -> tuple[Placed, ContentState | None]:
         if gates is None:
             return self, None
-        here = copy.copy(self)
-        here.bias, here.awaits_content = ForgetBias(gates), False
-        return here, gates
+        return self.changed(bias=ForgetBias(gates), awaits_content=False), gates
 
 
 @final

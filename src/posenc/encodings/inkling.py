@@ -12,7 +12,6 @@ which is all that is kept. A cache keeps nothing more than keys and values.
 Inkling 2 multiplies r by a learned number a channel and cuts it to a length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
 
-import copy
 from typing import ClassVar, final
 
 import torch
@@ -45,10 +44,8 @@ class PlacedInkling(Placed):
         check_embeddings(x, self.q_positions, self.inkling.width)
         coefficients = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
         coefficients = coefficients.transpose(1, 2)
-        bias = self.table.with_queries(coefficients if self.scale is None else coefficients * self.scale)
-        here = copy.copy(self)
-        here.bias, here.awaits_content = bias, False
-        return here, state
+        bias = self.table.changed(queries=coefficients if self.scale is None else coefficients * self.scale)
+        return self.changed(bias=bias, awaits_content=False), state
 
 
 @final

@@ -6,7 +6,6 @@ Nothing of the size T×S×n is made: every query meets the R columns, and the of
 happens a block of rows at a time, whenever attention asks for it.
 """
 
-import copy
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -77,13 +76,7 @@ class QueryTable(Bias):
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         q = q if self.added is None else q + self.added
         # A view: its gradient is this table's alone, where other tables meet the same queries.
-        return self.with_queries(q * scale if self.scaled else q.view_as(q))
-
-    def with_queries(self, queries: Float[Tensor, "B H T n"]) -> Bias:
-        """The same with these numbers in place of queries."""
-        other = copy.copy(self)
-        other.queries = queries
-        return other
+        return self.changed(queries=q * scale if self.scaled else q.view_as(q))
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
@@ -123,10 +116,10 @@ class KeyTable(Bias):
         heads: int,
         q_positions: Tensor,
         k_positions: Tensor,
-        keys: Float[Tensor, "B H S n"] | None = None,
     ) -> None:
-        self.table, self.column, self.heads, self.keys = table, column, heads, keys
+        self.table, self.column, self.heads = table, column, heads
         self.q_positions, self.k_positions = q_positions, k_positions
+        self.keys: Float[Tensor, "B H S n"] | None = None
         self.derive()
 
     def derive(self) -> None:
@@ -135,7 +128,7 @@ class KeyTable(Bias):
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("k", k, self.table.shape[1])
         met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
-        return KeyTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, met)
+        return self.changed(keys=met)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0

@@ -63,7 +63,7 @@ class WaveBias(Bias):
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("q", q, self.added.shape[-1])
         met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
-        return WaveBias(self.maps, self.added, (self.q_waves, self.k_waves), met)
+        return self.changed(queries=met)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
