@@ -43,11 +43,10 @@ TRAINING_ROWS = 256
 
 
 class Masks:
-    """The masks of a call's blocks: none where one call does it, views of a line, or made by ``call``."""
+    """The masks of a call's blocks: views of a line, or made by ``call``."""
 
     def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, rounds: bool = False) -> None:
-        self.call, self.is_one, self.line = call, call.backend == "sdpa", None
-        self.size = max(call.queries, 1) if self.is_one else rows
+        self.call, self.size, self.line = call, rows, None
         self.rounds = rounds  # to what torch's attention takes on the device
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
@@ -65,24 +64,22 @@ class Masks:
 
         Rows see no other keys.
         """
-        for first in range(0, max(self.call.queries, 1), self.size):
-            last = min(first + self.size, self.call.queries)
-            start = 0 if self.is_one else self.call.start(first)
-            keys = self.call.all_keys if self.is_one else self.call.keys(last)
-            yield first, last, min(start, max(keys - 1, 0)), keys
+        mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
+        for first in range(0, max(T, 1), self.size):
+            last = min(first + self.size, T)
+            keys = mask.keys_before(last, T, S)
+            yield first, last, min(mask.keys_from(first, T, S), max(keys - 1, 0)), keys
 
-    def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor | None, Tensor | None]:
+    def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.
 
         And, where the logsumexp is asked for, the largest of each row, which was taken off it: far from all keys
         it has most of the digits.
         """
-        if self.is_one:
-            return None, None
         if self.line is None:
             if self.rounds:
-                return self.call.sdpa_mask(first, last, start=start), None
-            mask = self.call.additive_mask(first, last, start=start)
+                return self.call.sdpa_mask(first, last, keys, start), None
+            mask = self.call.additive_mask(first, last, keys, start)
             largest = mask.amax(-1, keepdim=True) if self.call.exact_rows else None
             return mask if largest is None else mask - finite(largest), largest
         tail = self.line[:, self.call.queries - last + start :]
@@ -121,8 +118,9 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
     Blocks stand where heads do and heads where the batch does; keys of neighbours overlap, as views may.
     """
     first, last = alike.start, alike.start + alike.step
-    start, keys = call.start(first), call.keys(last)
-    mask = call.sdpa_mask(first, last, start=start)
+    T, S = call.queries, call.all_keys
+    start, keys = call.mask.keys_from(first, T, S), call.mask.keys_before(last, T, S)
+    mask = call.sdpa_mask(first, last, keys, start)
     group = q.shape[1] // k.shape[1]
 
     def blocks(x: Tensor, begin: int, length: int) -> Tensor:
@@ -144,10 +142,10 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
     exporter leaves open in one block."""
     if torch.compiler.is_exporting():  # without the views of groups, whose lengths it cannot tell
         k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
-        return plain_forward(block_scores(q, k, call, 0, call.queries), v)
+        return plain_forward(block_scores(q, k, call, 0), v)
     results = []
     for first, last, start, keys in Masks(call, TRAINING_ROWS, call.dtype):
-        scores = block_scores(q[:, :, first:last], k[:, :, start:keys], call, first, last, start)
+        scores = block_scores(q[:, :, first:last], k[:, :, start:keys], call, first, start)
         results.append(plain_forward(scores, v[:, :, start:keys]))
     out, lse = (torch.cat(parts, dim=2) for parts in zip(*results, strict=True))
     return out, lse
@@ -161,11 +159,12 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 
 
 def block_scores(
-    q: Tensor, k: Tensor, call: AttentionCall, first: int, last: int, start: int = 0
+    q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
     """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
     scores = capped(products(q, k) * call.scale, call.softcap)
-    return scores + call.additive_mask(first, last, scores if call.needs_scores else None, start)
+    last, keys = first + q.shape[2], start + k.shape[2]
+    return scores + call.additive_mask(first, last, keys, start, scores if call.needs_scores else None)
 
 
 class _Recomputed(torch.autograd.Function):
@@ -224,7 +223,7 @@ class _Recomputed(torch.autograd.Function):
             if through:
                 rows, about, *result = (masks.flipped(x) for x in block)
                 (mask, _), sums = masks.at(first, last, keys, start), (result[0], result[1])
-                if diagonals is None or mask is None:
+                if diagonals is None:
                     more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, sums)
                 else:
                     place = call.queries - last + start
@@ -232,7 +231,7 @@ class _Recomputed(torch.autograd.Function):
                 more_q = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, (first, last, start))
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, first, start)
                 trained_grads = [b if a is None else a + b for a, b in zip(trained_grads, rest, strict=True)]
             dq[:, :, first:last] = more_q
             dk[:, :, start:keys] += more_k
@@ -249,17 +248,17 @@ def _by_autograd(
     k: Tensor,
     v: Tensor,
     call: AttentionCall,
-    at: tuple[int, int, int],
+    first: int,
+    start: int,
 ) -> tuple[Tensor, ...]:
     """Gradients of q, k, v and of the trained tensors of one block, its scores differentiated by autograd.
 
-    ``at`` is its first row, its last, and its first key.
+    ``first`` is its first row, ``start`` its first key.
     """
-    first, last, start = at
     grad, q, out, lse = block
     with torch.enable_grad():
         q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
-        scores = block_scores(q, k, call, first, last, start)
+        scores = block_scores(q, k, call, first, start)
     dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
     lse = lse.to(scores.dtype).masked_fill(dead, -math.inf)
     grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse)

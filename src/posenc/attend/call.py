@@ -61,16 +61,9 @@ class AttentionCall:
         bias = placed.bias
         if bias is not None:
             bias = bias if bias.met else bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
-        trained = _trained(bias)
+        trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         sorts = mask_dtype(q), q.dtype
         return cls(mask, bias, scale, T, S, q.device, *sorts, exact_rows, softcap, trained, dropout, backend)
-
-    @property
-    def open(self) -> bool:
-        """Whether nothing hides keys that one flag could not say: everything is seen, or causality all there is."""
-        return self.mask.only_causal and (
-            not self.mask.causal or self.queries == 1 or bool(self.queries == self.all_keys)
-        )
 
     @property
     def is_causal(self) -> bool:
@@ -78,8 +71,10 @@ class AttentionCall:
 
     @property
     def whole(self) -> bool:
-        """Whether one call without a mask does it."""
-        return self.bias is None and self.open and self.softcap is None
+        """Whether one call without a mask does it: nothing hides keys that one flag could not say."""
+        if self.bias is not None or self.softcap is not None or not self.mask.only_causal:
+            return False
+        return not self.mask.causal or self.queries == 1 or bool(self.queries == self.all_keys)
 
     @property
     def needs_scores(self) -> bool:
@@ -106,13 +101,13 @@ class AttentionCall:
         """Whether gradients of these or of the bias are taken by hand, block by block."""
         if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return False
-        return any(x.requires_grad for x in (*tensors, *self.trained))
+        return bool(self.trained) or any([x.requires_grad for x in tensors])  # noqa: C419  asked in every call
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
         """The call of one span of tokens."""
         tokens = slice(first, last)
         bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
-        trained = _trained(bias) if self.trained else ()
+        trained = bias.trained if bias is not None and self.trained else ()
         mask, length = self.mask.part(row, first, last), last - first
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
@@ -121,14 +116,6 @@ class AttentionCall:
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
-
-    def keys(self, last: int) -> int:
-        """How many of the first keys the first ``last`` rows may see at most."""
-        return self.mask.keys_before(last, self.queries, self.all_keys)
-
-    def start(self, first: int) -> int:
-        """How many of the first keys no row from ``first`` on sees."""
-        return self.mask.keys_from(first, self.queries, self.all_keys)
 
     def rows_alike(self, rows: int) -> range:
         """The first rows of blocks that all see a window of keys under the same mask and bias; few or none are not
@@ -150,14 +137,12 @@ class AttentionCall:
         eighth of eps beside the query's own. Gradients lose the same share. Rounded up to a power of two; half of
         all keys at most.
         """
-        if (
-            self.bias is None or torch.compiler.is_compiling() or self.queries < LONG
-        ):  # a length read there binds it
+        # A length that is read while compiling binds it.
+        if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:
             return []
         fall, S = self.bias.fall, self.all_keys
-        if fall is None or not q.is_cpu or not (self.mask.only_causal and self.mask.causal):
-            return []
-        if not may_be_looked_at(q, k):
+        only_causal = self.mask.only_causal and self.mask.causal
+        if fall is None or not only_causal or not (q.is_cpu and may_be_looked_at(q, k)):
             return []
         q_size, k_size = (x.detach().norm(dim=-1, dtype=self.dtype).amax((0, 2)) for x in (q, k))
         spread = 2 * self.scale * q_size.view(len(k_size), -1) * k_size[:, None]
@@ -173,28 +158,26 @@ class AttentionCall:
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
         return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
 
-    def sdpa_mask(self, first: int, last: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+    def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
         """``additive_mask`` as torch's attention takes it beside queries of the call's type, on any device.
 
         Without a bias it is what is visible, in one byte for all heads. GPU kernels take no float32 beside 16-bit
         queries: numbers are rounded to their type, counted from the largest of their row, so that near keys differ.
         """
         if self.bias is None:
-            keys = self.keys(last)
             visible = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
             if visible is not None:
                 return visible
-        mask = self.additive_mask(first, last, scores, start)
+        mask = self.additive_mask(first, last, keys, start, scores)
         if self.device.type == "cpu" or self.dtype == self.q_dtype:
             return mask
         largest = mask.amax(-1, keepdim=True) if mask.shape[-1] else mask.new_zeros(())
         return (mask - finite(largest)).to(self.q_dtype)
 
     def additive_mask(
-        self, first: int, last: int, scores: Tensor | None = None, start: int = 0
-    ) -> Float[Tensor, "#B #H #rows S"]:
-        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their keys from ``start`` on."""
-        keys = self.keys(last)
+        self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B #H #rows near"]:
+        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``."""
         visible = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
         hidden = zero.expand(1, 1, 1, keys - start) if visible is None else torch.where(visible, zero, -math.inf)
@@ -211,10 +194,6 @@ class AttentionCall:
         bias = bias.to(self.dtype)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias if visible is None else bias + hidden
-
-
-def _trained(bias: Bias | None) -> tuple[Tensor, ...]:
-    return () if bias is None or not torch.is_grad_enabled() else bias.trained
 
 
 def plain_bool(flag: bool) -> bool:

@@ -4,6 +4,7 @@ A rank attends to the keys that it holds at the moment and puts that together wi
 Backward, keys travel again, and their gradients with them until they are home.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -123,6 +124,16 @@ class _Ring:
             return False
         return bool(k[..., self.keys(step, n)].amin() > q.amax())
 
+    def travel(self, *tensors: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
+        """Of every step its number, and what this rank has then of these: meanwhile that goes on to the next."""
+        pieces = [x.contiguous() for x in tensors]
+        for step in range(self.ranks):
+            arriving, works = self.pass_on(pieces) if step + 1 < self.ranks else (pieces, [])
+            yield step, pieces
+            for work in works:
+                work.wait()
+            pieces = arriving
+
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
         """Start to send these to the next rank, into memory for those of the one before."""
         received = [torch.empty_like(x) for x in tensors]
@@ -138,16 +149,12 @@ class _Travelled(torch.autograd.Function):
     def forward(
         ctx: Any, ring: _Ring, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, *trainable: Tensor
     ) -> Block:
-        bias, pieces, total = ring.placed.bias, [k.contiguous(), v.contiguous()], None
-        for step in range(ring.ranks):
-            arriving, works = ring.pass_on(pieces) if step + 1 < ring.ranks else (pieces, [])
+        bias, total = ring.placed.bias, None
+        for step, (some_k, some_v) in ring.travel(k, v):
             if not ring.hides(step, k.shape[2]):
-                part = ring.attend(step, q, pieces[0], pieces[1], row_scale, bias)
+                part = ring.attend(step, q, some_k, some_v, row_scale, bias)
                 part = part[0].to(part[1].dtype), part[1]
                 total = part if total is None else merge([total, part])
-            for work in works:
-                work.wait()
-            pieces = arriving
         if total is None:
             nothing = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
             total = nothing[..., None].expand(-1, -1, -1, v.shape[-1]) * 0, nothing
@@ -163,12 +170,10 @@ class _Travelled(torch.autograd.Function):
         ring: _Ring = ctx.ring
         wide = lse.dtype
         inner = (grad.to(wide) * y.to(wide)).sum(-1)
-        pieces = [k.contiguous(), v.contiguous()]
-        travelling = [torch.zeros_like(x, dtype=wide) for x in pieces]
+        travelling = [x.new_zeros(x.shape, dtype=wide) for x in (k, v)]
         local = [x for x in (q, row_scale, *trainable) if x is not None]
         sums = [torch.zeros_like(x, dtype=torch.promote_types(x.dtype, wide)) for x in local]
-        for step in range(ring.ranks):
-            arriving, works = ring.pass_on(pieces) if step + 1 < ring.ranks else (pieces, [])
+        for step, pieces in ring.travel(k, v):
             if not ring.hides(step, k.shape[2]):
                 inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in (*local, *pieces)]
                 some_q, *rest = inputs[: len(local)]
@@ -185,12 +190,9 @@ class _Travelled(torch.autograd.Function):
                 )
                 for total, more in zip((*sums, *travelling), grads, strict=True):
                     total += 0 if more is None else more
-            for work in works:
-                work.wait()
             travelling, works = ring.pass_on(travelling)
             for work in works:
                 work.wait()
-            pieces = arriving
         dk, dv = (home.to(x.dtype) for home, x in zip(travelling, (k, v), strict=True))
         dq, *others = (total.to(x.dtype) for total, x in zip(sums, local, strict=True))
         of_scale = others.pop(0) if row_scale is not None else None

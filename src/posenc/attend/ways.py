@@ -71,7 +71,8 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Choice:
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
     for name, (has, offer) in ways.items():
-        reason, run = offer(q, k, v, call) if asked <= has else _lack(asked, has)
+        lacks = f"it has no {' and no '.join(sorted(asked - has))}"
+        reason, run = offer(q, k, v, call) if asked <= has else (lacks, None)
         if run is not None:
             return Choice(name, reason, run, declined)
         declined.append((name, reason))
@@ -96,10 +97,6 @@ def _asked(call: AttentionCall) -> frozenset[str]:
         "function transforms": is_transformed(),
     }
     return frozenset([name for name, needed in needs.items() if needed])
-
-
-def _lack(asked: frozenset[str], has: frozenset[str]) -> Offer:
-    return f"it has no {' and no '.join(sorted(asked - has))}", None
 
 
 def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -232,10 +229,10 @@ def flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "a compiler is given torch's attention", None
     if call.dropout or call.trained:
         return "FlexAttention drops no weights, and gives a bias no gradients", None
-    if call.bias is not None and call.bias.modifier is None:
-        return "the bias has no score_mod", None
     if (call.backend == "auto" and call.queries <= ROWS) or not serves(q, v):
         return f"FlexAttention is for CUDA, 16 channels and more than {ROWS} queries", None
+    if call.bias is not None and call.bias.modifier is None:
+        return "the bias has no score_mod", None
     return "FlexAttention hides and adds as it goes", partial(_by_flex, q, k, v, call)
 
 
@@ -269,7 +266,9 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
     if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot tell
         wide = torch.promote_types(q.dtype, torch.float32)
         scores = q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * call.scale
-    return attended(q, k, v, call.scale, call.sdpa_mask(0, call.queries, scores), dropout=call.dropout), None
+    return attended(
+        q, k, v, call.scale, call.sdpa_mask(0, call.queries, call.all_keys, scores=scores), dropout=call.dropout
+    ), None
 
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")

@@ -61,11 +61,11 @@ def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, bi
     row = SHORT_ROW if biased else SHORT_PLAIN_ROW
     short = row if documents is None else SHORT_DOCUMENT
     if documents is not None:
-        rows = tuple(tuple((length, True) for length in row) for row in documents)
+        rows = tuple([tuple([(length, True) for length in row]) for row in documents])
     elif padding is not None and max(padding) < T:
         each = padding[:1] if len(set(padding)) == 1 else padding
-        rows = tuple(((n, False), (T - n, True)) if n else ((T, True),) for n in each)
-    if rows is None or any(sum(length for length, _ in row) != T for row in rows):
+        rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in each])
+    if rows is None or any([sum([length for length, _ in row]) != T for row in rows]):  # noqa: C419  a call each
         return None
     lengths = [length for row in rows for length, sees in row if sees]
     return rows if sum(lengths) >= short * len(lengths) else None

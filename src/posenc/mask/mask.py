@@ -164,8 +164,6 @@ class Mask(Pytree):
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
         """The same, within this window and chunk besides; the narrower of two windows holds."""
-        if window is None and chunk is None:
-            return self
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers know no default of min
         if None not in (chunk, self.chunk) and chunk != self.chunk:

@@ -173,7 +173,7 @@ def attended(
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The same with each row's numbers side by side, which torch's own CPU kernel takes for granted."""
-    return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in tensors)
+    return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
