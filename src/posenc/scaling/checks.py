@@ -1,20 +1,27 @@
-"""Refuses a scaling's fields one by one: each message names the field, its value, the range and the fix."""
+"""Settings of scalings as fields: each says beside its type how it is checked. A message names the field, its
+value, the range and the fix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any, get_args
 
-from posenc.arguments import is_number
+from posenc.arguments import is_number, one_of
 from posenc.errors import InvalidArgument
 
 
-def make_plain(scaling: Any) -> None:
-    """Replace NumPy's scalars among the fields of a frozen scaling by the Python numbers they are equal to."""
-    for field in fields(scaling):
-        value = getattr(scaling, field.name)
-        if isinstance(value, Real) and hasattr(value, "item"):
-            object.__setattr__(scaling, field.name, value.item())
+class Checked:
+    """A frozen dataclass whose fields are checked, in their order, as their annotations say; NumPy's numbers become
+    the Python numbers they are equal to, and lists tuples."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value: Any = getattr(self, field.name)
+            if isinstance(value, Real) and hasattr(value, "item"):
+                value = value.item()
+            for check in () if value is None and field.default is None else getattr(field.type, "__metadata__", ()):
+                check(value, field.name)
+            object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
 
 
 def check_factor(value: object, name: str = "factor") -> None:
@@ -26,10 +33,19 @@ def check_factor(value: object, name: str = "factor") -> None:
         )
 
 
-def check_positive(value: object, name: str, fix: str) -> None:
-    """A finite number above 0."""
-    if not is_number(value) or value <= 0:  # type: ignore[operator]
-        raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; {fix}")
+def positive(fix: str) -> Callable[[object, str], None]:
+    """A check for a finite number above 0."""
+
+    def check(value: object, name: str) -> None:
+        if not is_number(value) or value <= 0:  # type: ignore[operator]
+            raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; {fix}")
+
+    return check
+
+
+def one_named(names: object) -> Callable[[object, str], object]:
+    """A check for one of the texts of a ``Literal``."""
+    return lambda value, name: one_of(name, value, get_args(names))
 
 
 def check_original_length(value: object, name: str = "original_length") -> None:
@@ -55,3 +71,8 @@ def check_factors(values: object, name: str) -> None:
     wrong = [(i, v) for i, v in enumerate(values) if not is_number(v) or v <= 0]
     if wrong:
         raise InvalidArgument(f"{name}[{wrong[0][0]}]={wrong[0][1]!r} must be a finite number above 0")
+
+
+Factor = Annotated[float, check_factor]
+Length = Annotated[int, check_original_length]
+Factors = Annotated[tuple[float, ...], check_factors]

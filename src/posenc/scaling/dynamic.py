@@ -9,7 +9,7 @@ once to float64: the angles are then those of that factor, within 1e-8 rad of th
 from dataclasses import dataclass
 from fractions import Fraction
 
-from posenc.scaling.checks import check_factor, check_original_length, check_total_length, make_plain
+from posenc.scaling.checks import Factor, Length, check_total_length
 from posenc.scaling.default import Default
 from posenc.scaling.ntk import NTK
 from posenc.scaling.scaling import LengthScaling, Scaling
@@ -29,13 +29,8 @@ class DynamicNTK(LengthScaling):
     computes the base from a float32 length there, so a later bit may differ from ``plan``.
     """
 
-    factor: float
-    original_length: int
-
-    def __post_init__(self) -> None:
-        make_plain(self)
-        check_factor(self.factor)
-        check_original_length(self.original_length)
+    factor: Factor
+    original_length: Length
 
     def plan(self, total_length: int) -> Scaling:
         """``Default()`` up to the trained length, NTK beyond it."""

@@ -9,7 +9,7 @@ s times closer together. That is why it costs quality at every length until the 
 from dataclasses import dataclass
 from decimal import Decimal
 
-from posenc.scaling.checks import check_factor, make_plain
+from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, unscaled_float32, unscaled_frequencies
 
@@ -22,11 +22,7 @@ class Linear(Scaling):
         factor: s ≥ 1, target length over trained length.
     """
 
-    factor: float
-
-    def __post_init__(self) -> None:
-        make_plain(self)
-        check_factor(self.factor)
+    factor: Factor
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:

@@ -10,16 +10,19 @@ There is no attention factor. Where low = high, as in Llama 4 Scout, the ramp is
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
+from posenc.scaling.checks import Factor, Length, positive
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
 from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, unscaled_float32, unscaled_frequencies
+
+Turns = Annotated[float, positive("Llama 3.1 has 1 and 4")]
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,13 @@ class Llama3(Scaling):
         high_freq_factor: turns above which a pair stays; 4.
     """
 
-    factor: float = 8.0
-    original_length: int = 8192
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
+    factor: Factor = 8.0
+    original_length: Length = 8192
+    low_freq_factor: Turns = 1.0
+    high_freq_factor: Turns = 4.0
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_factor(self.factor)
-        check_original_length(self.original_length)
-        for name in ("low_freq_factor", "high_freq_factor"):
-            check_positive(getattr(self, name), name, "Llama 3.1 has 1 and 4")
+        super().__post_init__()
         if self.low_freq_factor > self.high_freq_factor:
             raise InvalidArgument(
                 f"low_freq_factor={self.low_freq_factor} must be at most high_freq_factor={self.high_freq_factor}: "

@@ -9,18 +9,12 @@ s is the target length over the trained one. The same a holds for both lists.
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Annotated
 
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import (
-    check_factor,
-    check_factors,
-    check_original_length,
-    check_positive,
-    check_total_length,
-    make_plain,
-)
+from posenc.scaling.checks import Factor, Factors, Length, check_total_length, positive
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import (
     LengthScaling,
@@ -41,14 +35,8 @@ class PerPair(Scaling):
         attention_factor: a; cos and sin are multiplied by it.
     """
 
-    factors: tuple[float, ...]
-    attention_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        make_plain(self)
-        check_factors(self.factors, "factors")
-        object.__setattr__(self, "factors", tuple(self.factors))
-        check_positive(self.attention_factor, "attention_factor", "1.0 leaves scores alone")
+    factors: Factors
+    attention_factor: Annotated[float, positive("1.0 leaves scores alone")] = 1.0
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
@@ -81,22 +69,14 @@ class LongRoPE(LengthScaling):
     row's answer there depends on its neighbours; here each request has its own plan.
     """
 
-    short_factors: tuple[float, ...]
-    long_factors: tuple[float, ...]
-    original_length: int
-    factor: float
-    attention_factor: float | None = None
+    short_factors: Factors
+    long_factors: Factors
+    original_length: Length
+    factor: Factor
+    attention_factor: Annotated[float | None, positive("leave it out to use √(1 + ln s / ln L)")] = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_factors(self.short_factors, "short_factors")
-        check_factors(self.long_factors, "long_factors")
-        object.__setattr__(self, "short_factors", tuple(self.short_factors))
-        object.__setattr__(self, "long_factors", tuple(self.long_factors))
-        check_original_length(self.original_length)
-        check_factor(self.factor)
-        if self.attention_factor is not None:
-            check_positive(self.attention_factor, "attention_factor", "leave it out to use √(1 + ln s / ln L)")
+        super().__post_init__()
         if len(self.short_factors) != len(self.long_factors):
             raise InvalidArgument(
                 f"short_factors has {len(self.short_factors)} numbers and long_factors {len(self.long_factors)}; "

@@ -15,11 +15,10 @@ that one point is ours. The last pair is divided by more than s, so that trainin
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_factor, make_plain
+from posenc.scaling.checks import Factor, one_named
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import (
     Scaling,
@@ -42,13 +41,8 @@ class NTK(Scaling):
         form: ``"base"``, what the name means nearly everywhere, ``"fixed"``, or ``"abf"``, the largest base.
     """
 
-    factor: float
-    form: Form = "base"
-
-    def __post_init__(self) -> None:
-        make_plain(self)
-        check_factor(self.factor)
-        one_of("form", self.form, get_args(Form))
+    factor: Factor
+    form: Annotated[Form, one_named(Form)] = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
         """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""

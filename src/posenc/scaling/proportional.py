@@ -14,7 +14,7 @@ import torch
 
 from posenc.arguments import is_number
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_factor, make_plain
+from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, powers_float32, unscaled_frequencies
 
@@ -29,11 +29,10 @@ class Proportional(Scaling):
     """
 
     fraction: float
-    factor: float = 1.0
+    factor: Factor = 1.0
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_factor(self.factor)
+        super().__post_init__()
         if not is_number(self.fraction) or not 0 <= self.fraction <= 1:
             raise InvalidArgument(
                 f"fraction={self.fraction!r} must lie in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
+from posenc.scaling.checks import Checked
 from posenc.scaling.frequencies import Frequencies
 
 P = ParamSpec("P")
@@ -22,7 +23,7 @@ DIGITS = 50
 """Digits of every exact frequency; 2^64 turns need 20, position 2^31 ten more."""
 
 
-class Scaling(ABC):
+class Scaling(Checked, ABC):
     """How the clock's frequencies are set, perhaps changed for longer contexts.
 
     A scaling is a frozen dataclass of plain numbers. It knows no module, no layout and no cache.
@@ -39,7 +40,7 @@ class Scaling(ABC):
         return 1.0
 
 
-class LengthScaling(ABC):
+class LengthScaling(Checked, ABC):
     """A recipe whose frequencies depend on how long a request gets; ``plan`` fixes them for one request.
 
     It has no frequencies of its own: which hold is decided once, from the length of prompt and answer

@@ -16,15 +16,14 @@ scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which a placed e
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
+from posenc.scaling.checks import Factor, Length, one_named, positive
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
 from posenc.scaling.scaling import (
@@ -38,6 +37,8 @@ from posenc.scaling.scaling import (
 )
 
 Ramp = Literal["dimension", "rotations"]
+Turns = Annotated[float, positive("the paper has beta_fast=32 and beta_slow=1")]
+Scale = Annotated[float | None, positive("leave it out to use 0.1·ln(factor) + 1")]
 
 
 @dataclass(frozen=True)
@@ -58,23 +59,18 @@ class YaRN(Scaling):
         mscale_all_dim: the other of that pair.
     """
 
-    factor: float
-    original_length: int
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    ramp: Ramp = "dimension"
+    factor: Factor
+    original_length: Length
+    beta_fast: Turns = 32.0
+    beta_slow: Turns = 1.0
+    ramp: Annotated[Ramp, one_named(Ramp)] = "dimension"
     truncate: bool = True
-    attention_factor: float | None = None
-    mscale: float | None = None
-    mscale_all_dim: float | None = None
+    attention_factor: Scale = None
+    mscale: Scale = None
+    mscale_all_dim: Scale = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_factor(self.factor)
-        check_original_length(self.original_length)
-        for name in ("beta_fast", "beta_slow"):
-            check_positive(getattr(self, name), name, "the paper has beta_fast=32 and beta_slow=1")
-        one_of("ramp", self.ramp, get_args(Ramp))
+        super().__post_init__()
         if self.beta_fast < self.beta_slow or (self.beta_fast == self.beta_slow and self.ramp == "rotations"):
             raise InvalidArgument(
                 f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
@@ -86,12 +82,6 @@ class YaRN(Scaling):
             raise InvalidArgument(
                 "truncate=False belongs to ramp='dimension'; a ramp by rotations has no ends to round"
             )
-        self._check_scales()
-
-    def _check_scales(self) -> None:
-        for name in ("attention_factor", "mscale", "mscale_all_dim"):
-            if getattr(self, name) is not None:
-                check_positive(getattr(self, name), name, "leave it out to use 0.1·ln(factor) + 1")
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(
                 f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: give both or neither; "
