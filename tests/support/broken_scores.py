@@ -114,10 +114,6 @@ class SumsByRow(ForgetBias):
 class WrongChannels(ForgetBias):
     """Extra channels of half the size."""
 
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        known = super().ordered(q_order, k_order)
-        return WrongChannels(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
-
     def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
         found = super().low_rank(dtype, scale)
         return None if found is None else (found[0], found[1] * 0.5)
@@ -125,10 +121,6 @@ class WrongChannels(ForgetBias):
 
 class FirstGates(ForgetBias):
     """Every document has the gates of the first tokens."""
-
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        known = super().ordered(q_order, k_order)
-        return FirstGates(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
 
     def cut(self, *, queries: slice, keys: slice, **places: object) -> Bias:  # type: ignore[override]
         first = slice(0, keys.stop - keys.start)
