@@ -5,7 +5,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from torch import Tensor
 
@@ -106,6 +106,41 @@ def tensors(**given: object) -> None:
             raise InvalidArgument(
                 f"{name}={shown(value)} is {type(value).__name__}; expected a tensor: torch.tensor(…)"
             )
+
+
+def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
+    """A check for an integer that is no less; ``known`` ends the message."""
+
+    def check(value: Any, name: str) -> int:
+        if as_integer(value, name) < least:
+            raise InvalidArgument(f"{name}={value} must be at least {least}{known}")
+        return as_integer(value, name)
+
+    return check
+
+
+def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
+    """A check for what holds of a value; the message says what it must be."""
+
+    def check(value: Any, name: str) -> None:
+        if not holds(value):
+            raise InvalidArgument(f"{name}={shown(value)} must {must}")
+
+    return check
+
+
+Whole = Annotated[int, as_integer]
+Size = Annotated[int, at_least(1)]
+
+
+def checked(annotation: Any, value: Any, name: str) -> Any:
+    """The value as its annotation has it: one of a ``Literal``, or what its checks make of it."""
+    if get_origin(annotation) is Literal:
+        return one_of(name, value, get_args(annotation))
+    for check in getattr(annotation, "__metadata__", ()):
+        found = check(value, name)
+        value = value if found is None else found
+    return value
 
 
 def check_device(positions: Tensor, weight: Tensor) -> None:

@@ -56,7 +56,7 @@ def test_resized_tables_train_those_that_they_are_made_from() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidArgument, match=r"size=\(7,\) must be two whole numbers"):
         Decomposed(8, 2, size=(7,))
-    with pytest.raises(InvalidArgument, match="head_dim=0 and heads=2 must both be at least 1"):
+    with pytest.raises(InvalidArgument, match="head_dim=0 must be at least 1"):
         Decomposed(0, 2)
     with pytest.raises(InvalidArgument, match=r"size=\(2, 2, 2\) must have 2 axes"):
         Decomposed(8, 2, size=(3, 3)).resized(2, 2, 2)

@@ -112,8 +112,8 @@ def test_a_network_a_layer_or_one_for_all() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"heads": 0}, "heads=0 and units=32 must both be at least 1"),
-        ({"heads": 2, "units": 0}, "heads=2 and units=0 must both be at least 1"),
+        ({"heads": 0}, "heads=0 must be at least 1"),
+        ({"heads": 2, "units": 0}, "units=0 must be at least 1"),
         ({"heads": 2, "nearest": 0.0}, "nearest=0.0 must be a finite number of positions above 0"),
     ],
 )

@@ -210,7 +210,7 @@ def test_a_forgotten_carry_is_asked_for() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="width=0 and heads=4 must both be at least 1"):
+    with pytest.raises(InvalidArgument, match="width=0 must be at least 1"):
         FoX(0, 4)
     with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 5\); its last axis must be width=6"):
         FoX(C, H).at(arange(3)).with_content(torch.randn(1, 3, 5))

@@ -56,7 +56,7 @@ def test_rows_start_with_the_standard_deviation_asked_for() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="num_positions=0 and width=4 must both be at least 1"):
+    with pytest.raises(InvalidArgument, match="num_positions=0 must be at least 1"):
         Learned(0, 4)
     with pytest.raises(UnknownName, match="unknown past_end 'clamped'; did you mean 'clamp'"):
         Learned(8, 4, past_end="clamped")

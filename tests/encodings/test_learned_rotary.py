@@ -111,7 +111,7 @@ def test_a_model_trains_its_frequencies() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidArgument, match=r"rotary_dim=6 must be a multiple of 2·axes=4, at most head_dim=8"):
         LearnedRotary(8, pairing="half", rotary_dim=6, axes=2)
-    with pytest.raises(InvalidArgument, match="axes=0 and groups=1 must both be at least 1"):
+    with pytest.raises(InvalidArgument, match="axes=0 must be at least 1"):
         LearnedRotary(8, pairing="half", axes=0)
     with pytest.raises(PositionOutOfRange):
         LearnedRotary(8, pairing="half").at(torch.tensor([-1]))

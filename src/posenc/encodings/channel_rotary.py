@@ -11,13 +11,13 @@ transformers runs it were trained so, and their weights need it so.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast, final, get_args
+from typing import ClassVar, Literal, cast, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, one_of
+from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, keys_at_queries
@@ -147,7 +147,6 @@ class ChannelRotary(Encoding):
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        one_of("layout", layout, get_args(Layout))
         make, least, usual = LAYOUTS[layout]
         self.head_dim = as_integer(head_dim, "head_dim")
         if self.head_dim < least or (layout != "v-jepa2" and self.head_dim % least):

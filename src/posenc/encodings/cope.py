@@ -12,13 +12,13 @@ A row's scores must all be there before its first position is known, so that no 
 them for some rows at a time. It knows no positions of tokens, only their order.
 """
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer
+from posenc.arguments import Size, at_least
 from posenc.encodings.bias import Bias, check_channels, consecutive
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
@@ -85,6 +85,9 @@ class CountedBias(Bias):
         return torch.empty_like(sums).scatter(-1, place, sums)
 
 
+Counted = Annotated[int, at_least(2, ", to count further than nothing")]
+
+
 @final
 class CoPE(RelativeTable):
     """Adds q·E[counted position of the key] to the scores.
@@ -99,10 +102,8 @@ class CoPE(RelativeTable):
     name: ClassVar[str] = "cope"
     uses_queries = True
 
-    def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
+    def __init__(self, head_dim: Size, heads: Size, *, positions: Counted = 64, std: float = 0.02) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
-        if as_integer(positions, "positions") < 2:
-            raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
         self.positions = positions
         self.weight = nn.Parameter(torch.empty(positions, head_dim))
         self.reset_parameters()

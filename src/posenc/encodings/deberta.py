@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, as_scale
+from posenc.arguments import Size, Whole, as_scale
 from posenc.encodings.bias import SumBias
 from posenc.encodings.looked_up import KeyTable, QueryTable, Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -71,16 +71,15 @@ class DeBERTa(RelativeTable):
 
     def __init__(
         self,
-        head_dim: int,
-        heads: int,
+        head_dim: Size,
+        heads: Size,
         *,
-        buckets: int = 256,
-        max_distance: int = 512,
+        buckets: Whole = 256,
+        max_distance: Whole = 512,
         std: float = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
-        buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         if buckets < 4 or buckets % 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
         if max_distance - 1 <= buckets // 2:

@@ -14,6 +14,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
+from posenc.arguments import Size
 from posenc.encodings.bias import SumBias
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -42,8 +43,8 @@ class Decomposed(RelativeTable):
 
     def __init__(
         self,
-        head_dim: int,
-        heads: int,
+        head_dim: Size,
+        heads: Size,
         *,
         size: Sequence[int] = (64, 64),
         shared: bool = False,

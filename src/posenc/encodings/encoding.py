@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import heads_first, misfit, tensors
+from posenc.arguments import checked, heads_first, misfit, tensors
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError
@@ -33,7 +33,8 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Says what Python refuses of arguments in one of our errors; a custom class says what it says."""
+    """Checks settings by their annotations, see ``checked``, and says what Python refuses of arguments in one of
+    our errors; a custom class says what it says."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -45,7 +46,13 @@ class EncodingType(ABCMeta):
 
         def __call__(cls, *arguments: Any, **settings: Any) -> Any:
             try:
-                return super().__call__(*arguments, **settings)
+                if not cls.__module__.startswith("posenc."):
+                    return super().__call__(*arguments, **settings)
+                parameters, given = cls.__signature__.parameters, cls.__signature__.bind(*arguments, **settings)
+                for name, value in given.arguments.items():
+                    if value is not None or parameters[name].default is not None:
+                        given.arguments[name] = checked(parameters[name].annotation, value, name)
+                return super().__call__(*given.args, **given.kwargs)
             except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
                 if isinstance(error, PosencError) or not cls.__module__.startswith("posenc."):
                     raise
@@ -232,7 +239,13 @@ def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]
     """What a class takes by name; one without an ``__init__`` of its own takes nothing."""
     open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(make).parameters
-    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
+    plain = {name: x.replace(annotation=_unchecked(x.annotation)) for name, x in parameters.items()}
+    return {name: parameter for name, parameter in plain.items() if parameter.kind not in open_ended}
+
+
+def _unchecked(annotation: Any) -> Any:
+    """A type without its checks."""
+    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
 
 
 def _text(value: object) -> str:

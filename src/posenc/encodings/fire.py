@@ -11,19 +11,19 @@ The network reads one number, so that it is piecewise linear with as many pieces
 looked up, and no tensor with an axis of units is made. Values and gradients are the network's.
 """
 
-from typing import ClassVar, final
+from math import inf
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from posenc.arguments import at_least_one
+from posenc.arguments import Size, such_that
 from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
-from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 
 EPSILON = 1e-6
@@ -80,6 +80,11 @@ class FireBias(Bias):
         return heads_second(self.values(apart, normaliser))
 
 
+Nearest = Annotated[
+    float, such_that(lambda x: 0 < x < inf, "be a finite number of positions above 0; 512 is usual")
+]
+
+
 @final
 class FIRE(Encoding):
     """Adds a learned function of the distance, relative to the query's position, to the scores. For causal models.
@@ -96,11 +101,8 @@ class FIRE(Encoding):
     relative = False
     causal = True
 
-    def __init__(self, heads: int, *, units: int = 32, nearest: float = 512.0, shared: bool = False) -> None:
+    def __init__(self, heads: Size, *, units: Size = 32, nearest: Nearest = 512.0, shared: bool = False) -> None:
         super().__init__()
-        at_least_one(heads=heads, units=units)
-        if not 0 < nearest < float("inf"):
-            raise InvalidArgument(f"nearest={nearest} must be a finite number of positions above 0; 512 is usual")
         self.heads, self.units, self.nearest, self.per_layer = heads, units, nearest, not shared
         self.c, self.m = nn.Parameter(torch.empty(1)), nn.Parameter(torch.empty(1))
         self.inner, self.inner_bias = nn.Parameter(torch.empty(units)), nn.Parameter(torch.empty(units))

@@ -11,14 +11,14 @@ scores depend on both positions and not on their offset alone. Used by Intern-S1
 """
 
 import math
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import as_integer, as_number, at_least_one, is_number
+from posenc.arguments import Size, Whole, as_integer, as_number, at_least, is_number, such_that
 from posenc.clock import Clock, Phases
 from posenc.encodings.placed import Positions, over_heads
 from posenc.encodings.rotation import Rotation
@@ -56,23 +56,20 @@ class FoPE(Rotation):
     def __init__(
         self,
         head_dim: int,
-        num_positions: int,
+        num_positions: Whole,
         *,
         pairing: Pairing,
         base: float = 10_000.0,
         kept: int | None = None,
-        groups: int = 1,
-        heads: int | None = None,
-        spread: float = 0.5,
+        groups: Size = 1,
+        heads: Annotated[int | None, at_least(1)] = None,
+        spread: Annotated[float, such_that(is_number, "be a finite number; Intern-S1-Pro has 0.5")] = 0.5,
         shared: bool = True,
         phases: Phases = "exact",
     ) -> None:
         super().__init__(head_dim, pairing)
-        self.num_positions = as_integer(num_positions, "num_positions")
-        check_original_length(self.num_positions, "num_positions")
-        at_least_one(groups=groups, **({} if heads is None else {"heads": heads}))
-        if not is_number(spread):
-            raise InvalidArgument(f"spread={spread!r} must be a finite number; Intern-S1-Pro has 0.5")
+        self.num_positions = num_positions
+        check_original_length(num_positions, "num_positions")
         self.base = as_number(base, "base")
         check_dim_and_base(self.head_dim, self.base, "head_dim")
         all_frequencies = Default().frequencies(self.head_dim, self.base)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from posenc.arguments import at_least_one
+from posenc.arguments import Size
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
@@ -121,9 +121,8 @@ class FoX(Encoding):
     causal = True
     per_layer = True
 
-    def __init__(self, width: int, heads: int, *, bias: float = 5.0) -> None:
+    def __init__(self, width: Size, heads: Size, *, bias: float = 5.0) -> None:
         super().__init__()
-        at_least_one(width=width, heads=heads)
         self.width, self.heads, self.start = width, heads, bias
         self.weight = nn.Parameter(torch.empty(heads, width))
         self.bias = nn.Parameter(torch.empty(heads))

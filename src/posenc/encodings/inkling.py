@@ -12,21 +12,21 @@ which is all that is kept. A cache keeps nothing more than keys and values.
 Inkling 2 multiplies r by a learned number a channel and cuts it to a length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
 
-from typing import ClassVar, final
+from math import inf
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import as_integer, at_least_one
+from posenc.arguments import Size, as_integer, such_that
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.query_scale import past_floor
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.wide import linear
-from posenc.errors import InvalidArgument
 
 
 class PlacedInkling(Placed):
@@ -46,6 +46,16 @@ class PlacedInkling(Placed):
         coefficients = coefficients.transpose(1, 2)
         bias = self.table.changed(queries=coefficients if self.scale is None else coefficients * self.scale)
         return self.changed(bias=bias, awaits_content=False), state
+
+
+Floor = Annotated[
+    int | None,
+    such_that(lambda p: as_integer(p, "log_floor") >= 1, "be a position of at least 1, or None for no scaling"),
+]
+Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Inkling has 0.1")]
+Clipped = Annotated[
+    float | None, such_that(lambda x: 0 < x < inf, "be a length above 0, or None to cut nothing; Inkling 2 has 8")
+]
 
 
 @final
@@ -70,25 +80,17 @@ class Inkling(Encoding):
 
     def __init__(
         self,
-        width: int,
-        heads: int,
+        width: Size,
+        heads: Size,
         *,
-        extent: int = 1024,
-        basis: int = 16,
-        log_floor: int | None = None,
-        log_amount: float = 0.1,
-        clip: float | None = None,
+        extent: Size = 1024,
+        basis: Size = 16,
+        log_floor: Floor = None,
+        log_amount: Amount = 0.1,
+        clip: Clipped = None,
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        at_least_one(width=width, heads=heads)
-        at_least_one(extent=extent, basis=basis)
-        if log_floor is not None and as_integer(log_floor, "log_floor") < 1:
-            raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
-        if not 0 <= log_amount < float("inf"):
-            raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")
-        if clip is not None and not 0 < clip < float("inf"):
-            raise InvalidArgument(f"clip={clip} must be a length above 0, or None to cut nothing; Inkling 2 has 8")
         self.width, self.heads, self.extent, self.basis, self.std = width, heads, extent, basis, std
         self.log_floor, self.log_amount, self.clip = log_floor, log_amount, clip
         self.acts_on: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")

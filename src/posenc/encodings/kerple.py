@@ -11,13 +11,13 @@ past 256 in bfloat16; ours are integers.
 """
 
 import math
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import at_least_one, one_of
+from posenc.arguments import Size
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -59,10 +59,8 @@ class Kerple(Encoding):
     acts_on = ("bias",)
     relative = True
 
-    def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
+    def __init__(self, heads: Size, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()
-        at_least_one(heads=heads)
-        one_of("kernel", kernel, get_args(Kernel))
         self.heads, self.kernel, self.per_layer = heads, kernel, not shared
         self.size = nn.Parameter(torch.empty(heads))
         self.growth = nn.Parameter(torch.empty(heads))

@@ -15,6 +15,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
+from posenc.arguments import Size
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
 from posenc.encodings.t5 import T5
@@ -39,7 +40,7 @@ class LayoutLM(RelativeTable):
 
     def __init__(
         self,
-        heads: int,
+        heads: Size,
         *,
         buckets: Sequence[int] = (32, 64, 64),
         max_distance: Sequence[int] = (128, 256, 256),

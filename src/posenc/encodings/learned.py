@@ -5,13 +5,13 @@
 A table of 512 rows serves positions 0–511, so length 512; length 513 has no row and is an error.
 """
 
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one, check_device, one_of
+from posenc.arguments import Size, check_device
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
@@ -37,11 +37,8 @@ class Learned(Encoding):
     acts_on = ("embeddings",)
     relative = False
 
-    def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
+    def __init__(self, num_positions: Size, width: Size, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
-        num_positions, width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
-        at_least_one(num_positions=num_positions, width=width)
-        one_of("past_end", past_end, get_args(PastEnd))
         self.num_positions = num_positions
         self.width = width
         self.past_end: PastEnd = past_end

@@ -7,14 +7,14 @@ rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another si
 resized to it, A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
 """
 
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
-from posenc.arguments import as_integer, at_least_one, check_device, one_of
+from posenc.arguments import as_integer, at_least_one, check_device
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import holds
@@ -60,7 +60,6 @@ class LearnedGrid(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        one_of("tables", tables, get_args(Tables))
         rows, self.width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
         columns = rows if columns is None else as_integer(columns, "columns")
         if min(rows, columns, self.width) < 1:

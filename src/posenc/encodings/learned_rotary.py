@@ -13,13 +13,13 @@ The authors multiply floating-point positions by F, which is wrong by full rotat
 p·∂φ.
 """
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, as_number, at_least_one
+from posenc.arguments import Size, as_integer, as_number, at_least
 from posenc.encodings.placed import Positions
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
@@ -57,15 +57,14 @@ class LearnedRotary(Rotation):
         pairing: Pairing,
         base: float = 10_000.0,
         rotary_dim: int | None = None,
-        axes: int = 1,
-        groups: int = 1,
-        heads: int | None = None,
+        axes: Size = 1,
+        groups: Size = 1,
+        heads: Annotated[int | None, at_least(1)] = None,
         shared: bool = True,
         signed: bool = False,
     ) -> None:
         super().__init__(head_dim, pairing)
         self.rotary_dim = self.head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
-        at_least_one(axes=axes, groups=groups, **({} if heads is None else {"heads": heads}))
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
                 f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "

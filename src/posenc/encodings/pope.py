@@ -12,14 +12,14 @@ clamped: clamp a checkpoint's δ once, when it is loaded.
 """
 
 import math
-from typing import ClassVar, Literal, cast, final, get_args
+from typing import ClassVar, Literal, cast, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from posenc.arguments import as_integer, as_number, one_of
+from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
@@ -106,7 +106,6 @@ class PoPE(Encoding):
                 f"heads={heads} must be at least 1, and rotary_dim={self.rotary_dim} between 1 and "
                 f"head_dim={head_dim}"
             )
-        one_of("start", start, get_args(Start))
         self.start: Start = start
         self.base = as_number(base, "base")
         self.scaling = Default() if scaling is None else fixed(scaling)

@@ -18,17 +18,17 @@ are ``ssmax``.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, final
+from math import inf
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import one_of
+from posenc.arguments import such_that
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.wide import widest
-from posenc.errors import InvalidArgument
 
 Rule = Literal["llama4", "ministral3", "beam", "inkling"]
 Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tensor, "*shape"]]
@@ -60,6 +60,13 @@ RULES: dict[str, Formula] = {
 }
 
 
+Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Llama 4 has 0.1")]
+Floor = Annotated[
+    int,
+    such_that(lambda p: type(p) is int and p >= 1, "be a whole number of positions, at least 1; Llama 4 has 8192"),
+]
+
+
 @final
 class QueryScale(Encoding):
     """Multiplies the scores of every query by a factor of its position; no parameters.
@@ -74,15 +81,8 @@ class QueryScale(Encoding):
     acts_on = ("scale",)
     relative = False
 
-    def __init__(self, *, rule: Rule = "llama4", amount: float = 0.1, floor: int = 8192) -> None:
+    def __init__(self, *, rule: Rule = "llama4", amount: Amount = 0.1, floor: Floor = 8192) -> None:
         super().__init__()
-        one_of("rule", rule, RULES)
-        if type(floor) is not int or floor < 1:
-            raise InvalidArgument(
-                f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"
-            )
-        if not 0 <= amount < float("inf"):
-            raise InvalidArgument(f"amount={amount} must be finite and not negative; Llama 4 has 0.1")
         self.rule: Rule = rule
         self.amount, self.floor = amount, floor
 

@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from posenc.arguments import at_least_one
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import Rows
@@ -70,7 +69,6 @@ class RelativeTable(Encoding):
 
     def __init__(self, *, std: float, shared: bool, **sizes: int) -> None:
         super().__init__()
-        at_least_one(**sizes)
         vars(self).update(sizes)
         self.std, self.per_layer = std, not shared
 

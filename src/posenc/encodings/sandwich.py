@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, at_least_one
+from posenc.arguments import Size, Whole, as_integer, as_number
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
 from posenc.encodings.encoding import Encoding
@@ -84,10 +84,9 @@ class Sandwich(Encoding):
     acts_on = ("bias",)
     relative = True
 
-    def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
+    def __init__(self, heads: Size, *, channels: Whole = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()
-        at_least_one(heads=heads)
-        if as_integer(channels, "channels") < 2 or channels % 2:
+        if channels < 2 or channels % 2:
             raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
         if as_integer(first, "first") not in (0, 1):
             raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")

@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from posenc.arguments import as_integer
+from posenc.arguments import Size, Whole
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import Clip, RelativeTable
@@ -38,16 +38,15 @@ class Shaw(RelativeTable):
 
     def __init__(
         self,
-        head_dim: int,
-        heads: int,
+        head_dim: Size,
+        heads: Size,
         *,
-        behind: int = 64,
-        ahead: int = 8,
+        behind: Whole = 64,
+        ahead: Whole = 8,
         shared: bool = False,
         std: float = 0.02,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
-        behind, ahead = as_integer(behind, "behind"), as_integer(ahead, "ahead")
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
                 f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"

@@ -7,13 +7,13 @@ to 2π·base^((C−2)/C) (60 611 at C=512, not 62 832).
 """
 
 from decimal import Decimal
-from typing import ClassVar, Literal, final, get_args
+from typing import Annotated, ClassVar, Literal, final, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, at_least_one, is_number, one_of
+from posenc.arguments import Whole, as_number, at_least_one, is_number, one_of, such_that
 from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -99,18 +99,14 @@ class Sinusoidal(Encoding):
 
     def __init__(
         self,
-        width: int,
+        width: Whole,
         *,
         base: float = 10_000.0,
-        scale: float = 1.0,
+        scale: Annotated[float, such_that(is_number, "be a finite number; 1.0 leaves the rows alone")] = 1.0,
         order: Order = "interleaved",
         spacing: Spacing = "paper",
     ) -> None:
         super().__init__()
-        one_of("order", order, get_args(Order))
-        width = as_integer(width, "width")
-        if not is_number(scale):
-            raise InvalidArgument(f"scale={scale!r} must be a finite number; 1.0 leaves the rows alone")
         if spacing == "tensor2tensor" and width % 2:
             raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
         self.width = width

@@ -6,13 +6,13 @@ Every axis a has C_a of the C channels, half of them each for rows and columns, 
 """
 
 from itertools import groupby
-from typing import ClassVar, final, get_args
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, one_of
+from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.encoding import Encoding
@@ -54,7 +54,6 @@ class SinusoidalGrid(Encoding):
         signed: bool = False,
     ) -> None:
         super().__init__()
-        one_of("order", order, get_args(Order))
         self.width = as_integer(width, "width")
         if axes is None:
             if self.width < 4 or self.width % 4:

@@ -10,16 +10,19 @@ ln(p+1) and s to the model's, and so ln 131072 to 11.8125 in bfloat16.
 """
 
 import math
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one
+from posenc.arguments import Size, such_that
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument
+
+Length = Annotated[
+    int, such_that(lambda n: type(n) is int and n >= 2, "be a whole number of positions, at least 2")
+]
 
 
 @final
@@ -37,12 +40,9 @@ class SSMax(Encoding):
     relative = False
     per_layer = True
 
-    def __init__(self, heads: int, *, length: int = 1024, offset: bool = False) -> None:
+    def __init__(self, heads: Size, *, length: Length = 1024, offset: bool = False) -> None:
         super().__init__()
-        self.heads, self.length = as_integer(heads, "heads"), length
-        at_least_one(heads=heads)
-        if type(length) is not int or length < 2:
-            raise InvalidArgument(f"length={length!r} must be a whole number of positions, at least 2")
+        self.heads, self.length = heads, length
         self.weight = nn.Parameter(torch.empty(heads))
         self.bias = nn.Parameter(torch.empty(heads)) if offset else None
         self.reset_parameters()

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, as_scale
+from posenc.arguments import Size, Whole, as_scale
 from posenc.encodings.looked_up import Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
@@ -70,17 +70,16 @@ class T5(RelativeTable):
 
     def __init__(
         self,
-        heads: int,
+        heads: Size,
         *,
-        buckets: int = 32,
-        max_distance: int = 128,
+        buckets: Whole = 32,
+        max_distance: Whole = 128,
         two_sided: bool = False,
         shared: bool = True,
         std: float = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
         super().__init__(heads=heads, shared=shared, std=std)
-        buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         side = buckets // 2 if two_sided else buckets
         if buckets < 4 or buckets % 2 or side < 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")

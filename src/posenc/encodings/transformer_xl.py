@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one, one_of
+from posenc.arguments import Size, Whole
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
@@ -97,13 +97,11 @@ class TransformerXL(Encoding):
     uses_queries = True
 
     def __init__(
-        self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
+        self, width: Whole, heads: Size, head_dim: Size, *, base: float = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
-        if as_integer(width, "width") < 2 or width % 2:
+        if width < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
-        at_least_one(heads=heads, head_dim=head_dim)
-        one_of("order", order, ("interleaved", "block"))
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
         self.order: Order = order
         self.clock = Clock(sinusoid_frequencies(width, base))

@@ -11,13 +11,13 @@ a ``Mask`` with a window.
 """
 
 import math
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import is_number
+from posenc.arguments import is_number, such_that
 from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
@@ -65,6 +65,15 @@ class PlacedXPos(PlacedRotary):
         return super().rotate(q, k, out=out)
 
 
+ScaleBase = Annotated[
+    int,
+    such_that(
+        lambda s: type(s) is int and s >= 64, "be a whole number of positions, at least 64; the paper has 512"
+    ),
+]
+Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a number above 0; the paper has 0.4")]
+
+
 @final
 class XPos(Encoding):
     """Rotates queries and keys, whose pairs fade with distance; no parameters.
@@ -93,18 +102,12 @@ class XPos(Encoding):
         *,
         pairing: Pairing,
         base: float = 10_000.0,
-        scale_base: int = 512,
-        gamma: float = 0.4,
+        scale_base: ScaleBase = 512,
+        gamma: Gamma = 0.4,
         scaling: Scaling | None = None,
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        if type(scale_base) is not int or scale_base < 64:
-            raise InvalidArgument(
-                f"scale_base={scale_base!r} must be a whole number of positions, at least 64; the paper has 512"
-            )
-        if not is_number(gamma) or not gamma > 0:
-            raise InvalidArgument(f"gamma={gamma!r} must be a number above 0; the paper has 0.4")
         self.rotary = Rotary(head_dim, pairing=pairing, base=base, scaling=scaling, phases=phases)
         self.scale_base, self.gamma = scale_base, gamma
         self.head_dim, self.pairing, self.rotary_dim = self.rotary.head_dim, pairing, self.rotary.rotary_dim

@@ -4,9 +4,9 @@ value, the range and the fix."""
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from numbers import Real
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from posenc.arguments import is_number, one_of
+from posenc.arguments import checked, is_number
 from posenc.errors import InvalidArgument
 
 
@@ -19,8 +19,8 @@ class Checked:
             value: Any = getattr(self, field.name)
             if isinstance(value, Real) and hasattr(value, "item"):
                 value = value.item()
-            for check in () if value is None and field.default is None else getattr(field.type, "__metadata__", ()):
-                check(value, field.name)
+            if value is not None or field.default is not None:
+                value = checked(field.type, value, field.name)
             object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
 
 
@@ -41,11 +41,6 @@ def positive(fix: str) -> Callable[[object, str], None]:
             raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; {fix}")
 
     return check
-
-
-def one_named(names: object) -> Callable[[object, str], object]:
-    """A check for one of the texts of a ``Literal``."""
-    return lambda value, name: one_of(name, value, get_args(names))
 
 
 def check_original_length(value: object, name: str = "original_length") -> None:

@@ -15,10 +15,10 @@ that one point is ours. The last pair is divided by more than s, so that trainin
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Literal
 
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import Factor, one_named
+from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import (
     Scaling,
@@ -42,7 +42,7 @@ class NTK(Scaling):
     """
 
     factor: Factor
-    form: Annotated[Form, one_named(Form)] = "base"
+    form: Form = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
         """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""

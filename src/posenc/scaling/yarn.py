@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import Factor, Length, one_named, positive
+from posenc.scaling.checks import Factor, Length, positive
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
 from posenc.scaling.scaling import (
@@ -63,7 +63,7 @@ class YaRN(Scaling):
     original_length: Length
     beta_fast: Turns = 32.0
     beta_slow: Turns = 1.0
-    ramp: Annotated[Ramp, one_named(Ramp)] = "dimension"
+    ramp: Ramp = "dimension"
     truncate: bool = True
     attention_factor: Scale = None
     mscale: Scale = None
