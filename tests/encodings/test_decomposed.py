@@ -6,7 +6,7 @@ import torch
 import posenc
 from posenc import Decomposed, Rotary, Stack
 from posenc.encodings.axes import axial
-from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.errors import InvalidArgument
 from posenc.positions import grid
 
 
@@ -51,17 +51,6 @@ def test_resized_tables_train_those_that_they_are_made_from() -> None:
     assert all(table.grad is not None and bool(table.grad.any()) for table in ours.tables)
     q, at = torch.randn(1, 2, 15, 8), grid(3, 5)
     assert torch.equal(*(posenc.scores(q, q, tables.at(at)) for tables in (ours, ours.resized(3, 5))))
-
-
-def test_refusals() -> None:
-    with pytest.raises(InvalidArgument, match=r"size=\(7,\) must be two whole numbers"):
-        Decomposed(8, 2, size=(7,))
-    with pytest.raises(InvalidArgument, match="head_dim=0 must be at least 1"):
-        Decomposed(0, 2)
-    with pytest.raises(InvalidArgument, match=r"size=\(2, 2, 2\) must have 2 axes"):
-        Decomposed(8, 2, size=(3, 3)).resized(2, 2, 2)
-    with pytest.raises(PositionOutOfRange, match=r"axis 1 of q?_?positions holds 4; the last position here is 2"):
-        Decomposed(8, 2, size=(9, 3)).at(grid(2, 5))
 
 
 def test_a_picture_that_fits_leaves_the_tables_and_a_larger_one_resizes_them() -> None:

@@ -6,7 +6,6 @@ from torch import Tensor
 
 import posenc
 from posenc import FIRE, attention
-from posenc.errors import InvalidArgument
 from posenc.positions import arange, left_padded
 
 
@@ -107,16 +106,3 @@ def test_gradients_reach_every_parameter_through_attention(length: int) -> None:
 def test_a_network_a_layer_or_one_for_all() -> None:
     assert len(list(posenc.encoding("layers(fire)", heads=2, layers=3).parameters())) == 18
     assert len(list(posenc.encoding("layers(fire(shared=True))", heads=2, layers=3).parameters())) == 6
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"heads": 0}, "heads=0 must be at least 1"),
-        ({"heads": 2, "units": 0}, "units=0 must be at least 1"),
-        ({"heads": 2, "nearest": 0.0}, "nearest=0.0 must be a finite number of positions above 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        FIRE(**settings)  # type: ignore[arg-type]

@@ -7,7 +7,6 @@ import torch
 
 import posenc
 from posenc import FoPE, Rotary
-from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
@@ -61,13 +60,3 @@ def test_a_model_trains_both_mixtures() -> None:
     model = Transformer(TransformerConfig(17, width=32, layers=2, heads=4), made).initialise(0)
     model(torch.randint(17, (2, 12))).square().sum().backward()
     assert sorted(name for name, p in model.encoding.named_parameters() if p.grad is not None) == ["cos", "sin"]
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_refusals() -> None:
-    with pytest.raises(InvalidArgument, match=r"kept=5 frequencies must be between 1 and head_dim/2=4; 1 of these"):
-        FoPE(8, 10, pairing="half", kept=5)
-    with pytest.raises(InvalidArgument, match="kept=0 frequencies must be between 1 and"):
-        FoPE(8, 4, pairing="half")
-    with pytest.raises(InvalidArgument, match="spread='much' must be a finite number"):
-        FoPE(8, 64, pairing="half", spread="much")  # type: ignore[arg-type]

@@ -208,14 +208,6 @@ def test_a_forgotten_carry_is_asked_for() -> None:
         attention(q[:, :, -1:], k, v, here, causal=True)
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="width=0 must be at least 1"):
-        FoX(0, 4)
-    with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 5\); its last axis must be width=6"):
-        FoX(C, H).at(arange(3)).with_content(torch.randn(1, 3, 5))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
     """200 000 in all, three times float16's largest: channels are what the type holds and add up to the rows."""

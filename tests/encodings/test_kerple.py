@@ -8,7 +8,6 @@ import torch
 import posenc
 from posenc import ALiBi, Kerple
 from posenc.encodings.alibi import slopes
-from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
 
 
@@ -94,11 +93,3 @@ def test_far_distances_are_told_apart_in_a_bf16_model() -> None:
 def test_layers_have_their_own_unless_shared() -> None:
     assert len(list(posenc.encoding("layers(kerple)", heads=2, layers=3).parameters())) == 6
     assert len(list(posenc.encoding("layers(kerple(shared=True))", heads=2, layers=3).parameters())) == 2
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="heads=0 must be at least 1"):
-        Kerple(0)
-    with pytest.raises(UnknownName, match="logs"):
-        Kerple(2, kernel="logs")  # type: ignore[arg-type]

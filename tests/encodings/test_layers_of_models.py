@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import posenc
-from posenc import FoX, Layers, Mask, NoPE, Rotary, attention
+from posenc import Layers, Mask, NoPE, Rotary, attention
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from posenc.scaling import Linear
 from posenc.workbench.run.transformer import Cache, Transformer, TransformerConfig
@@ -122,12 +122,3 @@ def test_layers_are_asked_for_by_number() -> None:
         placed.with_content(torch.randn(1, 3, 16))
     with pytest.raises(InvalidArgument, match="has something else in every layer"):
         attention(q, q, q, placed, causal=True)
-
-
-def test_bad_layers_are_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown layer type 'rop'; did you mean 'rope'"):
-        Layers({"rope": Rotary(8, pairing="half")}, ("rop",))
-    with pytest.raises(InvalidArgument, match="layer_types is empty; name the type of every layer"):
-        Layers({"nope": NoPE()}, ())
-    with pytest.raises(InvalidArgument, match="layers=None; fox has parameters in every layer: say how many there"):
-        Layers({"fox": FoX(8, 2)}, ("fox",))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from posenc import Learned, encoding
-from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
+from posenc import Learned
+from posenc.errors import PositionOutOfRange
 from posenc.positions import arange
 
 
@@ -52,13 +52,3 @@ def test_rows_start_with_the_standard_deviation_asked_for() -> None:
     torch.manual_seed(0)
     assert Learned(1000, 400).weight.std().item() == pytest.approx(0.02, rel=0.006)
     assert Learned(1000, 400, std=0.5).weight.std().item() == pytest.approx(0.5, rel=0.006)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="num_positions=0 must be at least 1"):
-        Learned(0, 4)
-    with pytest.raises(UnknownName, match="unknown past_end 'clamped'; did you mean 'clamp'"):
-        Learned(8, 4, past_end="clamped")
-    with pytest.raises(InvalidArgument, match="this encoding needs num_positions; add num_positions=… to the call"):
-        encoding("learned", width=8)

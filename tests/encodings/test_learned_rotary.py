@@ -7,7 +7,6 @@ import torch
 
 import posenc
 from posenc import LearnedRotary, Rotary, scores
-from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import arange
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
@@ -105,18 +104,3 @@ def test_a_model_trains_its_frequencies() -> None:
     gradients = [p.grad for p in model.encoding.parameters()]
     assert len(gradients) == 2
     assert all(g is not None and bool(g.any()) and bool(g.isfinite().all()) for g in gradients)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_refusals() -> None:
-    with pytest.raises(InvalidArgument, match=r"rotary_dim=6 must be a multiple of 2·axes=4, at most head_dim=8"):
-        LearnedRotary(8, pairing="half", rotary_dim=6, axes=2)
-    with pytest.raises(InvalidArgument, match="axes=0 must be at least 1"):
-        LearnedRotary(8, pairing="half", axes=0)
-    with pytest.raises(PositionOutOfRange):
-        LearnedRotary(8, pairing="half").at(torch.tensor([-1]))
-    x = torch.zeros(1, 3, 2, 8)
-    with pytest.raises(InvalidArgument, match="there are 3 heads and groups=2; the heads of queries and of keys"):
-        LearnedRotary(8, pairing="half", groups=2).at(arange(2)).rotate(x, x)
-    with pytest.raises(InvalidArgument, match="heads=None with groups=2: to give a rank some heads, say how many"):
-        LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1)

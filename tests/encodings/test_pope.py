@@ -8,7 +8,6 @@ from torch import Tensor
 
 import posenc
 from posenc import PoPE, attention, scores
-from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
 from posenc.scaling import Linear, YaRN
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
@@ -89,17 +88,3 @@ def test_a_model_trains_and_comes_back_from_its_state() -> None:
     other = Transformer(config, posenc.encoding("pope", width=32, heads=4, head_dim=8, layers=2)).initialise(1)
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(row), model(row))
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_refusals() -> None:
-    with pytest.raises(InvalidArgument, match=r"rotary_dim=9 between 1 and head_dim=8"):
-        PoPE(8, 2, rotary_dim=9)
-    with pytest.raises(UnknownName, match="unknown start 'one'"):
-        PoPE(8, 2, start="one")  # type: ignore[arg-type]
-    q = torch.zeros(1, 3, 2, 8)
-    with pytest.raises(InvalidArgument, match=r"q has 3 heads and the angles are of 2; .*slice_heads"):
-        PoPE(8, 2).at(arange(2)).rotate(q, q)
-    placed = PoPE(8, 3).at(arange(2))
-    with pytest.raises(InvalidArgument, match="q has 8 channels a head, and rotate of this encoding adds 8"):
-        attention(q, q, q, placed)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from posenc import Sandwich
-from posenc.errors import InvalidArgument
 from posenc.positions import arange, packed
 
 
@@ -67,17 +66,3 @@ def test_in_float32_the_sum_is_rounded_once() -> None:
     at = packed([30, 20])[0]
     narrow, wide = (Sandwich(4).at(at, dtype=d).bias.rows(0, 50, 50) for d in (torch.float32, torch.float64))
     torch.testing.assert_close(narrow.double(), wide, rtol=2**-22, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"heads": 0}, "heads=0 must be at least 1"),
-        ({"heads": 2, "channels": 7}, "channels=7 must be even and at least 2"),
-        ({"heads": 2, "first": 2}, "first=2 must be 1, as in the paper, or 0"),
-        ({"heads": 2, "base": 1.0}, "base=1.0 must be finite and above 1"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        Sandwich(**settings)  # type: ignore[arg-type]

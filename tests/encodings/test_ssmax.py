@@ -7,7 +7,6 @@ import torch
 
 import posenc
 from posenc import NoPE, SSMax, attention
-from posenc.errors import InvalidArgument
 from posenc.positions import arange, packed
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
@@ -69,11 +68,3 @@ def test_it_multiplies_scores() -> None:
     logs = torch.tensor([math.log(n) for n in range(1, 6)], dtype=torch.float64)
     want = plainly * (logs * encoding.weight[:, None])[..., None]
     torch.testing.assert_close(got, want, rtol=1e-14, atol=1e-15)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="length=1 must be a whole number of positions, at least 2"):
-        SSMax(4, length=1)
-    with pytest.raises(InvalidArgument, match="heads=0 must be at least 1"):
-        SSMax(0)

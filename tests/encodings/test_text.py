@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import posenc
@@ -45,6 +45,7 @@ def recipe_of(name: str, inside: dict | list) -> Recipe:
 
 @settings(max_examples=40)
 @given(PARTS)
+@example(("rotary", {"base": "false"}))
 def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
     recipe = recipe_of(*parts)
     assert parse(str(recipe)) == recipe

@@ -194,13 +194,3 @@ def test_a_model_trains_and_reads_pieces_as_the_whole() -> None:
     assert posenc.encoding("xpos(scale_base=64)", head_dim=8).extra_repr() == (
         "head_dim=8, pairing='half', base=10000, scale_base=64, gamma=0.4, phases='exact'"
     )
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_refusals() -> None:
-    with pytest.raises(
-        InvalidArgument, match="scale_base=8 must be a whole number of positions, at least 64; the paper"
-    ):
-        XPos(8, pairing="half", scale_base=8)
-    with pytest.raises(InvalidArgument, match="gamma=0 must be a number above 0; the paper has"):
-        XPos(8, pairing="half", gamma=0)
