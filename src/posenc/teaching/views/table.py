@@ -78,8 +78,8 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         panels.append(Heatmap(label, cosine, axis, axis, "magnitude", "cosine", limit=1.0))
         later = cosine[BLOCK:, BLOCK:]
         first, second = torch.triu_indices(len(later), len(later), 2)
-        readouts[f"cosine of neighbours, {when}"] = float(later.diagonal(1).mean())
-        readouts[f"cosine of other pairs, {when}"] = float(later[first, second].mean())
+        readouts[f"cosine of neighbours, {when}"] = round(float(later.diagonal(1).mean()), 4)
+        readouts[f"cosine of other pairs, {when}"] = round(float(later[first, second].mean()), 4)
         readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
     near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
     title = f"From row {BLOCK} on, trained neighbours have a cosine of {near:.2f}, other pairs of {other:.2f}"
