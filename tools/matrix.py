@@ -36,11 +36,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-What each release makes of the positions in a published config, against the config itself as posenc reads it.
-*equal*: no difference but lengths. *cos …*: the largest error of cos that one difference makes at up to four times
-the trained length; otherwise the field that differs. *refused*: the release does not run the config. *not read*:
-posenc has no rules for what the release makes of this family. *not asked*: its model file was not asked.
-`python -m tools.matrix` writes this page from published configs and kept answers; [how they were
+Does a release compute the positions that a published config asks for? *equal*: yes (lengths are not compared). *cos …*:
+the largest error of cos of one difference, up to four times the trained length. A field's name: that field differs.
+*refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
+*not asked*: its model file was not asked. `python -m tools.matrix` writes this page; [how releases are
 asked](one-config.md#programs).
 
 """
@@ -58,7 +57,8 @@ def page() -> str:
     }
     titles = [f"{program.title} {version}" for program, version in releases]
     lines = [f"| config | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
-    notes = ["", "## What differs, and in which config { #differs }", ""]
+    notes = ["## What differs, and in which config { #differs }", ""]
+    equal: dict[tuple[str, ...], list[str]] = {}
     for name in CHECKPOINTS.split():
         cells, by_text = [], {}
         for title, (program, version) in zip(titles, releases, strict=True):
@@ -66,21 +66,35 @@ def page() -> str:
             cells.append(short)
             for sentence in sentences:
                 by_text.setdefault(sentence, []).append(title)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
         if by_text:
+            lines.append(f"| {name} | {' | '.join(cells)} |")
             notes.append(f"**{name}**: `{json.dumps(rope(published[name]), ensure_ascii=False)}`\n")
             notes += [f"- {', '.join(where)}: {sentence}" for sentence, where in by_text.items()] + [""]
-    return HEAD + "\n".join([*lines, *notes, *by_release()]) + "\n"
+        else:
+            equal.setdefault(tuple(cells), []).append(name)
+    lines += [
+        "",
+        "## Equal in every release that is compared { #equal }",
+        "",
+        "| configs | not compared |",
+        "| --- | --- |",
+    ]
+    for cells, names in sorted(equal.items()):
+        missing = ", ".join(
+            f"{title} ({short})" for title, short in zip(titles, cells, strict=True) if short != "equal"
+        )
+        lines.append(f"| {', '.join(names)} | {missing} |")
+    return HEAD + "\n".join([*lines, "", *notes, *by_release()]) + "\n"
 
 
 def by_release() -> list[str]:
     """What changed from one release of a server to the next, over all configs that were asked about."""
     lines = ["## Positions by release { #releases }", ""]
-    lines += ["| releases | families | what changed |", "| --- | --- | --- |"]
+    lines += ["| releases | families | what changed, in a config of the first |", "| --- | --- | --- |"]
     configs = [json.loads(line)["config"] for line in ASKED.read_text("utf-8").splitlines()]
     for program in (import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in ("vllm", "sglang")):
         older, newer = program.releases.versions
-        families: dict[str, list[str]] = {}
+        changes: dict[str, tuple[str, list[str]]] = {}
         for config in configs:
             try:
                 tables = [program.read(config, version) for version in (older, newer)]
@@ -88,14 +102,14 @@ def by_release() -> list[str]:
                 continue
             for change in differences(*tables, names=(older, newer)):
                 if not any(table.not_asked for table in tables) and change.what not in LENGTHS[:2]:
-                    families.setdefault(change.text, []).append(config["model_type"])
-        for text, types in families.items():
+                    changes.setdefault(change.what, (change.text, []))[1].append(config["model_type"])
+        for text, types in changes.values():
             lines.append(f"| {program.title} {older} → {newer} | {', '.join(dict.fromkeys(types))} | {text} |")
     return lines
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
-    """What stands in a cell, and the sentences below the table."""
+    """The text of a cell, and the sentences below the table, one for all layer types that differ in the same way."""
     try:
         table = program.read(config, version)
         apart = differences(of(read(config)), table, names=("the config", "the program"))
@@ -108,7 +122,12 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
         return "equal", []
     worst = max((error.cos for each in apart for error in each.errors), default=0.0)
     fields = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in apart))
-    return f"cos {worst:.2g}" if worst else fields, [str(each) for each in apart]
+    layer_types: dict[str, list[str]] = {}
+    for each in apart:
+        sentence = str(each).removeprefix(f"{each.layer_type}: ")
+        layer_types.setdefault(sentence, []).extend([each.layer_type] if each.layer_type else [])
+    sentences = [": ".join(filter(None, (", ".join(types), text))) for text, types in layer_types.items()]
+    return f"cos {worst:.2g}" if worst else fields, sentences
 
 
 def rope(config: dict[str, Any]) -> dict[str, Any]:
