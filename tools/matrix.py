@@ -36,8 +36,8 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does a release compute the positions that a published config asks for? *equal*: yes (lengths are not compared). *cos …*:
-the largest error of cos of one difference, up to four times the trained length. A field's name: that field differs.
+Does a release compute the positions that a published config asks for? *equal*: yes (lengths are not compared).
+*cos …*: the largest error of cos of one difference, up to four times the trained length. A field: it differs.
 *refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
 *not asked*: its model file was not asked. `python -m tools.matrix` writes this page; [how releases are
 asked](one-config.md#programs).
@@ -79,9 +79,9 @@ def page() -> str:
         "| configs | not compared |",
         "| --- | --- |",
     ]
-    for cells, names in sorted(equal.items()):
+    for row, names in sorted(equal.items()):
         missing = ", ".join(
-            f"{title} ({short})" for title, short in zip(titles, cells, strict=True) if short != "equal"
+            f"{title} ({short})" for title, short in zip(titles, row, strict=True) if short != "equal"
         )
         lines.append(f"| {', '.join(names)} | {missing} |")
     return HEAD + "\n".join([*lines, "", *notes, *by_release()]) + "\n"
@@ -109,7 +109,7 @@ def by_release() -> list[str]:
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
-    """The text of a cell, and the sentences below the table, one for all layer types that differ in the same way."""
+    """The text of a cell, and the sentences below the table, one for all layer types that differ in one way."""
     try:
         table = program.read(config, version)
         apart = differences(of(read(config)), table, names=("the config", "the program"))
