@@ -5,7 +5,8 @@ print(diagnose(huggingface.read("model"), {"positions": at, "x": x, "rotated": y
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from posenc.integrations.doctor.call import OFFSETS, called, vector
 from posenc.integrations.doctor.rotation import Rotation
 from posenc.integrations.doctor.rotation_port import RotationPort
 from posenc.integrations.doctor.search import Array, Diagnosis, Subject, diagnosed
-from posenc.integrations.doctor.tables import Buckets, BucketsPort, Codes, CodesPort, Slopes, SlopesPort
+from posenc.integrations.doctor.tables import BucketsPort, CodesPort, SlopesPort
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.scaling import Default, Linear, Proportional, planned
 
@@ -32,8 +33,15 @@ NAMES = {
     "t5": ("offsets", "buckets"),
 }
 """What a port may give, by the encoding."""
-SIZES = {"head_dim": 64, "heads": 12, "width": 64}
-"""Those of an encoding whose text has none."""
+FREE = {"rotary": ("base", "pairing"), "alibi": (), "sinusoidal": ("order",), "t5": ("two_sided",)}
+"""In what a port may choose if an encoding's text does not state it; a model states all."""
+TABLES: Mapping[str, Callable[..., Subject[Any]]] = {
+    "alibi": SlopesPort.of,
+    "sinusoidal": CodesPort.of,
+    "t5": BucketsPort.of,
+}
+HEAD_DIM, HEADS = 64, 12
+"""Those of a function's arguments if the encoding's text has none."""
 
 
 def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: str | None = None) -> Diagnosis:
@@ -72,17 +80,17 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     """
     found = diagnosed_answers(model, called(path, name, *handed(model, layer)), layer)
     if found is None:
-        wanted = " or ".join(NAMES[_recipe(model, layer).name])
+        wanted = " or ".join(NAMES[_asked(model, layer)[0].name])
         raise InvalidArgument(f"{path}:{name} returns nothing to compare; return {wanted}")
     return found
 
 
 def handed(model: ModelPositions | str, layer: str | None = None) -> tuple[dict[str, float], dict[str, Tensor]]:
     """The sizes and tables that a function is handed."""
-    given: dict[str, float] = {"head_dim": SIZES["head_dim"], "heads": SIZES["heads"]}
-    if _recipe(model, layer).name != "rotary":
+    given: dict[str, float] = {"head_dim": HEAD_DIM, "heads": HEADS}
+    if _asked(model, layer)[0].name != "rotary":
         return given, {}
-    right, free = rotation_of(model, layer, SIZES["head_dim"])
+    right, free = rotation_of(model, layer, HEAD_DIM)
     given |= {"head_dim": right.head_dim} | ({} if "base" in free else {"base": right.base})
     return given, {"theta": torch.from_numpy(right.theta), "factor": torch.tensor(right.factor)}
 
@@ -93,19 +101,22 @@ def diagnosed_answers(
     """Which description a function is, by what it returned under each layout; None where nothing compares."""
     D, subjects = int(handed(model, layer)[0]["head_dim"]), []
     for answer in answers:
-        if numbers := _reading(_recipe(model, layer).name, answer, D):
-            subjects.append(subject(model, numbers, layer, D))
-            subjects[-1].note = (
-                f", x as ({', '.join(answer['layout'])})" if answer["layout"] not in ("", "TD") else ""
-            )
+        if numbers := _reading(_asked(model, layer)[0].name, answer, D):
+            axes = ", ".join(answer["layout"])
+            note = f", x as ({axes})" if answer["layout"] not in ("", "TD") else ""
+            subjects.append(subject(model, numbers, layer, D, note))
     return diagnosed(subjects) if subjects else None
 
 
 def subject(
-    model: ModelPositions | str, numbers: Mapping[str, Any], layer: str | None = None, head_dim: int | None = None
+    model: ModelPositions | str,
+    numbers: Mapping[str, Any],
+    layer: str | None = None,
+    head_dim: int | None = None,
+    note: str = "",
 ) -> Subject[Any]:
     """What is asked: the right description, and the numbers as the search has them."""
-    recipe = _recipe(model, layer)
+    recipe, free = _asked(model, layer)
     if recipe.name not in NAMES:
         raise UnknownName("encoding to search", recipe.name, NAMES)
     for name in numbers:
@@ -116,32 +127,10 @@ def subject(
             f"there is nothing that a port computed; give some of {', '.join(NAMES[recipe.name])}"
         )
     seen = {name: torch.as_tensor(value).double().numpy() for name, value in numbers.items()}
-    first = seen[next(name for name in seen if name != "positions")]
-    if recipe.name == "alibi":
-        given = tuple(recipe.get("slopes") or ())
-        if given and len(given) != len(first):
-            raise InvalidArgument(f"there are {len(first)} heads, and the model has {len(given)}; give all of them")
-        return SlopesPort(Slopes(len(first), maximum=float(recipe.get("max_exponent") or 8.0), given=given), seen)
-    if recipe.name == "sinusoidal":
-        width = first.shape[1]
-        codes = Codes(
-            width,
-            recipe.get("base"),
-            span=width,
-            order=recipe.get("order"),
-            factor=float(recipe.get("scale") or 1.0),
-        )
-        return CodesPort(codes, seen, {"order"} - set(_stated(model)))
-    if recipe.name == "t5":
-        if set(seen) != {"offsets", "buckets"}:
-            raise InvalidArgument(
-                "give offsets and buckets both: key minus query, and the bucket that it falls into"
-            )
-        stated = {name: recipe.get(name) for name in ("buckets", "max_distance", "two_sided")}
-        buckets = Buckets(**{name: value for name, value in stated.items() if value is not None})
-        return BucketsPort(buckets, seen, {"two_sided"} - set(_stated(model)))
-    rotation, free = rotation_of(model, layer, head_dim or (_head_dim(seen) if isinstance(model, str) else 0))
-    return RotationPort(rotation, _rows(seen, rotation), free)
+    if recipe.name == "rotary":
+        right, free = rotation_of(model, layer, head_dim or _head_dim(seen))
+        return RotationPort(right, _rows(seen, right), free, note)
+    return TABLES[recipe.name](recipe, seen, free)
 
 
 def _head_dim(seen: Mapping[str, Array]) -> int:
@@ -155,46 +144,36 @@ def _head_dim(seen: Mapping[str, Array]) -> int:
     return int(width if twice else 2 * width)
 
 
-def _recipe(model: ModelPositions | str, layer: str | None) -> Recipe:
+def _asked(model: ModelPositions | str, layer: str | None) -> tuple[Recipe, frozenset[str]]:
+    """The right encoding, and the settings in which a port may choose."""
     if isinstance(model, str):
-        return canonical(parse(model), full=True)
-    return model.recipes[_kind(model, layer)]
-
-
-def _stated(model: ModelPositions | str) -> dict[str, Any]:
-    """The settings that an encoding's text states; a model states all."""
-    return dict(parse(model).settings) if isinstance(model, str) else dict.fromkeys(("two_sided", "order"))
-
-
-def _kind(model: ModelPositions, layer: str | None) -> str:
-    """The layer type that is meant, as the recipes have it."""
+        stated = parse(model)
+        return canonical(stated, full=True), frozenset(FREE.get(stated.name, ())) - {k for k, _ in stated.settings}
     table = position_table.of(model)
     kinds = dict(zip(table.layer_types, model.layer_types, strict=True))
     if layer is not None:
         if layer not in kinds and layer not in model.recipes:
             raise UnknownName("layer", layer, kinds)
-        return kinds.get(layer, layer)
+        return model.recipes[kinds.get(layer, layer)], frozenset()
     sought = [kind for kind in dict.fromkeys(kinds.values()) if model.recipes[kind].name in NAMES]
     if not sought:
         raise InvalidArgument(f"model_type {model.model_type!r} has no layer that rotates or that ALiBi biases")
     if len(sought) > 1:
         raise InvalidArgument(f"this model has {len(sought)} layer types; give layer, one of {', '.join(sought)}")
-    return sought[0]
+    return model.recipes[sought[0]], frozenset()
 
 
 def rotation_of(model: ModelPositions | str, layer: str | None, head_dim: int) -> tuple[Rotation, frozenset[str]]:
     """The right description of a layer type, and the fields that nobody stated."""
+    recipe, free = _asked(model, layer)
     if isinstance(model, str):
-        stated = _stated(model)
-        recipe = canonical(parse(model), full=True).with_(head_dim=stated.get("head_dim", head_dim))
-        free = {"base", "pairing"} - set(stated)
-        return of_recipe(recipe), frozenset(free | ({"distance"} if "pairing" in free else set()))
+        return of_recipe(recipe.with_(head_dim=recipe.get("head_dim") or head_dim)), free
     table = position_table.of(model)
     lengths = tuple(n for n in (table.pretrained_length, table.tuned_length, table.admitted_length) if n)
     ladders = {
         named(name, other.base): other.frequencies for name, other in table.layers.items() if other.frequencies
     }
-    return of_recipe(model.recipes[_kind(model, layer)], model.max_length, ladders, lengths), frozenset()
+    return of_recipe(recipe, model.max_length, ladders, lengths), free
 
 
 def named(layer_type: str, base: float | None) -> str:
@@ -226,13 +205,10 @@ def of_recipe(
         head_dim=D,
         pairing=recipe.get("pairing"),
         distance=rotary_dim // 2,
-        start=0,
         turning=turning,
         span=rotary_dim,
         base=base,
         scaling=scaling,
-        times=1,
-        ladder="",
         factor=spectrum.attention_factor,
         sign=-1 if recipe.get("backwards") else 1,
         axes=(0,) * turning if axes is None else tuple(axes.axis_of_pair)[:turning],
@@ -269,27 +245,23 @@ def _rows(seen: Mapping[str, Array], right: Rotation) -> dict[str, Array]:
         raise InvalidArgument("there are no positions; give the position of every row, as integers")
     if ("x" in seen) != ("rotated" in seen):
         raise InvalidArgument("give x and rotated both, before the rotation and after it")
-    where = np.atleast_2d(seen["positions"])
-    tokens, D = where.shape[-1], right.head_dim
-    rows, heads, result = np.arange(float(tokens)), np.zeros(tokens), dict(seen)
+    where, D = np.atleast_2d(seen["positions"]), right.head_dim
+    tokens, result = where.shape[-1], dict(seen)
+    x, y = (seen.get(name, np.empty((tokens, D))) for name in ("x", "rotated"))
+    if x.shape != y.shape or x.shape[-2:] != (tokens, D):
+        raise InvalidArgument(
+            f"x has shape {x.shape} and rotated {y.shape}; both must be (…, {tokens}, {D}): "
+            "heads, tokens, channels of a head"
+        )
+    copies = math.prod(x.shape[:-2])
     for name in {"cos", "sin"} & set(seen):
         if seen[name].ndim != 2 or len(seen[name]) != tokens:
             raise InvalidArgument(f"{name} has shape {seen[name].shape}; give ({tokens}, W), a row a position")
-    if "x" in seen:
-        x, y = seen["x"], seen["rotated"]
-        if x.shape != y.shape or x.shape[-2:] != (tokens, D):
-            raise InvalidArgument(
-                f"x has shape {x.shape} and rotated {y.shape}; both must be (…, {tokens}, {D}): "
-                "heads, tokens, channels of a head"
-            )
-        copies = x[..., 0, 0].size
-        heads = np.broadcast_to(
-            np.arange(x.shape[-3] if x.ndim > 2 else 1), (*x.shape[:-3], x.shape[-3] if x.ndim > 2 else 1)
-        )
-        heads, rows, where = heads.reshape(-1).repeat(tokens), np.tile(rows, copies), np.tile(where, (1, copies))
-        result |= {"x": x.reshape(-1, D), "rotated": y.reshape(-1, D)}
-        result |= {name: np.tile(seen[name], (copies, 1)) for name in {"cos", "sin"} & set(seen)}
-    return result | {"positions": where, "rows": rows * 1.0, "heads": heads * 1.0}
+        result[name] = np.tile(seen[name], (copies, 1))
+    result |= {name: seen[name].reshape(-1, D) for name in ("x", "rotated") if name in seen}
+    heads = np.arange(float(copies)) % (x.shape[-3] if x.ndim > 2 else 1)
+    rows = np.tile(np.arange(float(tokens)), copies)
+    return result | {"positions": np.tile(where, (1, copies)), "rows": rows, "heads": heads.repeat(tokens)}
 
 
 def _reading(encoding: str, answer: Mapping[str, Any], head_dim: int) -> dict[str, Array]:

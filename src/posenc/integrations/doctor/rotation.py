@@ -1,8 +1,8 @@
 """A rotation as a port computes it: a description whose every field is one of its decisions."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -10,16 +10,28 @@ import numpy as np
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import Array, rounded
 from posenc.scaling import Default, Llama3, Scaling
-from posenc.scaling.ramp import mix, turns_within
 
-SERIES = {
-    "growing": "the minus of its exponent is missing: frequencies grow with the pair",
-    "backwards": "its frequencies are in the reverse order",
-    "from one": "its exponent is off by one pair: the index begins at 1, so that no frequency is 1",
-    "degrees": "its angles are in degrees: every frequency is multiplied by π/180",
-    "blended backwards": "its ramp runs the wrong way: fast pairs are scaled and slow ones kept",
+SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array], Array]]] = {
+    "": ("its frequencies follow the formula", lambda port, theta: theta),
+    "growing": (
+        "the minus of its exponent is missing: frequencies grow with the pair",
+        lambda port, theta: 1 / theta,
+    ),
+    "backwards": ("its frequencies are in the reverse order", lambda port, theta: theta[::-1]),
+    "from one": (
+        "its exponent is off by one pair: the index begins at 1, so that no frequency is 1",
+        lambda port, theta: theta * port.base ** (-2 / port.span if port.span else 0),
+    ),
+    "degrees": (
+        "its angles are in degrees: every frequency is multiplied by π/180",
+        lambda port, theta: np.radians(theta),
+    ),
+    "blended backwards": (
+        "its ramp runs the wrong way: fast pairs are scaled and slow ones kept",
+        lambda port, theta: port.ladder_of(Default()) * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
+    ),
 }
-"""What a port can do to the frequencies of every pair at once, in words."""
+"""What a port can do to the frequencies of every pair at once: in words, and as a function of them."""
 
 PRODUCTS = {
     "reflected": "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
@@ -41,7 +53,7 @@ class Rotation:
         span: what the exponent of the base is divided by: base^(−2i/span); 0 for an exponent that is 0 everywhere.
         base, scaling: of the frequencies.
         times: how often the scaling is applied.
-        series: what else happens to the frequencies, a key of ``SERIES``; empty for nothing.
+        series: what else happens to the frequencies, a key of ``SERIES``.
         ladder: the layer type whose frequencies are used, a key of ``ladders``; empty for its own.
         factor: what cos and sin are multiplied by.
         sign: −1 rotates backwards.
@@ -61,16 +73,16 @@ class Rotation:
     head_dim: int
     pairing: str
     distance: int
-    start: int
     turning: int
     span: int
     base: float
     scaling: Scaling
-    times: int
-    ladder: str
     factor: float
     sign: int
     axes: tuple[int, ...]
+    start: int = 0
+    times: int = 1
+    ladder: str = ""
     series: str = ""
     products: str = ""
     moved: bool = False
@@ -87,11 +99,12 @@ class Rotation:
     def channels(self) -> tuple[Array, Array]:
         """The first and the second channel of every pair."""
         i = np.arange(self.turning)
-        second = self.distance if self.pairing == "half" else 1
-        first = self.start + (i if self.pairing == "half" else 2 * i)
-        if self.turning and first[-1] + second >= self.head_dim:
-            raise InvalidArgument(f"channel {first[-1] + second} of {self.head_dim}")
-        return first, first + second
+        halves = self.pairing == "half"
+        first = self.start + (i if halves else 2 * i)
+        second = first + (self.distance if halves else 1)
+        if self.turning and second[-1] >= self.head_dim:
+            raise InvalidArgument(f"channel {second[-1]} of {self.head_dim}")
+        return first, second
 
     @property
     def written(self) -> "Rotation":
@@ -105,49 +118,39 @@ class Rotation:
         if self.ladder:
             theta = np.array(self.ladders[self.ladder])[: self.turning]
         else:
-            theta = self._of(self.scaling if self.times else Default())
+            theta = self.ladder_of(self.scaling if self.times else Default())
             if self.times == 2:
-                theta = _again(theta, self.scaling, self._of(Default()))
-            theta = self._changed(theta)
+                theta = _again(theta, self.scaling, self.ladder_of(Default()))
+            theta = SERIES[self.series][1](self, theta)
         return np.pad(theta, (0, self.turning - len(theta)))
 
-    def _of(self, scaling: Scaling) -> Array:
+    def ladder_of(self, scaling: Scaling) -> Array:
         """Frequencies under a scaling; an exponent over fewer channels than rotate runs on below 1/base."""
         if not self.span:
             return np.ones(self.turning)
-        wide = max(self.span, 2 * self.turning)
-        return _frequencies(scaling, wide, self.base ** (wide / self.span))[: self.turning]
+        channels = max(self.span, 2 * self.turning)
+        return _frequencies(scaling, channels, self.base ** (channels / self.span))[: self.turning]
 
-    def _changed(self, theta: Array) -> Array:
-        """The frequencies after what ``series`` names."""
-        if self.series == "growing":
-            return 1 / theta
-        if self.series == "backwards":
-            return theta[::-1]
-        if self.series == "from one":
-            return theta * self.base ** (-2 / self.span if self.span else 0)
-        if self.series == "degrees":
-            return np.radians(theta)
-        if self.series == "blended backwards":
-            factor = getattr(self.scaling, "factor", 1.0)
-            return self._of(Default()) * (1 + 1 / factor) - theta
-        return theta
+    def rounded(self, values: Array, *names: str) -> Array:
+        """To 16 bits, if ``precision`` is of one of these."""
+        what, _, low = self.precision.partition(" in ")
+        return rounded(values, low) if what in names else values
 
     def angles(self, seen: Mapping[str, Array]) -> Array:
         """What every row turns every pair by, ``(N, P)``."""
-        what, _, low = self.precision.partition(" in ")
-        where = seen[self.counted] if self.counted == "positions" else seen[self.counted][None]
-        where = (where + self.shift) * self.multiple
-        where = np.minimum(where, self.last) if self.last else where
+        where = np.atleast_2d(seen[self.counted] + self.shift) * self.multiple
+        where = np.minimum(where, self.last or np.inf)
         where = where % self.period if self.period else where
-        theta = rounded(self.theta, low) if what in ("frequencies", "products", "arithmetic") else self.theta
-        where = rounded(where, low) if what in ("positions", "products", "arithmetic") else where
+        theta = self.rounded(self.theta, "frequencies", "products", "arithmetic")
+        where = self.rounded(where, "positions", "products", "arithmetic")
         axes = np.zeros(self.turning, int)
         if len(where) > 1:
             axes[: len(self.axes)] = self.axes[: self.turning]
-        if what in ("angles", "products", "arithmetic"):
-            return rounded(where[axes].T.astype(np.float32) * theta.astype(np.float32), low)
-        return where[axes].T * theta
+        if self.precision.startswith(
+            ("angles", "products", "arithmetic")
+        ):  # of a product in float32, as ports have it
+            where, theta = where.astype(np.float32), theta.astype(np.float32)
+        return self.rounded(where[axes].T * theta, "angles", "products", "arithmetic")
 
     @property
     def in_words(self) -> str:
@@ -165,7 +168,7 @@ def _again(theta: Array, scaling: Scaling, plain: Array) -> Array:
     """Scaled frequencies scaled once more: by their own turns if the scaling goes by turns, else by its ratios."""
     if not isinstance(scaling, Llama3):
         return theta * theta / plain
-    exact = [Decimal(value) for value in theta.tolist()]
-    low, high = Decimal(scaling.low_freq_factor), Decimal(scaling.high_freq_factor)
-    keep = [(turns_within(f, scaling.original_length) - low) / (high - low or Decimal("1e-9")) for f in exact]
-    return np.array([float(f) for f in mix(exact, keep, Decimal(scaling.factor))])
+    turns = scaling.original_length * theta / (2 * math.pi)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    keep = np.clip((turns - low) / (high - low or 1e-9), 0, 1)
+    return keep * theta + (1 - keep) * theta / scaling.factor

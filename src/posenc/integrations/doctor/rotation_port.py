@@ -10,7 +10,7 @@ import numpy as np
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import mistakes
 from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
-from posenc.integrations.doctor.search import BASES, CLOSE, Array, Change, Subject, rounded
+from posenc.integrations.doctor.search import CLOSE, Array, Change, Subject
 from posenc.integrations.position_table import briefly
 from posenc.scaling import Scaling
 
@@ -24,7 +24,6 @@ class RotationPort(Subject[Rotation]):
 
     MEASURED = ("base", "factor")
     WANTED = "Give positions 0, 1, 2 and some past the trained length, and all channels."
-    USUAL: ClassVar = {"base": BASES}
     PHRASES: ClassVar = {
         "turning": lambda port, right: (
             f"rotates {2 * port.turning} of {right.head_dim} channels instead of {2 * right.turning}"
@@ -40,7 +39,7 @@ class RotationPort(Subject[Rotation]):
             else "its exponent is 0 at every pair, as integer division makes it: all frequencies are 1"
         ),
         "base": lambda port, right: f"its base is {port.base:.10g} instead of {right.base:.10g}",
-        "series": lambda port, right: SERIES[port.series],
+        "series": lambda port, right: SERIES[port.series][0],
         "ladder": lambda port, right: f"its frequencies are those of layer type {port.ladder}",
         "times": lambda port, right: (
             f"applies {_named(right.scaling)} twice"
@@ -91,17 +90,14 @@ class RotationPort(Subject[Rotation]):
     def predict(self, port: Rotation, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
         first, second = port.channels  # refused where a head has too few of them
         if "inv_freq" in seen:
-            what, _, low = port.precision.partition(" in ")
-            theta = rounded(port.theta, low) if what == "frequencies" else port.theta
+            theta = port.rounded(port.theta, "frequencies")
             ours = np.pad(theta, (0, max(0, len(seen["inv_freq"]) - len(theta))))[: len(seen["inv_freq"])]
             yield seen["inv_freq"], ours, (CLOSE + self.steps.get("inv_freq", 0.0)) * ours
         if "positions" not in seen:
             return
         angles = port.angles(seen)
-        cos, sin = np.cos(angles), np.sin(angles)
-        if port.precision.startswith("arithmetic"):
-            cos, sin = (rounded(part, port.precision.rpartition(" ")[2]) for part in (cos, sin))
-        cos, sin = port.factor * cos, port.sign * port.factor * sin
+        cos = port.factor * port.rounded(np.cos(angles), "arithmetic")
+        sin = port.sign * port.factor * port.rounded(np.sin(angles), "arithmetic")
         still = port.factor, 0.0  # of channels that do not rotate
         if port.products == "exchanged":
             if not port.multiple:
@@ -147,7 +143,7 @@ class RotationPort(Subject[Rotation]):
             means = "in most columns: other frequencies, or other pairs of channels"
         return f"{where}; {means}"
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> list[Change]:
         return mistakes(self.right, self.seen)
 
 

@@ -8,6 +8,7 @@ differ, so that an answer can say nothing but what was tried.
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -55,13 +56,24 @@ class Diagnosis:
         return self.text
 
 
+def each(**values: Iterable[Any]) -> list[Change]:
+    """One change for every value of a field."""
+    return [{name: value} for name, drawn in values.items() for value in drawn]
+
+
+def measured(value: float, *digits: int) -> list[float]:
+    """A value to so many digits, the fewest first: a port's own is a short number."""
+    return [float(f"{value:.{n}g}") for n in digits if 1 < value < 1e12]
+
+
 class Subject(ABC, Generic[D]):
     """What can be asked about one kind of port.
 
     Args:
         right: the description that the model asks for.
         seen: the port's numbers by name, in float64.
-        free: fields that nobody stated, in which a port may choose.
+        free: fields that nobody stated, in which a port may choose; a base among those of released models.
+        note: what an answer adds, as to the order of axes.
     """
 
     PHRASES: ClassVar[Mapping[str, Callable[[Any, Any], str]]]
@@ -70,12 +82,9 @@ class Subject(ABC, Generic[D]):
     """Fields whose value may be measured: of two that give the numbers the first that was named is meant."""
     WANTED: ClassVar[str]
     """What to give besides, where the numbers cannot tell two mistakes apart."""
-    USUAL: ClassVar[Mapping[str, Collection[float]]] = {}
-    """Values of such fields that a port may choose where nobody stated one."""
 
-    def __init__(self, right: D, seen: Mapping[str, Array], free: Collection[str] = ()) -> None:
-        self.right, self.seen, self.free = right, seen, frozenset(free)
-        self.note = ""
+    def __init__(self, right: D, seen: Mapping[str, Array], free: Collection[str] = (), note: str = "") -> None:
+        self.right, self.seen, self.free, self.note = right, seen, frozenset(free), note
         self.steps = {name: half_step(values) for name, values in seen.items()}
 
     @abstractmethod
@@ -96,17 +105,10 @@ class Subject(ABC, Generic[D]):
         return self.seen
 
     @cached_property
-    def single(self) -> list[dict[str, Any]]:
-        """The changes that change something."""
-        changes = [dict(change) for change in self.changes()]
-        return [c for c in changes if any(getattr(self.right, name) != value for name, value in c.items())]
-
-    def candidates(self, mistakes: int) -> Iterator[D]:
-        """All descriptions with so many mistakes, 0 to 2, in different fields."""
-        for chosen in itertools.combinations(self.single, mistakes):
-            names = [name for change in chosen for name in change]
-            if len(set(names)) == len(names):
-                yield replace(self.right, **{k: v for change in chosen for k, v in change.items()})  # type: ignore[type-var]
+    def single(self) -> list[Change]:
+        """The changes that change something, each once."""
+        changes = map(dict, dict.fromkeys(tuple(change.items()) for change in self.changes()))
+        return [change for change in changes if not vars(self.right).items() >= change.items()]
 
     def fits(self, port: D) -> bool:
         """Whether this description gives the numbers."""
@@ -119,44 +121,50 @@ class Subject(ABC, Generic[D]):
         except InvalidArgument:  # a change that the library refuses to compute
             return False
 
+    def fitting(self, mistakes: int) -> list[D]:
+        """All descriptions with so many mistakes, 0 to 2 in different fields, that give the numbers."""
+        result = []
+        with np.errstate(all="ignore"):  # of a wrong description: overflow, and pairs that stand still
+            for chosen in itertools.combinations(self.single, mistakes):
+                fields = {name: value for change in chosen for name, value in change.items()}
+                port = replace(self.right, **fields)  # type: ignore[type-var]
+                if len(fields) == sum(map(len, chosen)) and self.fits(port):
+                    result.append(port)
+        return result
+
     def same(self, one: D, other: D) -> bool:
         """Whether two descriptions are one function, though not one text."""
-        try:
+        with suppress(InvalidArgument):
             pairs = zip(self.predict(one, self.probe()), self.predict(other, self.probe()), strict=True)
             return all(bool((np.abs(a - b) <= 1e-9).all()) for (_, a, _), (_, b, _) in pairs)
-        except InvalidArgument:
-            return False
+        return False
+
+    def wrong(self, port: D) -> dict[str, Any]:
+        """The fields that differ from the right description, with the right values."""
+        return {name: value for name, value in vars(self.right).items() if getattr(port, name) != value}
 
     def distinct(self, ports: Iterable[D]) -> list[D]:
         """One of each function, the first that was named; a measured value is meant once."""
-        result: list[D] = []
-        meant: set[tuple[D, tuple[str, ...]]] = set()
+        result: dict[Any, D] = {}
         for port in ports:
-            measured = tuple(name for name in self.MEASURED if getattr(port, name) != getattr(self.right, name))
-            kind = replace(port, **{name: getattr(self.right, name) for name in measured}), measured  # type: ignore[type-var]
-            if (measured and kind in meant) or any(self.same(port, other) for other in result):
-                continue
-            meant.add(kind)
-            result.append(port)
+            measured = {name: value for name, value in self.wrong(port).items() if name in self.MEASURED}
+            kind = (replace(port, **measured), *measured) if measured else (port,)  # type: ignore[type-var]
+            if kind not in result and not any(self.same(port, other) for other in result.values()):
+                result[kind] = port
             if len(result) > SHOWN:
                 break
-        return result
+        return list(result.values())
 
     def is_right(self, port: D) -> bool:
         """Whether it differs in what is free alone."""
-        names = [name for name, value in vars(self.right).items() if getattr(port, name) != value]
-        usual = (getattr(port, name) in self.USUAL.get(name, ()) for name in names if name in self.MEASURED)
-        return self.free.issuperset(names) and all(usual)
+        wrong = self.wrong(port)
+        return self.free.issuperset(wrong) and ("base" not in wrong or vars(port)["base"] in BASES)
 
     def words(self, port: D) -> str:
         """What is wrong with a description."""
-        differing = [name for name in self.PHRASES if getattr(port, name) != getattr(self.right, name)]
-        return ", and ".join(dict.fromkeys(self.PHRASES[name](port, self.right) for name in differing))
-
-    def fitting(self, mistakes: int) -> list[D]:
-        """All descriptions with so many mistakes that give the numbers."""
-        with np.errstate(all="ignore"):  # of a wrong description: overflow, and pairs that stand still
-            return [port for port in self.candidates(mistakes) if self.fits(port)]
+        wrong = self.wrong(port)
+        said = [phrase(port, self.right) for name, phrase in self.PHRASES.items() if name in wrong]
+        return ", and ".join(dict.fromkeys(said))
 
     def explained(self, mistakes: int) -> Diagnosis | None:
         """The answer where so many mistakes give the numbers."""

@@ -1,16 +1,17 @@
 """What ports of ALiBi's bias, of sinusoidal codes and of T5's buckets can get wrong, each as a description."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from posenc.encodings.alibi import slopes
 from posenc.encodings.t5 import first_distances
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.search import BASES, CLOSE, LOW, Array, Change, Subject, rounded
+from posenc.integrations.doctor.search import BASES, CLOSE, LOW, Array, Change, Subject, each, measured, rounded
 
 SERIES = {
     "paper": "the paper's slopes",
@@ -44,17 +45,13 @@ class Slopes:
     given: tuple[float, ...] = ()
 
     def slopes(self, heads: int) -> Array:
-        i = np.arange(1.0, heads + 1)
-        if self.series == "paper":
-            m = np.array(self.given or slopes(heads)) ** (self.maximum / 8) * 2 ** (
-                self.ahead * self.maximum / heads
-            )
-        else:
-            m = (
-                2 ** -(i - self.ahead)
-                if self.series == "halving"
-                else 2 ** (-self.maximum * (i - self.ahead) / heads)
-            )
+        i = np.arange(1.0, heads + 1) - self.ahead
+        paper = np.array(self.given or slopes(heads)) * 2 ** (8 * self.ahead / heads)
+        m = {
+            "paper": paper ** (self.maximum / 8),
+            "geometric": 2 ** (-self.maximum * i / heads),
+            "halving": 2**-i,
+        }[self.series]
         return self.factor * (m[::-1] if self.backwards else m)
 
 
@@ -79,6 +76,13 @@ class SlopesPort(Subject[Slopes]):
         "backwards": lambda port, right: "its heads are in the reverse order",
     }
 
+    @classmethod
+    def of(cls, recipe: Recipe, seen: Mapping[str, Array], free: Collection[str]) -> Self:
+        heads, given = len(next(iter(seen.values()))), tuple(recipe.get("slopes") or ())
+        if given and len(given) != heads:
+            raise InvalidArgument(f"there are {heads} heads, and the model has {len(given)}; give all of them")
+        return cls(Slopes(heads, maximum=float(recipe.get("max_exponent") or 8.0), given=given), seen)
+
     def predict(self, port: Slopes, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
         for name, theirs in seen.items():
             ours = port.sign * port.slopes(len(theirs))
@@ -92,18 +96,21 @@ class SlopesPort(Subject[Slopes]):
     def probe(self) -> Mapping[str, Array]:
         return {"slopes": np.zeros(self.right.heads)}
 
-    def changes(self) -> Iterator[Change]:
-        yield from ({"ahead": n} for n in (1, -1))
-        yield from ({"maximum": n} for n in (4.0, 8.0, 16.0))
-        yield {"sign": -1}
-        yield {"backwards": True}
+    def changes(self) -> list[Change]:
+        right = self.right
+        factors = [d**0.5 for d in (32, 64, 80, 96, 128)]
         for name, theirs in self.seen.items():
             first = theirs[0] if name == "slopes" else theirs[0, 0, 0] - theirs[0, 1, 0]
-            ratio = abs(float(first)) / float(self.right.slopes(self.right.heads)[0])
-            if math.isfinite(ratio) and ratio:
-                yield from ({"factor": self.right.factor * float(f"{ratio:.{n}g}")} for n in (2, 4, 8))
-        yield from ({"factor": self.right.factor * n} for n in (d**0.5 for d in (32, 64, 80, 96, 128)))
-        yield from ({"series": series} for series in SERIES)
+            ratio = abs(float(first)) / float(right.slopes(right.heads)[0])
+            factors += [float(f"{ratio:.{n}g}") for n in (2, 4, 8) if math.isfinite(ratio) and ratio]
+        return each(
+            ahead=(1, -1),
+            maximum=(4.0, 8.0, 16.0),
+            sign=[-1],
+            backwards=[True],
+            factor=[right.factor * n for n in factors],
+            series=SERIES,
+        )
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ class Codes:
 
     Args:
         width: number of channels.
-        base, span: of the frequencies.
+        span, base: of the frequencies.
         growing: whether the minus of the exponent is missing.
         per_channel: whether every channel has a frequency of its own, where two share one.
         order: ``"interleaved"``, a cosine behind each sine, or ``"block"``, all sines first.
@@ -125,8 +132,8 @@ class Codes:
     """
 
     width: int
+    span: int
     base: float = 1e4
-    span: int = 0
     growing: bool = False
     per_channel: bool = False
     order: str = "interleaved"
@@ -161,49 +168,47 @@ class CodesPort(Subject[Codes]):
         "swapped": lambda port, right: "its arguments are the other way round: length and width",
     }
 
+    @classmethod
+    def of(cls, recipe: Recipe, seen: Mapping[str, Array], free: Collection[str]) -> Self:
+        width, factor = seen["table"].shape[1], float(recipe.get("scale") or 1.0)
+        return cls(Codes(width, width, recipe.get("base"), order=recipe.get("order"), factor=factor), seen, free)
+
     def predict(self, port: Codes, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
         theirs = seen["table"].T if port.swapped else seen["table"]
         width = theirs.shape[1]
-        at = port.first + np.arange(float(len(theirs)))[:, None]
-        i = np.arange(width) / 2 if port.per_channel else np.arange(width // 2)
-        logarithm = math.log10(port.base) if port.log10 else math.log(port.base)
-        span = port.span * width / self.right.width if port.swapped else port.span
-        angles = at * np.exp((1 if port.growing else -1) * 2 * i / span * logarithm)
-        room = port.factor * (CLOSE * (1 + np.abs(angles)) + self.steps.get("table", 0.0))
-        angles = rounded(angles, port.precision.rpartition(" ")[2]) if port.precision else angles
-        first, second = (np.cos(angles), np.sin(angles)) if port.cos_first else (np.sin(angles), np.cos(angles))
         if width % 2:
             raise InvalidArgument(f"an odd number of channels, {width}")
-        if port.per_channel:
-            ours = np.where(np.arange(width) % 2 == 0, first, second)
-        elif port.order == "block":
-            ours, room = np.hstack((first, second)), np.hstack((room, room))
-        else:
-            ours, room = np.stack((first, second), -1).reshape(len(at), -1), room.repeat(2, 1)
-        yield theirs, port.factor * ours, room
+        c = np.arange(width)
+        pair, second = (c % (width // 2), c >= width // 2) if port.order == "block" else (c // 2, c % 2 == 1)
+        exponent = (c if port.per_channel else 2 * pair) / (port.span * width / self.right.width)
+        logarithm = math.log10(port.base) if port.log10 else math.log(port.base)
+        at = port.first + np.arange(float(len(theirs)))[:, None]
+        angles = at * np.exp((1 if port.growing else -1) * exponent * logarithm)
+        room = port.factor * (CLOSE * (1 + np.abs(angles)) + self.steps.get("table", 0.0))
+        angles = rounded(angles, port.precision.rpartition(" ")[2]) if port.precision else angles
+        yield theirs, port.factor * np.where(second != port.cos_first, np.cos(angles), np.sin(angles)), room
 
     def probe(self) -> Mapping[str, Array]:
         return {"table": np.zeros((40, self.right.width))}
 
-    def changes(self) -> Iterator[Change]:
-        D = self.right.width
-        yield from ({"span": n} for n in (2 * D, D // 2, D - 2, D - 1, D + 1) if n > 0)
-        yield {"order": "block" if self.right.order == "interleaved" else "interleaved"}
-        yield from ({name: True} for name in ("growing", "per_channel", "cos_first", "log10", "swapped"))
-        yield from ({"first": n} for n in (1, -1))
-        yield from ({"base": base} for base in (*BASES, 100.0, 1000.0, *self._measured()))
-        yield from ({"factor": n} for n in (D**0.5, D**-0.5))
-        yield from ({"precision": f"angles in {low}"} for low in LOW)
+    def changes(self) -> list[Change]:
+        D, flags = self.right.width, ("growing", "per_channel", "cos_first", "log10", "swapped")
+        return each(
+            span=[n for n in (2 * D, D // 2, D - 2, D - 1, D + 1) if n > 0],
+            order=("block", "interleaved"),
+            **{name: [True] for name in flags},
+            first=(1, -1),
+            base=[*BASES, 100.0, 1000.0, *self._measured()],
+            factor=(D**0.5, D**-0.5),
+            precision=[f"angles in {low}" for low in LOW],
+        )
 
     def _measured(self) -> Iterator[float]:
         """The base of the second pair, as row 1 has it in either layout."""
-        if len(self.seen["table"]) < 2 or self.right.width < 4:
-            return
-        row, half = self.seen["table"][1], self.right.width // 2
-        for sin, cos in ((row[2], row[3]), (row[1], row[half + 1])):
-            theta = abs(math.atan2(float(sin), float(cos)))
-            if 1e-6 < theta < 1:
-                yield from (float(f"{theta ** (-self.right.span / 2):.{n}g}") for n in (1, 2, 3, 4))
+        half = self.right.width // 2
+        for row in self.seen["table"][1:2, :] if half > 1 else ():
+            for sin, cos in ((row[2], row[3]), (row[1], row[half + 1])):
+                yield from measured(abs(np.arctan2(sin, cos)) ** -half, 1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,15 @@ class BucketsPort(Subject[Buckets]):
         "first": lambda port, right: f"its buckets are counted from {port.first}",
     }
 
+    @classmethod
+    def of(cls, recipe: Recipe, seen: Mapping[str, Array], free: Collection[str]) -> Self:
+        if set(seen) != {"offsets", "buckets"}:
+            raise InvalidArgument(
+                "give offsets and buckets both: key minus query, and the bucket that it falls into"
+            )
+        stated = {name: recipe.get(name) for name in ("buckets", "max_distance", "two_sided")}
+        return cls(Buckets(**{name: value for name, value in stated.items() if value is not None}), seen, free)
+
     def predict(self, port: Buckets, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
         offsets = port.sign * seen["offsets"]
         side = port.buckets // 2 if port.two_sided else port.buckets
@@ -256,7 +270,11 @@ class BucketsPort(Subject[Buckets]):
     def probe(self) -> Mapping[str, Array]:
         return {"offsets": np.arange(-2000.0, 2000.0), "buckets": np.zeros(4000)}
 
-    def changes(self) -> Iterator[Change]:
-        yield from ({"buckets": n} for n in (16, 32, 64, 128, 320))
-        yield from ({"max_distance": n} for n in (32, 64, 128, 256, 800))
-        yield from ({"two_sided": not self.right.two_sided}, {"sign": -1}, {"first": 1})
+    def changes(self) -> list[Change]:
+        return each(
+            buckets=(16, 32, 64, 128, 320),
+            max_distance=(32, 64, 128, 256, 800),
+            two_sided=[not self.right.two_sided],
+            sign=[-1],
+            first=[1],
+        )
