@@ -205,8 +205,8 @@ def _family(name: str, measured: Measured) -> list[str] | None:
     before, keys = FAMILIES.get(text), text_config(measured.config).to_dict()
     spelt = {field: key for field, names in SPELT.items() for key in reversed(names) if key in keys}
     try:
-        for family, facts in candidates.values():
-            own = {field: key for field, key in spelt.items() if getattr(family, field) not in keys}
+        for as_spelt, (family, facts) in product((False, True), candidates.values()):
+            own = {k: key for k, key in spelt.items() if as_spelt and getattr(family, k) not in keys}
             FAMILIES[text] = replace(family, **own, extra=(*family.extra, *KEYS))
             with suppress(Exception):
                 if not differences(measured, read(measured.config)):
