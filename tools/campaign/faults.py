@@ -210,13 +210,6 @@ EVERY = (
         before(lambda self, x, cos, sin, delta=None: (self, x, cos, sin, None)),
     ),
     Fault(
-        "frequencies that learn nothing",
-        "laws",
-        ("posenc.encodings.rotation:Rotation.angles",),
-        before(lambda self, positions, frequencies: (self, positions, frequencies.detach())),
-        1500,
-    ),
-    Fault(
         "cosines before sines",
         "tables",
         ("posenc.encodings.sinusoidal:sinusoids",),
