@@ -59,7 +59,7 @@ PRIVATE = re.compile(
 """Private words, which nobody can search for; *a* for per, *otherwise* for differently."""
 
 PROSE = re.compile(
-    r"\b(?:(?:once|per|of|in|each) a forward\b(?! pass)|nobody may|by and large|at hand|"
+    r"\b(?:(?:once|per|of|in|each|every|with|at|is) (?:a )?forward\b(?! pass)|nobody may|by and large|at hand|"
     r"(?:comput|read|load|count|rotat|measur|round)\w*(?: (?:its|the|one) \w+)? otherwise)\b",
     re.IGNORECASE,
 )

@@ -46,7 +46,13 @@ def test_every_command_shows_its_help_to_the_lint() -> None:
 
 
 def test_phrases_that_are_no_english_are_refused_in_source_too() -> None:
-    for phrase in ("placed once a forward,", "Nobody may look.", "reads one thing otherwise", "the length at hand"):
+    for phrase in (
+        "placed once a forward,",
+        "the ids of every forward",
+        "Nobody may look.",
+        "reads one thing otherwise",
+        "the length at hand",
+    ):
         assert words.private_words("file", f"say {phrase}", words.PROSE) != [], phrase
     for phrase in ("once per forward pass", "of a forward pass", "null otherwise", "rotates a key"):
         assert words.private_words("file", phrase, words.PROSE) == [], phrase

@@ -229,9 +229,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
 
 _SHARDED = (
-    "the encoding's parameters are sharded, and at() is no forward before which FSDP would gather them; leave the "
-    "encoding in the group of the module that calls at(), or say that at() is a forward whose parameters are used "
-    "after it: fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
+    "the encoding's parameters are sharded, and FSDP does not gather them before at(); leave the encoding in "
+    "the group of the module that calls at(), or register at() as a forward pass whose parameters are used after "
+    "it: fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
 )
 
 

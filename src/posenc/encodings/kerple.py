@@ -4,8 +4,8 @@
     power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
 
 n is the distance |p_k − p_q|, r_h and g_h are two positive numbers a head. The power with g_h = 1 is ALiBi with
-slopes that learn. The authors' code keeps r and g above 0.01 by overwriting the parameters in every forward, past
-the gradient; here the parameters are ln r and ln g (of the power the logit of g/2), so that no step leaves the
+slopes that learn. The authors' code clamps r and g to 0.01 in every forward pass, past the gradient; here the
+parameters are ln r and ln g (of the power the logit of g/2), so that no step leaves the
 range and every gradient is the function's own. Their distances are cast to the model's type, which merges those
 past 256 in bfloat16; ours are integers.
 """

@@ -109,7 +109,7 @@ def remapped(
 ) -> list[_Remapped]:
     """Attentions, which are handed raw queries and keys, rotate them by the encoding of their kind of layer.
 
-    Returns what must hear the position ids of every forward.
+    Returns what must hear the position ids of every forward pass.
     """
     stacks = {kind: _Remapped(encoding) for kind, encoding in encodings.items()}
     for module in tower.values():
