@@ -150,7 +150,7 @@ def _positions(right: Rotation, seen: Mapping[str, Array]) -> dict[str, Iterable
     return {
         "last": sorted({n - 1 for n in lengths} | lengths),
         "period": sorted(lengths),
-        "counted": [axis for axis in ("rows", "heads") if seen[axis].any()],
+        "counted": ["rows", "heads"] if seen["heads"].any() else ["rows"],
         "axes": _other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
     }
 
