@@ -62,7 +62,7 @@ def test_a_study_with_a_loss_that_is_nan_ends_with_a_table_a_page_and_every_run(
     assert "loss not finite at 256" in (tmp_path / "study" / "report.html").read_text()
     assert "loss not finite at 256" in list(notebook.Opened(tmp_path / "study").verdicts["verdict"])
     monkeypatch.setitem(results._shelf, "study", tmp_path / "study")
-    assert len(results.positions().panels[0].lines) == 2  # type: ignore[union-attr]
+    assert len(results.curves().panels[0].lines) == 2  # type: ignore[union-attr]
 
 
 def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(

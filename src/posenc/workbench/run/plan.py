@@ -5,9 +5,8 @@ import json
 import math
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
+from statistics import fmean
 from typing import Any, ClassVar, Generic, TypeVar
-
-import torch
 
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.text import parse
@@ -172,7 +171,7 @@ class LossCurve:
         if self.verdict:
             return math.inf
         tail = self.losses[-max(1, len(self.losses) // 10) :]
-        return float(torch.tensor(tail).mean())
+        return fmean(tail)
 
     @property
     def tokens_per_second(self) -> float:
