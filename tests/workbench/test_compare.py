@@ -9,7 +9,7 @@ import pytest
 
 from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.launch.local import Local
-from posenc.workbench.run.job import Failure, Job, unheard
+from posenc.workbench.run.job import Failure, Job, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.study.comparison import Comparison
@@ -75,7 +75,7 @@ def die_once(folder: str) -> None:
 def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc.workbench.launch.local._attempt", dying_attempt)
+    monkeypatch.setattr("posenc.workbench.launch.local.attempt", dying_attempt)
     results: list[object] = []
     plans = replace(TINY, encodings=("nope",)).plans(python_text())
     Local(1)([TrainingJob(plan, Source(), tmp_path) for plan in plans], results.append, unheard)
@@ -85,12 +85,12 @@ def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     assert "died twice" in failure.reason
 
 
-def dying_attempt(job: Job):
+def dying_attempt(job: Job, report: Report):
     """Ordering dies once and then works; needle always dies."""
     if job.plan.task == "needle":
         os.kill(os.getpid(), signal.SIGKILL)
     die_once(str(job.folder))
-    return job.run(unheard)
+    return job.run(report)
 
 
 def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_path: Path) -> None:

@@ -1,16 +1,13 @@
-"""The local launcher: worker processes with threads and accelerators of their own, replaced when they die."""
+"""The local launcher: a process per run, with its own threads and accelerators, started once more if it dies."""
 
 import multiprocessing as mp
 import os
-import queue
 import signal
 import sys
-import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import Queue
-from multiprocessing.synchronize import Event
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.run.job import (
@@ -27,15 +24,12 @@ from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks at the workers' progress."""
+"""Seconds after which Ctrl-C is heard on Windows while no run reports."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""glibc settings for the workers: keep freed activations instead of faulting the same pages in every step."""
+"""glibc settings for the runs: keep freed activations instead of faulting the same pages in every step."""
 
-Worker = tuple["Queue[Progress]", Event, int, str]
-"""Arguments of a worker process: where it puts its progress, when it has to end, its threads, its accelerators."""
-
-_progress: "Queue[Progress]"
+DIED = "its worker process died twice (out of memory, or killed)"
 
 
 class Local:
@@ -45,7 +39,7 @@ class Local:
         workers: processes at a time; by default as many as there are cores, or accelerators, for such runs.
         requirements: of every run: the threads that it computes on, and the accelerators that it sees.
 
-    ``devices`` holds the accelerators of each worker, as CUDA lists them, empty on the CPU.
+    ``devices`` holds the accelerators of each process, as CUDA lists them, empty on the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
@@ -62,35 +56,65 @@ class Local:
         done: Callable[[Run | Failure], None],
         report: Report,
     ) -> None:
-        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        total = len(jobs)
-        for job in jobs:
-            waiting.put(job)
-        results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
-        progress: Queue[Progress] = mp.get_context("spawn").Queue()
-        over = mp.get_context("spawn").Event()
-        workers = ((progress, over, self.requirements.cpus, device) for device in self.devices[:total])
-        threads = [threading.Thread(target=_serve, args=(waiting, results, each), daemon=True) for each in workers]
-        for thread in threads:
-            thread.start()
+        waiting, free = deque((job, 1) for job in jobs), list(self.devices)
+        running: list[_Running] = []
         try:
-            while total:
-                try:
-                    result = results.get(timeout=LOOK_EVERY)
-                except queue.Empty:
-                    result = None
-                while not progress.empty():
-                    report(progress.get())
-                if isinstance(result, BaseException):
-                    raise result
-                if result is not None:
-                    total -= 1
-                    done(result)
-        except BaseException:
-            over.set()
-            for thread in threads:
-                thread.join()
-            raise
+            while waiting or running:
+                while waiting and free:
+                    job, trial = waiting.popleft()
+                    try:
+                        started = _Running(job, trial, free[0], self.requirements.cpus)
+                    except Exception as error:  # a job that cannot be sent
+                        done(Failure.of(job.plan, error))
+                        continue
+                    free.pop(0)
+                    running.append(started)
+                ready = wait([run.messages for run in running], LOOK_EVERY)
+                for run in [run for run in running if run.messages in ready]:
+                    message = run.take()
+                    if isinstance(message, Progress):
+                        report(message)
+                        continue
+                    running.remove(run)
+                    free.append(run.device)
+                    if message is not None:
+                        done(message)
+                    elif run.trial == 1:
+                        waiting.appendleft((run.job, 2))
+                    else:
+                        done(Failure(run.job.plan, DIED))
+        finally:
+            for run in running:
+                run.process.kill()
+            for run in running:
+                run.process.join()
+
+
+class _Running:
+    """A run in a process of its own, which it starts."""
+
+    def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
+        os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
+        if sys.platform == "win32":
+            context = mp.get_context("spawn")
+        else:
+            context = mp.get_context("forkserver")
+            context.set_forkserver_preload(["posenc.workbench.run.training"])
+        self.job, self.trial, self.device = job, trial, device
+        self.messages, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(attempt, job, device, threads, theirs))
+        with theirs:
+            self.process.start()
+
+    def take(self) -> Progress | Run | Failure | None:
+        """Its next message; its process has ended after a result, and without one (None) if it died."""
+        message = None
+        with suppress(EOFError, OSError):
+            message = self.messages.recv()
+        if not isinstance(message, Progress):
+            self.process.join()
+            self.messages.close()
+        return message
 
 
 def _shares(gpus: float) -> list[str]:
@@ -119,65 +143,16 @@ def _accelerators(in_one_process: bool) -> list[str]:
     return names if instances else names[:count]
 
 
-def _serve(
-    waiting: "queue.SimpleQueue[Job]",
-    results: "queue.SimpleQueue[Run | Failure | BaseException]",
-    worker: Worker,
+def _work(
+    attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
 ) -> None:
-    """Feed one worker process until nothing waits; a process that dies takes no other's work with it."""
-    if sys.platform != "win32":  # workers end with this process, and have nothing to say when Ctrl-C is typed
+    """In the process of a run: it is deaf to Ctrl-C and ends with its parent."""
+    if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        pool = _pool(worker)
-        while True:
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
-                break
-            for trial in (1, 2):
-                try:
-                    results.put(result := pool.submit(_attempt, job).result())
-                    if isinstance(result, Failure) and worker[3]:  # an accelerator's error stays in its process
-                        pool.shutdown()
-                        pool = _pool(worker)
-                    break
-                except BrokenProcessPool:
-                    if worker[1].is_set():
-                        return pool.shutdown()
-                    pool = _pool(worker)
-                    if trial == 2:
-                        results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
-                except Exception as error:  # a job that cannot be sent
-                    results.put(Failure.of(job.plan, error))
-                    break
-        pool.shutdown()
-    except BaseException as error:
-        results.put(error)
-
-
-def _pool(worker: Worker) -> ProcessPoolExecutor:
-    """One fresh worker process."""
-    os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
-    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, worker)
-
-
-def _start(progress: "Queue[Progress]", over: Event, threads: int, device: str) -> None:
-    """Runs first in every worker: sets its accelerators and threads; it ends with ``over`` or with its parent."""
-    global _progress
-    _progress = progress
-    threading.Thread(target=_exit_after, args=(over,), daemon=True).start()
+    end_with_parent()
     if device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     import torch
 
     torch.set_num_threads(threads)
-    end_with_parent()
-
-
-def _exit_after(over: Event) -> None:
-    over.wait()
-    os._exit(1)
-
-
-def _attempt(job: Job) -> Run | Failure:
-    return attempt(job, _progress.put)
+    messages.send(attempt(job, messages.send))

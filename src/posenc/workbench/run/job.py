@@ -72,7 +72,7 @@ def find_modules(modules: Sequence[Path]) -> None:
 
 
 def end_with_parent() -> None:
-    """End this spawned process as soon as its parent ends, however that happens."""
+    """End this process as soon as its parent ends, however that happens."""
     parent = mp.parent_process()
     assert parent is not None
 
