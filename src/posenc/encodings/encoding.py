@@ -48,10 +48,10 @@ class EncodingType(ABCMeta):
             try:
                 if not cls.__module__.startswith("posenc."):
                     return super().__call__(*arguments, **settings)
-                parameters, given = cls.__signature__.parameters, cls.__signature__.bind(*arguments, **settings)
+                given = cls.__signature__.bind(*arguments, **settings)
                 for name, value in given.arguments.items():
-                    if value is not None or parameters[name].default is not None:
-                        given.arguments[name] = checked(parameters[name].annotation, value, name)
+                    if value is not None or given.signature.parameters[name].default is not None:
+                        given.arguments[name] = checked(given.signature.parameters[name].annotation, value, name)
                 return super().__call__(*given.args, **given.kwargs)
             except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
                 if isinstance(error, PosencError) or not cls.__module__.startswith("posenc."):
