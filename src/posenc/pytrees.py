@@ -120,23 +120,26 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
     return tree
 
 
-def tensors(value: object) -> list[Tensor]:
-    """Those in the attributes of a pytree, also in pytrees and tuples there."""
+def tensors(value: Any) -> list[Tensor]:
+    """Those in the attributes of a pytree, also in pytrees, tuples, lists and dicts there."""
     found: list[Tensor] = []
-    for part in value if isinstance(value, tuple) else vars(value).values():
+    values = vars(value) if isinstance(value, Pytree) else value
+    for part in values.values() if isinstance(values, dict) else values:
         if isinstance(part, Tensor):
             found.append(part)
-        elif isinstance(part, tuple | Pytree):
+        elif isinstance(part, tuple | list | dict | Pytree):
             found += tensors(part)
     return found
 
 
 def exchanged(value: Any, others: Mapping[int, Tensor]) -> Any:
     """The same with other tensors in the place of those of these ids."""
-    if isinstance(value, tuple):
-        return tuple(exchanged(part, others) for part in value)
+    if isinstance(value, tuple | list):
+        return (list if isinstance(value, list) else tuple)(exchanged(part, others) for part in value)
+    if isinstance(value, dict):
+        return {key: exchanged(part, others) for key, part in value.items()}
     if isinstance(value, Pytree):
-        return value.changed(**{name: exchanged(part, others) for name, part in vars(value).items()})
+        return value.changed(**exchanged(vars(value), others))
     return others.get(id(value), value)
 
 

@@ -3,6 +3,8 @@
 import copy
 import math
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -67,6 +69,33 @@ def test_a_bias_of_ones_own_learns_through_its_attributes() -> None:
     posenc.attention(q, q, q, placed, causal=True).square().sum().backward()
     assert weight.grad is not None
     assert weight.grad.abs().min() > 0
+
+
+class Kept(Anything):
+    """The same with its weight in a list or a dict."""
+
+    def __init__(self, parts: Any) -> None:
+        self.parts, self.heads = parts, 2
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        parts = self.parts[0] if isinstance(self.parts, tuple) else self.parts
+        return parts["weight"] if isinstance(parts, dict) else parts[0]
+
+
+@pytest.mark.parametrize(
+    "keep", [lambda x: [x], lambda x: {"weight": x}, lambda x: ([x],)], ids=["list", "dict", "nested"]
+)
+def test_tensors_in_lists_and_dicts_of_a_bias_learn(keep: Callable[[Tensor], Any]) -> None:
+    q, grads = torch.randn(1, 2, 4, 8, requires_grad=True), []
+    for kept in (keep, None):
+        weight = nn.Parameter(torch.tensor([0.5, -0.25]))
+        bias = Anything(weight) if kept is None else Kept(kept(weight))
+        placed = Placed(arange(4), arange(4), bias=bias)
+        posenc.attention(q, q, q, placed, causal=True).square().sum().backward()
+        grads.append(weight.grad)
+    assert grads[0] is not None
+    assert torch.equal(*grads)
 
 
 def test_a_bias_that_holds_a_module_is_refused_when_it_attends() -> None:
