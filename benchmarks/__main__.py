@@ -31,7 +31,8 @@ def on_gpu(device: str, quick: bool) -> Iterator[Table]:
     for backward in (False, True):
         yield alibi.table(long, torch.bfloat16, backward, heads=16, kv_heads=16, device=device, flex=True)
         yield biases.windows(2 * long, torch.bfloat16, backward, device=device)
-    yield biases.table(long, torch.bfloat16, True, device=device)
+    for length in (long // 4, long):
+        yield biases.table(length, torch.bfloat16, True, device=device, formula=True)
 
 
 def on_cpu(quick: bool) -> Iterator[Table]:
@@ -50,6 +51,8 @@ def on_cpu(quick: bool) -> Iterator[Table]:
         for backward in (False, True):
             yield alibi.table(long, dtype, backward)
     yield alibi.table(long // 2, torch.float32, False, kv_heads=2)
+    for length in (128, 256):  # what a study trains
+        yield biases.table(length, torch.float32, True, batch=8, formula=True)
     for backward in (False, True):
         yield biases.table(long, torch.float32, backward)
         yield biases.windows(2 * long, torch.float32, backward)
@@ -95,8 +98,7 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
     show(found)
     exact = show(page.accuracy_lines(accuracy.errors()))
     starts = show([] if device == "cuda" else startup.lines(1 if quick else startup.ROUNDS))
-    summary = ["## Targets", "", *page.targets(measured)]
-    show(summary)
+    summary = show([] if device == "cuda" else ["## Targets", "", *page.targets(measured)])
     return "\n".join([*head, *summary, "## Speed", "", *body, *found, *exact, *starts])
 
 

@@ -1,6 +1,5 @@
 """Every bias over one axis in causal attention, beside attention without one, and what a window of it costs."""
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -31,20 +30,35 @@ def texts() -> list[str]:
     return [name for name, each in encodings.items() if each.acts_on == ("bias",) and each.axes == 1]
 
 
-def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") -> Table:
-    """Causal attention under every bias, forward or forward and backward; the base has none."""
-    q, k, v, grad = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
-    x = torch.randn(1, length, HEADS * HEAD_DIM, generator=torch.Generator().manual_seed(1)).to(device, dtype)
+def table(
+    length: int, dtype: torch.dtype, backward: bool, device: str = "cpu", batch: int = 1, formula: bool = False
+) -> Table:
+    """Causal attention under every bias, forward or forward and backward; the base has none.
+
+    With ``formula`` also softmax(scores)·v as one writes it, under those that learn.
+    """
+    alone = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
+    q, k, v, grad = (t.detach().repeat(batch, 1, 1, 1).requires_grad_(t.requires_grad) for t in alone)
+    x = torch.randn(batch, length, HEADS * HEAD_DIM, generator=torch.Generator().manual_seed(1)).to(device, dtype)
     at = posenc.positions.arange(length, device=device)
     whole = runs(q, k, v, grad, backward)
 
-    def under(text: str) -> Callable[[], Tensor]:
-        made = posenc.encoding(text, width=HEADS * HEAD_DIM, heads=HEADS, head_dim=HEAD_DIM).to(device)
-        return lambda: posenc.attention(q, k, v, made.at(at).with_content(x)[0], causal=True)
-
     rows = [Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True)))]
-    rows += [Row(text, whole(under(text)), target=TARGETS.get(text)) for text in texts()]
-    title = f"every bias, {HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
+    for text in texts():
+        made = posenc.encoding(text, width=HEADS * HEAD_DIM, heads=HEADS, head_dim=HEAD_DIM).to(device)
+
+        def ours(made: posenc.Encoding = made) -> Tensor:
+            return posenc.attention(q, k, v, made.at(at).with_content(x)[0], causal=True)
+
+        def by_formula(made: posenc.Encoding = made) -> Tensor:
+            scores = posenc.scores(q, k, made.at(at).with_content(x)[0], causal=True)
+            return scores.softmax(-1).to(v.dtype) @ v
+
+        rows.append(Row(text, whole(ours), target=TARGETS.get(text)))
+        if formula and (list(made.parameters()) or text == "fox"):
+            rows.append(Row(f"{text}, softmax(scores)·v", whole(by_formula)))
+    size = f"{batch} sequences, " if batch > 1 else ""
+    title = f"every bias, {size}{HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
     note = "Ratios are to causal attention without a bias. What tokens say to a bias is read within the time."
     return Table(title, rows, tuple, note=note)
 

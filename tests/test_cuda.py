@@ -13,6 +13,7 @@ from torch import Tensor
 
 import posenc
 from posenc import Encoding, Mask, attention, explain, positions
+from posenc.attend import blocks, ways
 from posenc.attend.blocks import ROWS
 
 pytestmark = [
@@ -146,6 +147,34 @@ def test_what_torch_does_not_serve(name: str, asked: str) -> None:
         return list(y) if isinstance(y, tuple) else [y]
 
     assert_near(run("cuda", torch.float32), run("cpu", torch.float64), WITHIN[torch.float32])
+
+
+@TYPES
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "recomputed"])
+@pytest.mark.parametrize("name", ["t5", "kerple", "fire", "shaw", "cope"])
+def test_what_a_bias_learns(name: str, kept: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of its parameters, with all scores kept and block by block."""
+    inputs, (_, mask) = drawn(dtype), MASKS["causal"](torch.device("cpu"))
+    if not kept:
+        monkeypatch.setattr(ways, "FEW_SCORES", 0)
+        monkeypatch.setattr(blocks, "BLOCK_SCORES", 64 * LENGTH * HEADS * 2)
+        monkeypatch.setattr(blocks, "TRAINING_ROWS", 64)
+
+    def run(device: str, wide: torch.dtype) -> list[Tensor]:
+        encoding, at = made(name).to(device).requires_grad_(), positions.arange(LENGTH, device=device)
+        encoding = encoding.double() if device == "cpu" else encoding
+        x, q, k, v, grad = (t.to(device, wide) for t in inputs)
+        placed = encoding.at(at).with_content(x)[0]
+        if device == "cuda":
+            assert (explain(q, k, v, placed, mask).backend == "dense") == kept
+        y = attention(q, k, v, placed, mask)
+        return list(torch.autograd.grad(y, list(encoding.parameters()), grad))
+
+    # Recomputed, the rounding of what comes out enters every row's sum over its 32 channels, and a number that is
+    # added to whole rows, such as FIRE's last bias, sums that over all rows as a random walk.
+    walk = torch.finfo(dtype).eps / 2 * math.sqrt(2 * LENGTH * 32)
+    for got, want in zip(run("cuda", dtype), run("cpu", torch.float64), strict=True):
+        assert_near([got], [want], WITHIN[dtype] * (1 + float(want.abs().max())) + walk)
 
 
 @TYPES

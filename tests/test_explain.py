@@ -31,10 +31,11 @@ def given(name: str, T: int = 80, **settings: object) -> tuple[Tensor, Tensor, T
 
 
 CALLS: dict[str, Callable[[], tuple[tuple, dict]]] = {
-    "operators": lambda: (given("cope"), {"causal": True}),
+    "operators": lambda: (given("cope", T=400), {"causal": True}),
     "documents": lambda: (given("alibi"), {"mask": PACKED}),
     "reach": lambda: (given("alibi", T=LONG), {"causal": True}),
-    "low_rank": lambda: (given("fox"), {"causal": True}),
+    "low_rank": lambda: (given("fox", T=300), {"causal": True}),
+    "dense": lambda: (given("t5"), {"causal": True}),
     "sdpa": lambda: (given("rotary"), {"causal": True}),
     "toeplitz": lambda: (given("alibi"), {"causal": True}),
     "blocks": lambda: (given("alibi"), {"mask": PADDED}),
@@ -124,7 +125,7 @@ def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) 
 def test_names_are_those_of_the_list() -> None:
     assert get_args(Backend) == ("auto", *WAYS)
     with pytest.raises(
-        UnknownName, match=r"unknown backend 'lines'.*auto, documents, reach, low_rank, sdpa, toeplitz"
+        UnknownName, match=r"unknown backend 'lines'.*auto, documents, reach, low_rank, dense, sdpa, toeplitz"
     ):
         explain(*given("rotary"), backend="lines")  # type: ignore[arg-type]
 

@@ -242,8 +242,11 @@ def test_what_cuda_takes() -> None:
         for asked in ({"softcap": 2.0}, {"sinks": sinks}, {"return_logsumexp": True}):
             assert explain(q, q, q, posenc.Placed(at, at), causal=True, **asked).backend == "flex"
             assert explain(step, q, q, posenc.Placed(last, at), causal=True, **asked).backend == "operators"
-        for trained, backend in ((False, "flex"), (True, "blocks")):
-            bias = LinearBias(torch.empty(4, device="cuda").requires_grad_(trained), at, at)
-            way = explain(q, q, q, posenc.Placed(at, at, bias=bias), Mask(causal=True, q_order=at))
+        for times, trained, backend in ((1, False, "flex"), (1, True, "dense"), (8, True, "blocks")):
+            more, order = q.repeat(1, 1, times, 1), at.repeat(times)
+            bias = LinearBias(torch.empty(4, device="cuda").requires_grad_(trained), order, order)
+            way = explain(
+                more, more, more, posenc.Placed(order, order, bias=bias), Mask(causal=True, q_order=order)
+            )
             assert way.backend == backend
         assert ("flex", "FlexAttention drops no weights, and gives a bias no gradients") in way.declined

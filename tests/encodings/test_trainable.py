@@ -66,7 +66,7 @@ def test_trainable_numbers_that_are_not_named_are_refused_when_placed(named: str
 def test_a_bias_of_ones_own_learns_through_its_attributes() -> None:
     q, weight = torch.randn(1, 2, 4, 8), nn.Parameter(torch.randn(2))
     placed = Placed(arange(4), arange(4), bias=Anything(weight))
-    posenc.attention(q, q, q, placed, causal=True).square().sum().backward()
+    posenc.attention(q, q, q, placed, causal=True, backend="blocks").square().sum().backward()
     assert weight.grad is not None
     assert weight.grad.abs().min() > 0
 
@@ -92,7 +92,7 @@ def test_tensors_in_lists_and_dicts_of_a_bias_learn(keep: Callable[[Tensor], Any
         weight = nn.Parameter(torch.tensor([0.5, -0.25]))
         bias = Anything(weight) if kept is None else Kept(kept(weight))
         placed = Placed(arange(4), arange(4), bias=bias)
-        posenc.attention(q, q, q, placed, causal=True).square().sum().backward()
+        posenc.attention(q, q, q, placed, causal=True, backend="blocks").square().sum().backward()
         grads.append(weight.grad)
     assert grads[0] is not None
     assert torch.equal(*grads)
@@ -121,7 +121,7 @@ def test_named_numbers_get_their_gradients_under_functional_call(return_logsumex
             placed = self.encoding.at(arange(9), dtype=torch.float64)
             if dense:
                 return (posenc.scores(q[0], q[1], placed, causal=True).softmax(-1) @ q[2]).square().sum()
-            y = posenc.attention(*q, placed, causal=True, return_logsumexp=return_logsumexp)
+            y = posenc.attention(*q, placed, causal=True, backend="blocks", return_logsumexp=return_logsumexp)
             return (y[0] if return_logsumexp else y).square().sum()
 
     weights = {f"encoding.{n}": (p.detach() * 0.7).requires_grad_() for n, p in encoding.named_parameters()}
@@ -153,7 +153,9 @@ def test_a_network_of_the_distance_trains() -> None:
 
     bias = OffsetBias(values, 2, arange(6), arange(6), tuple(network.parameters()))
     q = torch.randn(1, 2, 6, 8)
-    posenc.attention(q, q, q, Placed(arange(6), arange(6), bias=bias), causal=True).square().sum().backward()
+    posenc.attention(
+        q, q, q, Placed(arange(6), arange(6), bias=bias), causal=True, backend="blocks"
+    ).square().sum().backward()
     # The last layer's bias adds one number to all scores of a row, which softmax does not see.
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None
@@ -169,7 +171,10 @@ def test_a_placing_from_before_the_training_loop_is_refused_in_its_second_step(t
     def step() -> None:
         here = placed[0]
         q2, k2 = here.rotate(q, q + 1)
-        (posenc.attention(q2, k2, q, here, causal=True).square().sum() + here.embed(x).square().sum()).backward()
+        (
+            posenc.attention(q2, k2, q, here, causal=True, backend="blocks").square().sum()
+            + here.embed(x).square().sum()
+        ).backward()
         optimiser.step()
         optimiser.zero_grad()
 

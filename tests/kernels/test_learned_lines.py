@@ -24,7 +24,7 @@ def both(text: str, T: int, S: int, groups: int, causal: bool) -> tuple[list[Ten
     q, k, v = given(T, S, 4, groups)
     placed = encoding.at(arange(T, offset=S - T), arange(S), dtype=torch.float64)
     each = v.repeat_interleave(4 // groups, dim=1)
-    y = attention(q, k, v, placed, causal=causal)
+    y = attention(q, k, v, placed, causal=causal, backend="toeplitz")
     return [q, k, v, *encoding.parameters()], y, scores(q, k, placed, causal=causal).softmax(-1) @ each
 
 
@@ -63,7 +63,12 @@ def test_layers_that_share_positions_are_differentiated_in_turn(text: str) -> No
     encoding = posenc.encoding(text, heads=4, num_positions=64)
     placed = encoding.at(arange(9))
     for _ in range(2):
-        y = attention(*(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)), placed, causal=True)
+        y = attention(
+            *(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)),
+            placed,
+            causal=True,
+            backend="toeplitz",
+        )
         y.sum().backward(retain_graph=True)
 
 
@@ -71,7 +76,7 @@ def test_sixteen_bits_are_rounded_once() -> None:
     """In bfloat16 the table's gradient is float32's, from inputs and a result that have eight bits."""
     encoding = posenc.encoding("t5", heads=4)
     q, k, v = (x.detach().bfloat16().requires_grad_() for x in given(40, 40, 4, 2))
-    y = attention(q, k, v, encoding.at(arange(40)), causal=True)
+    y = attention(q, k, v, encoding.at(arange(40)), causal=True, backend="toeplitz")
     (mine,) = torch.autograd.grad(y.float().square().sum(), encoding.parameters())
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     exact = attention(*wide, encoding.double().at(arange(40), dtype=torch.float64), causal=True)

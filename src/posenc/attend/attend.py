@@ -27,7 +27,9 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.softmax import SHARES_KEYS, for_every_head, merge
 from posenc.mask import Mask
 
-Backend = Literal["auto", "documents", "reach", "low_rank", "sdpa", "toeplitz", "flex", "blocks", "operators"]
+Backend = Literal[
+    "auto", "documents", "reach", "low_rank", "dense", "sdpa", "toeplitz", "flex", "blocks", "operators"
+]
 """A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
 
 BACKENDS = get_args(Backend)
@@ -143,6 +145,7 @@ def attention(
             - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
             - ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
             - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
+            - ``"dense"``: all scores at once, where they are few and the bias learns.
             - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
             - ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
             - ``"flex"``: FlexAttention.

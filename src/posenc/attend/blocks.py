@@ -38,8 +38,21 @@ ROWS = 128
 WINDOW_ROWS = 64
 """Query rows of one block of a window, where all blocks are one call: few, so that little beside it is computed."""
 
+FEW_SCORES = 1 << 24
+"""Scores, or numbers of a mask, that are kept for gradients at most: 64 MB in float32."""
+
 TRAINING_ROWS = 256
 """Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
+
+BLOCK_SCORES = 1 << 25
+"""Scores of one block on a GPU, which waits for the host between blocks: 128 MB in float32, some four at a time."""
+
+
+def training_rows(q: Tensor, k: Tensor) -> int:
+    """Query rows of one block where gradients flow, and on a GPU of any block."""
+    if q.is_cpu:
+        return TRAINING_ROWS
+    return max(TRAINING_ROWS, BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
 
 
 class Masks:
@@ -96,15 +109,16 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
-    masks = Masks(call, alike.step if alike else ROWS, mask_dtype(q), rounds=True)
+    rows = ROWS if q.is_cpu else training_rows(q, k)
+    masks = Masks(call, alike.step if alike else rows, mask_dtype(q), rounds=True)
     if alike and out is not None:
         _slide(q, k, v, call, alike, out)
     for first, last, start, keys in masks:
         if first in alike:
             continue
-        rows, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+        some, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
         of = k[:, :, start:keys], v[:, :, start:keys]
-        block = masks.flipped(attended(rows, *of, call.scale, mask, dropout=call.dropout))
+        block = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
         if out is None:
             blocks.append(block)
         else:  # written where it belongs instead of joined afterwards
@@ -144,7 +158,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
         k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
     results = []
-    for first, last, start, keys in Masks(call, TRAINING_ROWS, call.dtype):
+    for first, last, start, keys in Masks(call, training_rows(q, k), call.dtype):
         scores = block_scores(q[:, :, first:last], k[:, :, start:keys], call, first, start)
         results.append(plain_forward(scores, v[:, :, start:keys]))
     out, lse = (torch.cat(parts, dim=2) for parts in zip(*results, strict=True))
@@ -162,9 +176,13 @@ def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
     """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
-    scores = capped(products(q, k) * call.scale, call.softcap)
+    scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     last, keys = first + q.shape[2], start + k.shape[2]
-    return scores + call.additive_mask(first, last, keys, start, scores if call.needs_scores else None)
+    if not call.needs_scores:
+        return scores + call.additive_mask(first, last, keys, start)
+    visible = call.mask.visible(first, last, keys, call.queries, call.all_keys, call.device, start)
+    scores = scores if visible is None else scores.masked_fill(~visible, -math.inf)
+    return scores + call.bias_rows(first, last, keys, start, scores)
 
 
 class _Recomputed(torch.autograd.Function):
@@ -172,11 +190,12 @@ class _Recomputed(torch.autograd.Function):
     def forward(
         ctx: Any, call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, *trained: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.fused, total = fused(q, k, v) and call.backend != "operators", None
+        ctx.fused, total, ctx.single = fused(q, k, v) and call.backend != "operators", None, None
         if call.backend == "sdpa":
+            ctx.single = None, call.is_causal
             out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
         elif ctx.fused:
-            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q)), []
+            masks, results = Masks(call, training_rows(q, k), mask_dtype(q)), []
             for first, last, start, keys in masks:
                 rows, (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
                 block = fused_forward(rows, k[:, :, start:keys], v[:, :, start:keys], mask, False, call.scale)
@@ -185,6 +204,9 @@ class _Recomputed(torch.autograd.Function):
             out, lse, total = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
             )
+            whole = mask.shape[2:] == (call.queries, call.all_keys) and mask.numel() <= FEW_SCORES
+            if whole and masks.line is None and not call.trained:
+                ctx.single = mask, False
         else:
             out, lse = by_operators(q, k, v, call)
         total = lse if total is None else total
@@ -208,10 +230,11 @@ class _Recomputed(torch.autograd.Function):
         if grad_lse is not None and through:
             grad, out = with_sum(grad, out, -grad_lse)
             q, k, v = (pad(x, (0, grad.shape[-1] - m)) for x in (q, k, v))
-        if call.backend == "sdpa":
-            dq, dk, dv = fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
+        if ctx.single is not None:  # of all rows, whose mask was kept
+            mask, is_causal = ctx.single
+            dq, dk, dv = fused_backward(grad, q, k, v, mask, is_causal, call.scale, (out, lse))
             return None, dq[..., :n], dk[..., :n], dv[..., :m]
-        masks = Masks(call, TRAINING_ROWS, mask_dtype(q))
+        masks = Masks(call, training_rows(q, k), mask_dtype(q))
         along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         # Every block adds to dk and dv, which 16 bits would round each time.

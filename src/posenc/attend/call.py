@@ -77,6 +77,11 @@ class AttentionCall:
         return not self.mask.causal or self.queries == 1 or bool(self.queries == self.all_keys)
 
     @property
+    def sees_itself(self) -> bool:
+        """Whether every query is known to see a key: its own."""
+        return self.mask.by_offset and plain_bool(self.queries <= self.all_keys)
+
+    @property
     def needs_scores(self) -> bool:
         return self.bias is not None and self.bias.needs_scores
 
@@ -185,15 +190,22 @@ class AttentionCall:
             return hidden.expand(-1, -1, last - first, keys - start)
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
+        bias = self.bias_rows(first, last, keys, start, scores)
+        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
+        return bias if visible is None else bias + hidden
+
+    def bias_rows(
+        self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows near"]:
+        """The bias of a block in the type of masks."""
+        assert self.bias is not None
         bias = self.bias.rows(first, last, keys, scores, start)
         if bias.dtype in (torch.float16, torch.bfloat16):
             raise InvalidArgument(
                 f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them in "
                 "float32 at least"
             )
-        bias = bias.to(self.dtype)
-        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-        return bias if visible is None else bias + hidden
+        return bias.to(self.dtype)
 
 
 def plain_bool(flag: bool) -> bool:

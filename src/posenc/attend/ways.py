@@ -14,12 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
+from posenc.attend.blocks import FEW_SCORES, ROWS, block_scores, by_blocks, by_operators, recomputed, training_rows
 from posenc.attend.call import LONG, AttentionCall, plain_bool
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
-from posenc.kernels.attention.softmax import attended, for_every_head, fused
+from posenc.kernels.attention.softmax import attended, for_every_head, fused, grouped, plain_forward
 from posenc.kernels.memory import is_transformed
 
 Output = tuple[Tensor, Tensor | None]
@@ -177,6 +177,8 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
     if call.backend == "auto" and q.is_cpu and _offers_line(call) and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens blocks along the bias's line are faster", None
+    if call.backend == "auto" and q.is_cpu and call.trained and call.queries < ROWS:
+        return f"below {ROWS} tokens the scores of all are faster", None
     if not exact(q.device, q.dtype):
         return "this device does not sum channels of this type as exactly as they need", None
     channels = call.bias.low_rank(q.dtype, call.scale)
@@ -190,6 +192,31 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _as_narrow(width: int, q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     return _in_one(q, k, v, call)[0][..., :width], None
+
+
+@way("logsumexp", "softcap", "biases that read scores")
+def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if torch.compiler.is_compiling():
+        return "a compiler is given torch's attention", None
+    if call.backend == "auto" and not call.trained:
+        return "no gradient of a bias is taken", None
+    few = training_rows(q, k) * 3 // 2  # where blocks take as long
+    if call.backend == "auto" and call.queries > few:
+        return f"above {few} queries blocks are faster", None
+    if q.shape[0] * q.shape[1] * call.queries * call.all_keys > FEW_SCORES:
+        return f"more than {FEW_SCORES:,} scores would be kept for their gradients", None
+    return "few scores, kept for the gradient of the bias", partial(_at_once, q, k, v, call)
+
+
+def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    scores = block_scores(q, k, call, 0)
+    if call.exact_rows:
+        return plain_forward(scores, v)
+    unseen = None if call.sees_itself else call.mask.sees_none(call.queries, call.all_keys, call.device)
+    if unseen is not None:  # a softmax of −∞ alone has no gradient
+        scores = scores.masked_fill(unseen, 0.0)
+    out = grouped(scores.softmax(-1), v.to(scores.dtype)).to(v.dtype)
+    return out if unseen is None else out.masked_fill(unseen, 0.0), None
 
 
 @way("logsumexp", "dropout")
@@ -214,6 +241,8 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "no bias along one line of offsets with only causality or a window hiding keys", None
     if call.trained and (call.dropout or not fused(q, k, v)):
         return "no gradient flows to a bias through views of it", None
+    if call.backend == "auto" and not call.trained and call.learns(q, k, v) and call.queries <= training_rows(q, k):
+        return "one block of a mask is sooner made than viewed, and kept for the gradients", None
     return "the bias depends on the offset alone, and each block views one line of it", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )

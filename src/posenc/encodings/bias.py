@@ -227,9 +227,7 @@ class OffsetBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         if self.toeplitz is not None:
-            T = self.q_positions.shape[0]
-            line = self.toeplitz[:, T - last + start : T - first - 1 + keys]
-            return line.unfold(1, keys - start, 1).flip(1)[None]
+            return rows_of_line(self.toeplitz, self.q_positions.shape[0], first, last, keys, start)
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         if self.table is None:
             return heads_second(self._at(apart))
@@ -338,6 +336,14 @@ def offsets(
     return k_positions[..., start:keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
 
 
+def rows_of_line(
+    line: Float[Tensor, "H offsets"], T: int, first: int, last: int, keys: int, start: int
+) -> Float[Tensor, "1 H rows near"]:
+    """A block of what lies along a line of offsets, the queries being T."""
+    line = line[:, T - last + start : T - first - 1 + keys]
+    return line.unfold(1, keys - start, 1).flip(1)[None]
+
+
 def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:
     """Refuse queries or keys that a bias which reads them is not as wide as."""
     if x.shape[-1] != channels:
@@ -384,12 +390,12 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     """
     if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has no second branch
         return False
+    if k_positions.is_cuda and not torch.compiler.is_compiling():
+        return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
     inside = inside & (q_positions.amax() - k_positions.amin() < span)
     if may_be_looked_at(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
-    if inside.device.type == "cuda" and not torch.compiler.is_compiling():
-        return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
     torch._assert_async(
         inside,
         f"positions go back from one token to the next, or span {span}; attention that is compiled or on a GPU "

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from posenc.arguments import Size, such_that
-from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets
+from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets, rows_of_line
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
@@ -75,6 +75,8 @@ class FireBias(Bias):
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
+        if self.toeplitz is not None:
+            return rows_of_line(self.toeplitz, self.q_positions.shape[0], first, last, keys, start)
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         normaliser = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
         return heads_second(self.values(apart, normaliser))

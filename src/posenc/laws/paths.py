@@ -75,7 +75,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
     Name all trainable tensors: ``OffsetBias(…, trainable=(…))``, or keep them as attributes of a ``Bias``, and
     compute shortcuts from them in ``derive``.
     """
-    S = subject.longest(LONG)
+    S = subject.longest(LONG * 3 // 2)  # more than attention keeps the scores of
     meeting = Meeting.of(subject, S, S)
     for i, (name, mask, scale) in enumerate(ways(subject, S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
