@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import Size, Whole, as_integer, as_number, at_least, is_number, such_that
+from posenc.arguments import Size, Whole, as_integer, at_least, is_number, such_that
 from posenc.clock import Clock, Phases
 from posenc.encodings.placed import Positions, over_heads
 from posenc.encodings.rotation import Rotation
@@ -28,7 +28,7 @@ from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.checks import check_original_length
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import check_dim_and_base
+from posenc.scaling.scaling import Base, check_dim_and_base
 
 
 @final
@@ -56,10 +56,10 @@ class FoPE(Rotation):
     def __init__(
         self,
         head_dim: int,
-        num_positions: Whole,
+        num_positions: Annotated[Whole, check_original_length],
         *,
         pairing: Pairing,
-        base: float = 10_000.0,
+        base: Base = 10_000.0,
         kept: int | None = None,
         groups: Size = 1,
         heads: Annotated[int | None, at_least(1)] = None,
@@ -69,9 +69,8 @@ class FoPE(Rotation):
     ) -> None:
         super().__init__(head_dim, pairing)
         self.num_positions = num_positions
-        check_original_length(num_positions, "num_positions")
-        self.base = as_number(base, "base")
-        check_dim_and_base(self.head_dim, self.base, "head_dim")
+        self.base = base
+        check_dim_and_base(self.head_dim, base, "head_dim")
         all_frequencies = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
         finishing = sum(float(theta) >= slowest for theta in all_frequencies.exact)

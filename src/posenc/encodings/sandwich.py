@@ -10,14 +10,13 @@ The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 
 −0.623 and the other −1.083 before the heads' factor.
 """
 
-from decimal import Decimal
 from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import Size, Whole, as_integer, as_number
+from posenc.arguments import Size, Whole, as_integer
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
 from posenc.encodings.encoding import Encoding
@@ -26,14 +25,12 @@ from posenc.encodings.wide import product, widest
 from posenc.errors import InvalidArgument
 from posenc.pytrees import Pytree
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import exact
+from posenc.scaling.scaling import Base, falling
 
 
-@exact
 def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
     """base^(−2i/C) for C/2 numbers i from ``first`` on."""
-    log_base = Decimal(base).ln()
-    frequencies = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
+    frequencies = falling(base, range(2 * first, 2 * first + channels, 2), channels)
     return Frequencies(frequencies, tuple(float(frequency) for frequency in frequencies))
 
 
@@ -84,14 +81,12 @@ class Sandwich(Encoding):
     acts_on = ("bias",)
     relative = True
 
-    def __init__(self, heads: Size, *, channels: Whole = 128, base: float = 10_000.0, first: int = 1) -> None:
+    def __init__(self, heads: Size, *, channels: Whole = 128, base: Base = 10_000.0, first: int = 1) -> None:
         super().__init__()
         if channels < 2 or channels % 2:
             raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
         if as_integer(first, "first") not in (0, 1):
             raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")
-        if not 1 < as_number(base, "base") < float("inf"):
-            raise InvalidArgument(f"base={base} must be finite and above 1; the paper has 10000")
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
         self.clock = Clock(sandwich_frequencies(channels, base, first))
 

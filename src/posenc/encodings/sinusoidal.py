@@ -6,31 +6,23 @@ One fixed rotation takes any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i 
 to 2π·base^((C−2)/C) (60 611 at C=512, not 62 832).
 """
 
-from decimal import Decimal
 from typing import Annotated, ClassVar, Literal, final, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import Whole, as_number, at_least_one, is_number, one_of, such_that
+from posenc.arguments import Whole, at_least_one, is_number, one_of, such_that
 from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import exact
+from posenc.scaling.scaling import Base, check_base, falling
 
 Order = Literal["interleaved", "block"]
 Spacing = Literal["paper", "tensor2tensor"]
-
-
-@exact
-def _endpoint_frequencies(pairs: int, base: float) -> tuple[Decimal, ...]:
-    """base^(−i/(pairs−1)): the spacing of the authors' code, which ends at exactly 1/base."""
-    log_base = Decimal(base).ln()
-    return tuple((-log_base * i / max(pairs - 1, 1)).exp() for i in range(pairs))
 
 
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
@@ -39,17 +31,12 @@ def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = 
     one_of("spacing", spacing, get_args(Spacing))
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
-    if not 1 < base < float("inf"):
-        raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
-    frequencies = _odd_frequencies(width, base) if spacing == "paper" else _endpoint_frequencies(width // 2, base)
+    check_base(base, "base")
+    if spacing == "paper":  # an odd width has one frequency more than it has whole pairs
+        frequencies = falling(base, range(0, width + 1, 2), width)
+    else:  # the authors' code ends at exactly 1/base
+        frequencies = falling(base, range(width // 2), max(width // 2 - 1, 1))
     return Frequencies(frequencies, tuple(float(f) for f in frequencies))
-
-
-@exact
-def _odd_frequencies(width: int, base: float) -> tuple[Decimal, ...]:
-    """base^(−2i/C) for an odd C, one frequency more than it has whole pairs."""
-    log_base = Decimal(base).ln()
-    return tuple((-log_base * 2 * i / width).exp() for i in range((width + 1) // 2))
 
 
 def sinusoids(
@@ -101,7 +88,7 @@ class Sinusoidal(Encoding):
         self,
         width: Whole,
         *,
-        base: float = 10_000.0,
+        base: Base = 10_000.0,
         scale: Annotated[float, such_that(is_number, "be a finite number; 1.0 leaves the rows alone")] = 1.0,
         order: Order = "interleaved",
         spacing: Spacing = "paper",
@@ -110,7 +97,7 @@ class Sinusoidal(Encoding):
         if spacing == "tensor2tensor" and width % 2:
             raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
         self.width = width
-        self.base = as_number(base, "base")
+        self.base = base
         self.scale = scale
         self.order: Order = order
         self.spacing: Spacing = spacing

@@ -6,7 +6,7 @@ from dataclasses import fields
 from numbers import Real
 from typing import Annotated, Any
 
-from posenc.arguments import checked, is_number
+from posenc.arguments import checked, is_number, such_that
 from posenc.errors import InvalidArgument
 
 
@@ -24,39 +24,26 @@ class Checked:
             object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
 
 
-def check_factor(value: object, name: str = "factor") -> None:
-    """How many times longer the context gets: at least 1."""
-    if not is_number(value) or value < 1:  # type: ignore[operator]
-        raise InvalidArgument(
-            f"{name}={value!r} must be a finite number of at least 1: it says how many times longer the context "
-            "gets; 1 changes nothing, and a context is shortened by using less of it"
-        )
-
-
-def positive(fix: str) -> Callable[[object, str], None]:
+def positive(fix: str) -> Callable[[Any, str], None]:
     """A check for a finite number above 0."""
-
-    def check(value: object, name: str) -> None:
-        if not is_number(value) or value <= 0:  # type: ignore[operator]
-            raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; {fix}")
-
-    return check
+    return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 
-def check_original_length(value: object, name: str = "original_length") -> None:
-    """The trained context in tokens: an integer of at least 2."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 2:
-        raise InvalidArgument(
-            f"{name}={value!r} must be an integer of at least 2: the length that the model was trained at"
-        )
+def integer_from(least: int, meaning: str) -> Callable[[Any, str], None]:
+    """A check for an integer that is no less."""
+    return such_that(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least,
+        f"be an integer of at least {least}: {meaning}",
+    )
 
 
-def check_total_length(value: object) -> None:
-    """The length of a whole request, prompt and answer: an integer of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidArgument(
-            f"total_length={value!r} must be an integer of at least 1: prompt and answer together, in tokens"
-        )
+check_factor = such_that(
+    lambda value: is_number(value) and value >= 1,
+    "be a finite number of at least 1: it says how many times longer the context gets; 1 changes nothing, and a "
+    "context is shortened by using less of it",
+)
+check_original_length = integer_from(2, "the length that the model was trained at")
+check_total_length = integer_from(1, "prompt and answer together, in tokens")
 
 
 def check_factors(values: object, name: str) -> None:

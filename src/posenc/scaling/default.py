@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_dim_and_base, unscaled_float32, unscaled_frequencies
+from posenc.scaling.scaling import Scaling, unscaled_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,6 @@ class Default(Scaling):
     """θ_i = base^(−2i/d), nothing scaled; attention factor 1."""
 
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_dim_and_base(rotary_dim, base)
         return Frequencies(
             unscaled_frequencies(rotary_dim, base), tuple(unscaled_float32(rotary_dim, base).tolist())
         )

@@ -34,7 +34,7 @@ class DynamicNTK(LengthScaling):
 
     def plan(self, total_length: int) -> Scaling:
         """``Default()`` up to the trained length, NTK beyond it."""
-        check_total_length(total_length)
+        check_total_length(total_length, "total_length")
         if total_length <= self.original_length:
             return Default()
         growth = Fraction(total_length, self.original_length) - 1

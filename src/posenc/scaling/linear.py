@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, unscaled_float32, unscaled_frequencies
+from posenc.scaling.scaling import Scaling, exact, unscaled_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,5 @@ class Linear(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_dim_and_base(rotary_dim, base)
         frequencies = tuple(f / Decimal(self.factor) for f in unscaled_frequencies(rotary_dim, base))
         return Frequencies(frequencies, tuple((unscaled_float32(rotary_dim, base) / self.factor).tolist()))

@@ -20,7 +20,7 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.checks import Factor, Length, positive
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
-from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, unscaled_float32, unscaled_frequencies
+from posenc.scaling.scaling import Scaling, exact, unscaled_float32, unscaled_frequencies
 
 Turns = Annotated[float, positive("Llama 3.1 has 1 and 4")]
 
@@ -51,7 +51,6 @@ class Llama3(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_dim_and_base(rotary_dim, base)
         frequencies = unscaled_frequencies(rotary_dim, base)
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low or Decimal("1e-9")

@@ -19,7 +19,6 @@ from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import (
     LengthScaling,
     Scaling,
-    check_dim_and_base,
     exact,
     powers_float32,
     unscaled_frequencies,
@@ -40,13 +39,12 @@ class PerPair(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_dim_and_base(rotary_dim, base)
-        if len(self.factors) != rotary_dim // 2:
+        frequencies = unscaled_frequencies(rotary_dim, base)
+        if len(self.factors) != len(frequencies):
             raise InvalidArgument(
-                f"factors has {len(self.factors)} numbers and rotary_dim={rotary_dim} needs {rotary_dim // 2}: "
+                f"factors has {len(self.factors)} numbers and rotary_dim={rotary_dim} needs {len(frequencies)}: "
                 "one per pair of the channels that rotate"
             )
-        frequencies = unscaled_frequencies(rotary_dim, base)
         divided = tuple(f / Decimal(s) for f, s in zip(frequencies, self.factors, strict=True))
         factors = torch.tensor(self.factors, dtype=torch.float32, device="cpu")
         in_float32 = 1.0 / (factors * powers_float32(rotary_dim, base))
@@ -85,7 +83,7 @@ class LongRoPE(LengthScaling):
 
     def plan(self, total_length: int) -> Scaling:
         """The short list for ``total_length ≤ original_length``, the long list beyond it."""
-        check_total_length(total_length)
+        check_total_length(total_length, "total_length")
         long = total_length > self.original_length
         factors = self.long_factors if long else self.short_factors
         if self.attention_factor is not None:

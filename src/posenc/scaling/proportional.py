@@ -16,7 +16,7 @@ from posenc.arguments import is_number
 from posenc.errors import InvalidArgument
 from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, powers_float32, unscaled_frequencies
+from posenc.scaling.scaling import Scaling, exact, powers_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class Proportional(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_dim_and_base(rotary_dim, base)
         rotating = int(self.fraction * rotary_dim // 2)
         frequencies = unscaled_frequencies(rotary_dim, base)[:rotating]
         still = rotary_dim // 2 - rotating

@@ -1,15 +1,17 @@
 """What a scaling is: a frozen value that makes frequencies of (rotary_dim, base)."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, localcontext
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_number, such_that
 from posenc.errors import InvalidArgument
 from posenc.scaling.checks import Checked
 from posenc.scaling.frequencies import Frequencies
@@ -78,15 +80,19 @@ def fixed(scaling: object) -> Scaling:
     return scaling
 
 
-def check_dim_and_base(rotary_dim: int, base: float, name: str = "rotary_dim") -> None:
+def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rotary_dim") -> None:
     """Refuse a width without pairs or a base without frequencies; ``name`` is what the caller calls the width."""
     if rotary_dim < 2 or rotary_dim % 2:
         raise InvalidArgument(
             f"{name}={rotary_dim} must be even and at least 2: channels rotate in pairs; "
             f"use {max(2, rotary_dim + rotary_dim % 2)}"
         )
-    if not 1 < base < float("inf"):
-        raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
+    check_base(base, "base")
+
+
+check_base = such_that(lambda base: 1 < base < math.inf, "be finite and above 1; 10000 is the usual value")
+Base = Annotated[float, as_number, check_base]
+"""The base of frequencies."""
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
@@ -101,12 +107,22 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
     return at_full_precision
 
 
-@lru_cache
 @exact
-def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
-    """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact."""
+def falling(base: Decimal | float, indices: Iterable[int], divisor: int) -> tuple[Decimal, ...]:
+    """base^(−i/divisor) for every index i, exact."""
     log_base = Decimal(base).ln()
-    return tuple((-log_base * 2 * i / rotary_dim).exp() for i in range(rotary_dim // 2))
+    return tuple((-log_base * i / divisor).exp() for i in indices)
+
+
+@lru_cache
+def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
+    """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact.
+
+    Raises:
+        InvalidArgument: a width without pairs, or a base without frequencies.
+    """
+    check_dim_and_base(rotary_dim, base)
+    return falling(base, range(0, rotary_dim, 2), rotary_dim)
 
 
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:

@@ -29,7 +29,6 @@ from posenc.scaling.ramp import mix, turns_within
 from posenc.scaling.scaling import (
     TWO_PI,
     Scaling,
-    check_dim_and_base,
     exact,
     powers_float32,
     rounded,
@@ -112,7 +111,6 @@ class YaRN(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_dim_and_base(rotary_dim, base)
         frequencies, factor = unscaled_frequencies(rotary_dim, base), Decimal(self.factor)
         if self.ramp == "rotations":
             slow, fast = Decimal(self.beta_slow), Decimal(self.beta_fast)
