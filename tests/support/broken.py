@@ -14,9 +14,9 @@ from posenc import ChannelRotary, Encoding, Learned, Placed
 from posenc.clock import Clock
 from posenc.encodings.alibi import slopes
 from posenc.encodings.bias import OffsetBias
+from posenc.encodings.embedding_table import PlacedTable
 from posenc.encodings.placed import KeyPositions, Keys, Positions, Queries, over_heads
 from posenc.encodings.rotary import rotate
-from posenc.encodings.sinusoidal import PlacedTable
 from posenc.scaling import Default
 from support.cases import ROWS
 

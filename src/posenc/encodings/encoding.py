@@ -104,6 +104,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
 
+    past_limit: str = ""
+    """What an error says of a position beyond the limit, if not which is the last."""
+
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls: type[E], *arguments: Any, **settings: Any) -> E:
@@ -174,7 +177,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     def check(self, positions: Positions, name: str) -> None:
         """Refuse positions that this encoding has no value for."""
-        positions_module.check(positions, name, self.position_limit, axes=self.axes, signed=self.signed)
+        positions_module.check(
+            positions, name, self.position_limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit
+        )
 
     def layer(self, index: int) -> "Encoding":
         """What layer ``index`` has; another in every layer only in ``Layers``."""

@@ -12,16 +12,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.arguments import Size, check_device
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import PositionOutOfRange
+from posenc.encodings.embedding_table import EmbeddingTable
+from posenc.encodings.placed import Positions
 
 PastEnd = Literal["error", "clamp"]
 
 
 @final
-class Learned(Encoding):
+class Learned(EmbeddingTable):
     """Adds a trained row per position to the token embeddings.
 
     Args:
@@ -34,8 +32,6 @@ class Learned(Encoding):
     """
 
     name: ClassVar[str] = "learned"
-    acts_on = ("embeddings",)
-    relative = False
 
     def __init__(self, num_positions: Size, width: Size, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
@@ -45,37 +41,21 @@ class Learned(Encoding):
         self.std = std
         if past_end == "error":
             self.position_limit = num_positions
+            self.past_limit = (
+                f", but the learned table has {num_positions} rows: its last position is {num_positions - 1}; "
+                "train a longer table, or pass past_end='clamp' to reuse the last row knowingly"
+            )
         self.weight = nn.Parameter(torch.empty(num_positions, width))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.std)
 
-    def check(self, positions: Positions, name: str) -> None:
-        """As everywhere; past the last row the message names the position and the table."""
-        try:
-            super().check(positions, name)
-        except PositionOutOfRange as error:
-            if self.past_end == "clamp" or int(positions.min()) < 0:
-                raise
-            raise PositionOutOfRange(
-                f"{name} holds {int(positions.max())}, but the learned table has {self.num_positions} rows: its "
-                f"last position is {self.num_positions - 1}; train a longer table, or pass past_end='clamp' to "
-                "reuse the last row knowingly"
-            ) from error
-
-    def table(self, positions: Positions) -> Float[Tensor, "*shape C"]:
-        """The rows at these positions, before they are added."""
-        self.check(positions, "positions")
-        return self._rows(positions)
-
-    def _rows(self, positions: Positions) -> Tensor:
+    def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
         check_device(positions, self.weight)
-        rows = positions.clamp(max=self.num_positions - 1) if self.past_end == "clamp" else positions
-        return nn.functional.embedding(rows, self.weight)
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTable(q_positions, k_positions, self._rows(q_positions))
+        if self.past_end == "clamp":
+            positions = positions.clamp(max=self.num_positions - 1)
+        return nn.functional.embedding(positions, self.weight)
 
     def describe(self) -> str:
         return f"a learned table of {self.num_positions} positions"

@@ -15,19 +15,18 @@ from torch import Tensor, nn
 
 from posenc import positions as positions_module
 from posenc.arguments import as_integer, at_least_one, check_device
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.embedding_table import EmbeddingTable
+from posenc.encodings.placed import Positions
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
-from posenc.encodings.sinusoidal import PlacedTable
 from posenc.encodings.wide import unrounded
-from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.errors import InvalidArgument
 
 Tables = Literal["grid", "sum"]
 
 
 @final
-class LearnedGrid(Encoding):
+class LearnedGrid(EmbeddingTable):
     """Adds a trained row per place in a picture to the token embeddings; positions are row and column.
 
     Args:
@@ -45,8 +44,6 @@ class LearnedGrid(Encoding):
     """
 
     name: ClassVar[str] = "learned-grid"
-    acts_on = ("embeddings",)
-    relative = False
     axes = 2
 
     def __init__(
@@ -105,17 +102,15 @@ class LearnedGrid(Encoding):
         """As everywhere, each axis within the picture."""
         positions_module.check(positions, name, axes=2)
         for axis, (kind, limit) in enumerate(zip(("rows", "columns"), self.picture, strict=True)):
-            try:
-                positions_module.check(positions[axis], f"{name}[{axis}]", limit)
-            except PositionOutOfRange as error:
-                if int(positions[axis].min()) < 0:
-                    raise
-                raise PositionOutOfRange(
-                    f"{name}[{axis}] holds {int(positions[axis].max())}, but this table is for pictures of {limit} "
-                    f"{kind}; call resized(rows, columns) with the picture's own"
-                ) from error
+            past_limit = (
+                f", but this table is for pictures of {limit} {kind}; call resized(rows, columns) with the "
+                "picture's own"
+            )
+            positions_module.check(positions[axis], f"{name}[{axis}]", limit, past_limit=past_limit)
 
-    def table(self, dtype: torch.dtype = torch.float32) -> Float[Tensor, "rows columns C"]:
+    def table(  # type: ignore[override]  # the whole picture, not some positions
+        self, dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, "rows columns C"]:
         """The row of every place in the picture, in ``dtype`` or the parameter's if that is wider."""
         wide = torch.promote_types(self.weight.dtype, dtype)
         if self.tables == "sum":
@@ -132,10 +127,7 @@ class LearnedGrid(Encoding):
         with unrounded(table):
             return torch.tensordot(weights.to(table.dtype), table, 1)
 
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), axes=2)
-
-    def _rows(self, positions: Int[Tensor, "2 *S"], dtype: torch.dtype) -> Float[Tensor, "*S C"]:
+    def rows(self, positions: Int[Tensor, "2 *S"], dtype: torch.dtype) -> Float[Tensor, "*S C"]:
         check_device(positions, self.weight)
         cells = positions[0] * self.picture[1] + positions[1]
         return nn.functional.embedding(cells, self.table(dtype).flatten(0, 1))

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from posenc.arguments import Whole, at_least_one, is_number, one_of, such_that
 from posenc.clock import Clock
-from posenc.encodings.encoding import Encoding, check_embeddings
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.embedding_table import EmbeddingTable
+from posenc.encodings.placed import Positions
 from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
@@ -52,22 +52,8 @@ def sinusoids(
     return torch.cat((sin, cos), dim=-1)[..., :width]
 
 
-class PlacedTable(Placed):
-    """Rows to add to the token embeddings, one per position."""
-
-    def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor, axes: int = 1) -> None:
-        super().__init__(q_positions, k_positions, axes)
-        self.rows = rows
-
-    def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """x + rows, added in the wider of the two types and rounded once to x's."""
-        self.check_current()
-        check_embeddings(x, self.q_positions, self.rows.shape[-1], self.axes)
-        return (x + self.rows).to(x.dtype)
-
-
 @final
-class Sinusoidal(Encoding):
+class Sinusoidal(EmbeddingTable):
     """Adds the sinusoidal table's rows to the token embeddings; no parameters, no largest position.
 
     Args:
@@ -81,8 +67,6 @@ class Sinusoidal(Encoding):
     """
 
     name: ClassVar[str] = "sinusoidal"
-    acts_on = ("embeddings",)
-    relative = False
 
     def __init__(
         self,
@@ -103,15 +87,7 @@ class Sinusoidal(Encoding):
         self.spacing: Spacing = spacing
         self.clock = Clock(sinusoid_frequencies(width, self.base, spacing))
 
-    def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
-        """The rows at these positions, before they are added."""
-        self.check(positions, "positions")
-        return self._rows(positions, dtype)
-
-    def _rows(self, positions: Positions, dtype: torch.dtype) -> Tensor:
+    def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
         cos, sin = self.clock(positions, dtype)
         rows = sinusoids(cos, sin, self.width, self.order)
         return rows if self.scale == 1.0 else rows * self.scale
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype))

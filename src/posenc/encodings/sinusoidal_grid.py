@@ -15,15 +15,15 @@ from torch import Tensor
 from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, axial, axis_frequencies
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.encodings.sinusoidal import Order, PlacedTable, sinusoids
+from posenc.encodings.embedding_table import EmbeddingTable
+from posenc.encodings.placed import Positions
+from posenc.encodings.sinusoidal import Order, sinusoids
 from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 
 
 @final
-class SinusoidalGrid(Encoding):
+class SinusoidalGrid(EmbeddingTable):
     """Adds sinusoids of several coordinates to the token embeddings; no parameters, no largest position.
 
     Args:
@@ -40,8 +40,6 @@ class SinusoidalGrid(Encoding):
     """
 
     name: ClassVar[str] = "sinusoidal-grid"
-    acts_on = ("embeddings",)
-    relative = False
     axis_of_pair: Tensor
 
     def __init__(
@@ -67,18 +65,10 @@ class SinusoidalGrid(Encoding):
         self.clock = Clock(axis_frequencies(axes, Default(), self.base))
         self.register_constants(axis_of_pair=torch.tensor(axes.axis_of_pair, device="cpu"))
 
-    def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
-        """The rows at these positions, before they are added."""
-        self.check(positions, "positions")
-        return self._rows(positions, dtype)
-
-    def _rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
+    def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
         of_pair = self.axis_map.axis_of_pair
         lines = positions if self.axes > 1 else positions[None]
         cos, sin = self.clock.of_pairs(lines.movedim(0, -1).index_select(-1, self.axis_of_pair), dtype)
         sizes = [len(list(run)) for _, run in groupby(of_pair)]
         runs = zip(cos.split(sizes, -1), sin.split(sizes, -1), sizes, strict=True)
         return torch.cat([sinusoids(c, s, 2 * size, self.order) for c, s, size in runs], dim=-1)
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), self.axes)

@@ -19,11 +19,13 @@ def check(
     *,
     axes: int = 1,
     signed: bool = False,
+    past_limit: str = "",
 ) -> None:
     """Refuse what is no position: another type or shape, below 0 (−limit where signed), or at ``limit`` and beyond.
 
     On the CPU a value out of range raises here. If values cannot be read (traced, fake, or on another device, where
-    looking would wait for it) the check is an asynchronous assertion.
+    looking would wait for it) the check is an asynchronous assertion. ``past_limit`` is what the error says after a
+    position beyond the limit, in place of which is the last.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
@@ -54,7 +56,7 @@ def check(
     if low < lowest:
         raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
     if high >= limit:
-        raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")
+        raise PositionOutOfRange(f"{name} holds {high}{past_limit or f'; the last position here is {limit - 1}'}")
 
 
 def _extremes(positions: Tensor) -> tuple[int, int] | None:

@@ -1,0 +1,43 @@
+"""Encodings that add a row to each token embedding: the base of learned tables and of sinusoids."""
+
+from abc import abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.encodings.encoding import Encoding, check_embeddings
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+
+
+class PlacedTable(Placed):
+    """Rows to add to the token embeddings, one per position."""
+
+    def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor, axes: int = 1) -> None:
+        super().__init__(q_positions, k_positions, axes)
+        self.rows = rows
+
+    def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+        """x + rows, added in the wider of the two types and rounded once to x's."""
+        self.check_current()
+        check_embeddings(x, self.q_positions, self.rows.shape[-1], self.axes)
+        return (x + self.rows).to(x.dtype)
+
+
+class EmbeddingTable(Encoding):
+    """Adds the row of its position to every token embedding; a subclass writes ``rows``."""
+
+    acts_on = ("embeddings",)
+    relative = False
+
+    @abstractmethod
+    def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
+        """The rows at positions that were already checked."""
+
+    def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
+        """The rows at these positions, before they are added."""
+        self.check(positions, "positions")
+        return self.rows(positions, dtype)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTable(q_positions, k_positions, self.rows(q_positions, dtype), self.axes)
