@@ -11,13 +11,30 @@ from posenc.laws.law import Law, NotAsked
 from posenc.laws.subject import ROWS, Subject
 
 LAWS: tuple[Law, ...] = (
-    *computes.LAWS,
-    *feeding.LAWS,
-    *sharding.LAWS,
-    *paths.LAWS,
-    *independence.LAWS,
-    *survival.LAWS,
-    *tracing.LAWS,
+    computes.acts_where_it_declares,
+    computes.sees_only_the_offset,
+    computes.rotation_keeps_norms,
+    computes.rotates_queries_and_keys_apart,
+    computes.leaves_inputs_and_values_alone,
+    computes.tells_orders_apart,
+    computes.refuses_what_is_no_position,
+    feeding.whole_is_pieces,
+    feeding.batch_is_singles,
+    feeding.packed_is_separate,
+    sharding.slots_are_a_cache,
+    sharding.sharded_is_whole,
+    sharding.ring_is_whole,
+    sharding.heads_are_whole,
+    paths.paths_are_scores,
+    paths.gradients_are_those_of_scores,
+    independence.low_precision_rounds_once,
+    independence.gradients_are_exact,
+    survival.survives_casts,
+    survival.survives_copies,
+    survival.survives_meta,
+    survival.survives_autocast,
+    tracing.compiles_to_one_graph,
+    tracing.exports_to_one_graph,
 )
 """All of them, in the order of reports."""
 

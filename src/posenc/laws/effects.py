@@ -2,6 +2,8 @@
 
 import copy
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -9,9 +11,9 @@ from torch import Tensor, nn
 from posenc.attend import attention, scores
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Placed
+from posenc.encodings.placed import ContentState, Placed
 from posenc.laws.subject import Subject, read_layers
-from posenc.mask import Mask
+from posenc.mask import CAUSAL, Mask
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -34,20 +36,62 @@ class Whole(nn.Module):
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
-        self.encoding, self.layers, self.way = encoding, subject.period, way
+        self.subject, self.encoding, self.way = subject, encoding, way
 
     def forward(
         self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_mask: Tensor | None = None
     ) -> list[Tensor]:
-        placed = self.encoding.at(positions, dtype=torch.promote_types(x.dtype, torch.float32))
         mask = Mask(causal=True)
         if self.way == "masked":
             documents = positions.reshape(-1, positions.shape[-1])[0] // 16
             mask = Mask(causal=True, key_mask=key_mask, q_segments=documents)
-        results = [placed.embed(x)]
-        for _layer, here, _ in read_layers(placed, self.layers, x):
-            results.append(attention(*here.rotate(q, k), v, here, mask))
-        return results
+        return outputs(self.subject, self.encoding, positions, (x, q, k, v), mask)
+
+
+def outputs(
+    subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor], mask: Mask = CAUSAL
+) -> list[Tensor]:
+    """x, q, k and v at these positions: the embeddings, and what every layer attends to."""
+    x, q, k, v = given
+    placed = encoding.at(positions, dtype=torch.promote_types(x.dtype, torch.float32))
+    layers = [here for _, here, _ in read_layers(placed, subject.period, x)]
+    return [placed.embed(x), *(attention(*here.rotate(q, k), v, here, mask) for here in layers)]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer on a sequence whose embeddings are x, and the state of its keys."""
+
+    encoding: Encoding
+    number: int
+    positions: Tensor
+    x: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    state: ContentState | None
+
+    def at(self, queries: Tensor, keys: Tensor) -> Placed:
+        """The encoding at these tokens, of which it reads the queries', with the keys' state."""
+        places = self.positions[..., queries], self.positions[..., keys]
+        here = self.encoding.at(*places, dtype=torch.float64)[self.number]
+        return here.with_content(self.x[:, queries])[0].with_state(
+            None if self.state is None else self.state[..., keys]
+        )
+
+    def rotated(self, queries: Tensor, keys: Tensor) -> tuple[Placed, Tensor, Tensor]:
+        """The encoding at these tokens, and their queries and keys rotated where they stand."""
+        here = self.at(queries, keys)
+        return here, *here.rotate(self.q[:, :, queries], self.k[:, :, keys])
+
+
+def layers(subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor]) -> list[Layer]:
+    """Every layer of a float64 encoding on x, q, k and v at these positions."""
+    x, *heads = given
+    placed = encoding.at(positions, dtype=torch.float64)
+    embedded = placed.embed(x)
+    read = read_layers(placed, subject.period, embedded)
+    return [Layer(encoding, number, positions, embedded, *heads, state) for number, _, state in read]
 
 
 def effects(

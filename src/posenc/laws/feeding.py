@@ -1,12 +1,17 @@
 """Laws of how sequences are fed: whole, in pieces, token by token, padded, packed."""
 
-import torch
-from torch.nn.functional import pad
+from collections.abc import Sequence
 
-from posenc.laws.decoder import Cache, Decoder, tokens
+import torch
+from torch import Tensor
+
+from posenc.attend import attention
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import ContentState
+from posenc.laws.effects import inputs, outputs
 from posenc.laws.law import law, near
-from posenc.laws.subject import Subject
-from posenc.mask import Mask
+from posenc.laws.subject import Subject, each_layer
+from posenc.mask import CAUSAL, Mask
 from posenc.positions import left_padded, packed
 
 
@@ -17,15 +22,40 @@ def whole_is_pieces(subject: Subject) -> None:
     Compute with ``q_positions`` and ``k_positions``, never with a length or the number of a row, and return the
     state of all keys.
     """
-    decoder, length = Decoder(subject), subject.longest(24)
-    row = tokens(2, length)
-    at_once = decoder(row)
+    length = subject.longest(24)
+    given, positions = inputs(subject, length, torch.float64), subject.plain(length)
+    encoding = subject.build().double()
+    embedded, *at_once = outputs(subject, encoding, positions, given)
+    numbers = [layer for layer, _ in each_layer(encoding.at(positions), subject.period)]
     for pieces in ([1] * length, [7, 1, length - 8], [length - 1, 1]):
         if min(pieces) < 1:
             continue
-        cache = Cache()
-        parts = [decoder(piece, cache=cache) for piece in row.split(pieces, dim=1)]
-        near(torch.cat(parts, dim=1), at_once, what=f"read in pieces of {pieces if len(set(pieces)) > 1 else 1}")
+        what = f"read in pieces of {pieces if len(set(pieces)) > 1 else 1}"
+        shares = torch.arange(length).split(pieces)
+        parts = [
+            encoding.at(positions[..., share], dtype=torch.float64).embed(given[0][:, share]) for share in shares
+        ]
+        near(torch.cat(parts, dim=1), embedded, what=f"embeddings {what}")
+        for layer, want in zip(numbers, at_once, strict=True):
+            near(_with_a_cache(encoding, layer, positions, given, shares), want, what=f"layer {layer} {what}")
+
+
+def _with_a_cache(
+    encoding: Encoding, layer: int, positions: Tensor, given: Sequence[Tensor], pieces: tuple[Tensor, ...]
+) -> Tensor:
+    """What a layer gives where every piece of a sequence meets the keys and the state of those before it."""
+    x, q, k, v = given
+    state: ContentState | None = None
+    keys: list[Tensor] = []
+    results: list[Tensor] = []
+    for piece in pieces:
+        end = int(piece[-1]) + 1
+        placed = encoding.at(positions[..., piece], positions[..., :end], dtype=torch.float64)
+        here, state = placed[layer].with_content(x[:, piece], state)
+        rotated_q, rotated_k = here.rotate(q[:, :, piece], k[:, :, piece])
+        keys.append(rotated_k)
+        results.append(attention(rotated_q, torch.cat(keys, dim=2), v[:, :, :end], here, CAUSAL))
+    return torch.cat(results, dim=2)
 
 
 @law()
@@ -35,20 +65,18 @@ def batch_is_singles(subject: Subject) -> None:
     Keep the batch axis of positions ``(B, T)``: ``over_heads`` inserts the axis of heads.
     """
     longest = subject.longest(11)
-    lengths = [min(n, longest) for n in (5, 11, 8)]
-    rows = [tokens(1, n) for n in lengths]
-    mask = torch.tensor([[i >= longest - n for i in range(longest)] for n in lengths])
-    padded = torch.cat([pad(row, (longest - row.shape[1], 0)) for row in rows])
-    decoder = Decoder(subject)
+    starts = [longest - min(length, longest) for length in (5, 11)]
+    mask = torch.arange(longest) >= torch.tensor(starts)[:, None]
+    positions = subject.along(left_padded(mask))
+    encoding, given = subject.build().double(), inputs(subject, longest, torch.float64)
     for causal in _ways(subject):
-        batch = decoder(padded, subject.along(left_padded(mask)), Mask(causal=causal, key_mask=mask))
-        for i, row in enumerate(rows):
-            alone = decoder(row, mask=Mask(causal=causal))[0]
-            near(
-                batch[i, longest - lengths[i] :],
-                alone,
-                what=f"padded from {lengths[i]} to {longest}, causal={causal}",
-            )
+        batch = outputs(subject, encoding, positions, given, Mask(causal=causal, key_mask=mask))
+        for row, start in enumerate(starts):
+            alone = [tensor[row : row + 1, ..., start:, :] for tensor in given]
+            singles = outputs(subject, encoding, subject.plain(longest - start), alone, Mask(causal=causal))
+            for together, single in zip(batch, singles, strict=True):
+                what = f"padded from {longest - start} to {longest}, causal={causal}"
+                near(together[row, ..., start:, :], single[0], what=what)
 
 
 @law()
@@ -58,19 +86,21 @@ def packed_is_separate(subject: Subject) -> None:
     Compute with positions, which start again in every document, and not with rows of the tensor.
     """
     lengths = [5, min(9, subject.longest(9)), 3]
-    documents = [tokens(1, n) for n in lengths]
     positions, segments = packed(lengths)
-    decoder = Decoder(subject)
+    encoding, given = subject.build().double(), inputs(subject, len(positions), torch.float64)
+    documents = zip(*(tensor.split(lengths, dim=-2) for tensor in given), strict=True)
+    apart = [list(document) for document in documents]
     for causal in _ways(subject):
         mask = Mask(causal=causal, q_segments=segments)
-        together = decoder(torch.cat(documents, dim=1), subject.along(positions), mask)
-        apart = torch.cat([decoder(document, mask=Mask(causal=causal)) for document in documents], dim=1)
-        near(together, apart, what=f"documents of {lengths} tokens, causal={causal}")
+        together = outputs(subject, encoding, subject.along(positions), given, mask)
+        separate = [
+            outputs(subject, encoding, subject.plain(length), document, Mask(causal=causal))
+            for length, document in zip(lengths, apart, strict=True)
+        ]
+        for got, want in zip(together, zip(*separate, strict=True), strict=True):
+            near(got, torch.cat(want, dim=-2), what=f"documents of {lengths} tokens, causal={causal}")
 
 
 def _ways(subject: Subject) -> tuple[bool, ...]:
     """Causal, and not where the encoding has numbers for keys ahead of their query."""
     return (True,) if subject.declared.causal else (True, False)
-
-
-LAWS = (whole_is_pieces, batch_is_singles, packed_is_separate)

@@ -106,6 +106,3 @@ def gradients_are_exact(subject: Subject) -> None:
         gradcheck(everything, (*wanted, *parameters), fast_mode=True)
     except GradcheckError as error:
         owed(False, " ".join(str(error).split())[:300])
-
-
-LAWS = (low_precision_rounds_once, gradients_are_exact)

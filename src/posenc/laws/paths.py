@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from posenc.attend import attention
-from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
-from posenc.laws.effects import defined, inputs
+from posenc.laws.effects import defined, inputs, layers
 from posenc.laws.law import ROUNDING, law, near, owed
-from posenc.laws.subject import Subject, each_layer
+from posenc.laws.subject import Subject
 from posenc.mask import Mask
 
 LONG = 270
@@ -95,7 +94,6 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 class Meeting:
     """The last T of S tokens in every layer, placed, read and rotated once for all ways of attending."""
 
-    encoding: Encoding
     leaves: list[Tensor]
     """x, q, k, v and the parameters."""
     layers: list[tuple[int, Placed, Tensor, Tensor]]
@@ -103,19 +101,11 @@ class Meeting:
 
     @classmethod
     def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
-        encoding = subject.build().double()
+        encoding, tokens = subject.build().double(), torch.arange(S)
         given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
-        x, q, k, _ = given
-        positions, layers = subject.plain(S), []
-        placed = encoding.at(positions, dtype=torch.float64)
-        cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-        for layer, awaiting in each_layer(placed, subject.period):
-            embedded = placed.embed(x)
-            here = (
-                cached[layer].with_content(embedded[:, S - T :])[0].with_state(awaiting.with_content(embedded)[1])
-            )
-            layers.append((layer, here, *here.rotate(q[:, :, S - T :], k)))
-        return cls(encoding, [*given, *encoding.parameters()], layers)
+        whole = layers(subject, encoding, subject.plain(S), given)
+        rotated = [(layer.number, *layer.rotated(tokens[S - T :], tokens)) for layer in whole]
+        return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
         """Outputs of every layer, and logsumexps where the way has them."""
@@ -138,6 +128,3 @@ class Meeting:
             if way == "logsumexp" or not name.startswith("logsumexp"):
                 total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()
         return torch.autograd.grad(total, self.leaves, allow_unused=True, retain_graph=True)
-
-
-LAWS = (paths_are_scores, gradients_are_those_of_scores)

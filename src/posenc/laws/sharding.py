@@ -1,17 +1,14 @@
 """Laws of what is divided: a sequence over ranks, permuted, in rings, in a cache; heads over ranks."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from posenc.attend import attention
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import ContentState, Placed
+from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import merge
-from posenc.laws.effects import inputs
+from posenc.laws.effects import Layer, inputs, layers
 from posenc.laws.law import law, near
-from posenc.laws.subject import Subject, each_layer, read_layers
+from posenc.laws.subject import Subject, each_layer
 from posenc.mask import Mask
 
 RANKS = 4
@@ -19,47 +16,19 @@ Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
 """Arguments of attention."""
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One layer on a whole sequence, and what it gives there."""
-
-    subject: Subject
-    encoding: Encoding
-    layer: int
-    positions: Tensor
-    x: Tensor
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    state: ContentState | None
-    unsharded: Tensor
-
-    def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """The encoding at these tokens, of which it reads the queries', with the keys' state."""
-        places = self.positions[..., queries], self.positions[..., keys]
-        here = self.encoding.at(*places, dtype=torch.float64)[self.layer]
-        return here.with_content(self.x[:, queries])[0].with_state(
-            None if self.state is None else self.state[..., keys]
-        )
-
-    def call(self, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
-        """The arguments of attention for these queries and keys, each rotated where it stands, in its own order."""
-        here = self.at(queries, keys)
-        q, k = here.rotate(self.q[:, :, queries], self.k[:, :, keys])
-        mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
-        return q, k, self.v[:, :, keys], here, mask
+def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
+    """The arguments of attention for these queries and keys, each rotated where it stands, in its own order."""
+    here, q, k = layer.rotated(queries, keys)
+    mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
+    return q, k, layer.v[:, :, keys], here, mask
 
 
-def layers(subject: Subject, length: int = 16) -> list[Layer]:
-    """Every layer of the subject on one sequence."""
-    length = subject.longest(length) // (2 * RANKS) * 2 * RANKS or subject.longest(length)
-    x, q, k, v = inputs(subject, length, torch.float64)
-    encoding, positions = subject.build().double(), subject.plain(length)
-    of_layers = []
-    for layer, here, state in read_layers(encoding.at(positions, dtype=torch.float64), subject.period, x):
-        y = attention(*here.rotate(q, k), v, here, causal=True)
-        of_layers.append(Layer(subject, encoding, layer, positions, x, q, k, v, state, y))
-    return of_layers
+def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
+    """Every layer of the subject on one sequence, and what it gives on the whole."""
+    length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
+    given, every = inputs(subject, length, torch.float64), torch.arange(length)
+    whole = layers(subject, subject.build().double(), subject.plain(length), given)
+    return [(layer, attention(*call(layer, every, every))) for layer in whole]
 
 
 def chunks(length: int, parts: int) -> list[Tensor]:
@@ -83,16 +52,16 @@ def sharded_is_whole(subject: Subject) -> None:
     Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
     ``Bias.ordered``, and goes along ``q_order`` and ``k_order``.
     """
-    for layer in layers(subject):
+    for layer, whole in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():
             # Every rank rotates its own keys, and they are gathered rotated, in the order of ranks.
             keys = torch.cat(shards)
-            rotated = [layer.call(tokens, tokens)[1] for tokens in shards]
+            rotated = [call(layer, tokens, tokens)[1] for tokens in shards]
             for tokens in shards:
-                q, _, v, here, mask = layer.call(tokens, keys)
+                q, _, v, here, mask = call(layer, tokens, keys)
                 got = attention(q, torch.cat(rotated, 2), v, here, mask)
-                what = f"tokens {tokens.tolist()} of a sequence {division}, layer {layer.layer}"
-                near(got, layer.unsharded[:, :, tokens], what=what)
+                what = f"tokens {tokens.tolist()} of a sequence {division}, layer {layer.number}"
+                near(got, whole[:, :, tokens], what=what)
 
 
 def _no_ring(subject: Subject) -> str:
@@ -109,12 +78,12 @@ def ring_is_whole(subject: Subject) -> None:
 
     Give whole scores in ``Bias.rows``: softmax does not see a number that a row leaves out, and the ring does.
     """
-    for layer in layers(subject):
+    for layer, whole in unsharded(subject):
         shards = chunks(layer.q.shape[2], RANKS)
         for rank, tokens in enumerate(shards):
-            parts = [attention(*layer.call(tokens, keys), return_logsumexp=True) for keys in shards]
+            parts = [attention(*call(layer, tokens, keys), return_logsumexp=True) for keys in shards]
             got = merge(parts)[0]
-            near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
+            near(got, whole[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
 
 
 def _no_split(subject: Subject) -> str:
@@ -129,14 +98,14 @@ def heads_are_whole(subject: Subject) -> None:
     rotation has numbers per head.
     """
     group = subject.heads // subject.kv_heads
-    for layer in layers(subject):
+    for layer, whole in unsharded(subject):
         every = torch.arange(layer.q.shape[2])
         for shared in range(subject.kv_heads):
             first, last = shared * group, (shared + 1) * group
             here = layer.at(every, every).slice_heads(first, last)
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
             got = attention(q, k, layer.v[:, shared : shared + 1], here, causal=True)
-            near(got, layer.unsharded[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
+            near(got, whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.number}")
 
 
 @law()
@@ -145,15 +114,12 @@ def slots_are_a_cache(subject: Subject) -> None:
 
     Compute with ``k_positions``; a slot's number is not its position.
     """
-    for layer in layers(subject):
+    for layer, whole in unsharded(subject):
         S = layer.q.shape[2]
         tokens, empty = torch.arange(S), torch.zeros(5, dtype=torch.int64)  # in which something lies
         for side, slots in {"left": (tokens, empty), "right": (empty, tokens)}.items():
             order = torch.arange(S + 5) - (0 if side == "left" else 5)
             # On the left, what is empty lies in the future.
             filled = None if side == "left" else (order >= 0).expand(2, -1)
-            got = attention(*layer.call(tokens[-3:], torch.cat(slots), k_order=order, key_mask=filled))
-            near(got, layer.unsharded[:, :, -3:], what=f"slots filled from the {side} in layer {layer.layer}")
-
-
-LAWS = (slots_are_a_cache, sharded_is_whole, ring_is_whole, heads_are_whole)
+            got = attention(*call(layer, tokens[-3:], torch.cat(slots), k_order=order, key_mask=filled))
+            near(got, whole[:, :, -3:], what=f"slots filled from the {side} in layer {layer.number}")

@@ -118,6 +118,3 @@ def survives_autocast(subject: Subject) -> None:
 
 def late(subject: Subject) -> torch.Tensor:
     return subject.plain(9, min(40, subject.declared.position_limit - 9))
-
-
-LAWS = (survives_casts, survives_copies, survives_meta, survives_autocast)

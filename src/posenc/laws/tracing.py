@@ -93,6 +93,3 @@ def exports_to_one_graph(subject: Subject) -> None:
             now = given(subject, T, offset)
             for i, (got, want) in enumerate(zip(exported(*now), module(*now), strict=True)):
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
-
-
-LAWS = (compiles_to_one_graph, exports_to_one_graph)
