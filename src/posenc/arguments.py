@@ -5,6 +5,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
+from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from torch import Tensor
@@ -75,9 +76,17 @@ def as_integer(value: Any, name: str) -> int:
 
 def as_number(value: Any, name: str) -> float:
     """The value as a Python number, from any type of real number."""
-    if not isinstance(value, Real):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
     return value if isinstance(value, int | float) else float(value)
+
+
+def as_flag(value: Any, name: str) -> bool:
+    """The value as a Python flag, from any type of flag."""
+    flag = value.item() if hasattr(value, "item") else value
+    if not isinstance(flag, bool):
+        raise InvalidArgument(f"{name}={shown(value)} must be True or False")
+    return flag
 
 
 def as_scale(value: float | None, name: str) -> float | None:
@@ -129,18 +138,38 @@ def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], N
     return check
 
 
-Whole = Annotated[int, as_integer]
+def even_from(least: int, known: str) -> Callable[[Any, str], None]:
+    """A check for an even integer that is no less; ``known`` ends the message."""
+    return such_that(lambda n: n >= least and n % 2 == 0, f"be even and at least {least}; {known}")
+
+
 Size = Annotated[int, at_least(1)]
+PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number, bool: as_flag}
+"""What a value of these types is made by."""
+
+
+def plain_types(annotation: Any) -> tuple[Any, ...]:
+    """The types of an annotation, without its checks."""
+    plain = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+    return get_args(plain) if isinstance(plain, UnionType) else (plain,)
 
 
 def checked(annotation: Any, value: Any, name: str) -> Any:
-    """The value as its annotation has it: one of a ``Literal``, or what its checks make of it."""
+    """The value as its annotation has it: one of a ``Literal``, or what its type and its checks make of it."""
     if get_origin(annotation) is Literal:
         return one_of(name, value, get_args(annotation))
-    for check in getattr(annotation, "__metadata__", ()):
+    types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]
+    for check in (*types, *getattr(annotation, "__metadata__", ())):
         found = check(value, name)
         value = value if found is None else found
     return value
+
+
+def argument(parameter: inspect.Parameter, value: Any) -> Any:
+    """The value of a parameter as its annotation has it; None where that is its default."""
+    if value is None and parameter.default is None:
+        return None
+    return checked(parameter.annotation, value, parameter.name)
 
 
 def check_device(positions: Tensor, weight: Tensor) -> None:

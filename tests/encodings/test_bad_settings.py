@@ -55,7 +55,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         r"kept=5 frequencies must be between 1 and head_dim/2=4; 1 of these",
     ),
     (lambda: FoPE(8, 4, pairing="half"), "kept=0 frequencies must be between 1 and"),
-    (lambda: FoPE(8, 64, pairing="half", spread="much"), "spread='much' must be a finite number"),
+    (lambda: FoPE(8, 64, pairing="half", spread="much"), "spread='much' must be a number"),
     (lambda: FoX(0, 4), "width=0 must be at least 1"),
     (
         lambda: FoX(6, 4).at(arange(3)).with_content(torch.randn(1, 3, 5)),
@@ -87,7 +87,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
         "heads=None with groups=2: to give a rank some heads, say how many",
     ),
-    (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 between 1 and head_dim=8"),
+    (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (
         lambda: PoPE(8, 2).at(arange(2)).rotate(THREE_HEADS, THREE_HEADS),
         r"q has 3 heads and the angles are of 2; .*slice_heads",

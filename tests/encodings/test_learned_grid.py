@@ -80,7 +80,7 @@ def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() 
         (
             lambda: LearnedGrid(0, 8),
             InvalidArgument,
-            "num_positions=0, columns=0 and width=8 must all be",
+            "num_positions=0 must be at least 1",
         ),
         (lambda: LearnedGrid(4, 8, tables="rows"), InvalidArgument, "unknown tables 'rows'"),
         (lambda: LearnedGrid(4, 8, resize="timn"), InvalidArgument, "unknown resize 'timn'; did you mean 'timm'"),

@@ -151,7 +151,7 @@ def test_building_from_settings_checks_them() -> None:
     [
         ("t5(two_sided=no)", "two_sided='no' must be True or False"),
         ("t5(shared=1)", "shared=1 must be True or False"),
-        ("t5(buckets=many)", "buckets='many' must be a whole number"),
+        ("t5(buckets=many)", "buckets='many' must be an integer"),
         ("t5(std=(1, 2))", r"std=\(1, 2\) must be a number"),
         ("alibi(max_exponent=True)", "max_exponent=True must be a number"),
     ],

@@ -29,7 +29,7 @@ def test_mutated_texts(count: int) -> None:
         ("window(size=1)", "no encoding can be made with size=1, heads=4: 'int' object is not iterable"),
         ("layoutlm(buckets=1)", "no encoding can be made with buckets=1"),
         ("cope(std=-0.5)", "no encoding can be made with std=-0.5"),
-        ("inkling(clip='a')", "no encoding can be made with clip='a'"),
+        ("inkling(clip='a')", "clip='a' must be a number"),
         ("sinusoidal-grid(axes=0.5)", "no encoding can be made with axes=0.5"),
         ("rotary(axes=3)", "no encoding can be made with pairing='half', axes=3"),
         (

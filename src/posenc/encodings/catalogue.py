@@ -3,12 +3,11 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from numbers import Integral, Real
 from typing import Any
 
 import torch
 
-from posenc.arguments import one_of
+from posenc.arguments import argument, one_of, plain_types
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
@@ -221,7 +220,8 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
                 settings[name] = shape.need(name)
     sizes = [value for value in settings.values() if isinstance(value, int)]
     for name, value in settings.items():
-        most = MOST.get(name, 1 << 24) if parameters_of(entry.make)[name].annotation in (int, int | None) else None
+        whole = int in plain_types(parameters_of(entry.make)[name].annotation)
+        most = MOST.get(name, 1 << 24) if whole else None
         if most is not None and isinstance(value, int) and value > most:
             raise InvalidArgument(f"{name}={value} must be at most {most}; give the model's own")
     if max(sizes, default=0) > 1 << 16:
@@ -241,10 +241,6 @@ def lookup(name: str) -> Entry:
     return CATALOGUE[one_of("encoding", ALIASES.get(name, name), CATALOGUE)]
 
 
-PLAIN = {bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number")}
-"""What a setting of these types takes, and how that is said."""
-
-
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     """The settings that a recipe gives, all by name, checked against what the class has."""
     known = parameters_of(entry.make)
@@ -258,10 +254,7 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
             raise UnknownName(f"setting of {recipe.name}", name, known)
         if name in given:
             raise InvalidArgument(f"{recipe} gives {name} twice; leave one out")
-        kind, what = PLAIN.get(known[name].annotation, (object, "anything"))
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
-            raise InvalidArgument(f"{recipe}: {name}={value!r} must be {what}")
-        given[name] = value
+        given[name] = argument(known[name], value)
     return given
 
 

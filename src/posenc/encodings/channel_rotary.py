@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, keys_at_queries
@@ -148,12 +147,12 @@ class ChannelRotary(Encoding):
     ) -> None:
         super().__init__()
         make, least, usual = LAYOUTS[layout]
-        self.head_dim = as_integer(head_dim, "head_dim")
+        self.head_dim = head_dim
         if self.head_dim < least or (layout != "v-jepa2" and self.head_dim % least):
             fits = f"at least {least}" if layout == "v-jepa2" else f"a multiple of {least}"
             raise InvalidArgument(f"head_dim={head_dim} must be {fits} for layout={layout!r}")
         self.layout: Layout = layout
-        self.base = usual if base is None else as_number(base, "base")
+        self.base = usual if base is None else base
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed

@@ -16,13 +16,13 @@ positions counts.
 """
 
 from bisect import bisect_right
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, Whole, as_scale
+from posenc.arguments import Size, as_scale, even_from
 from posenc.encodings.bias import SumBias
 from posenc.encodings.looked_up import KeyTable, QueryTable, Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -74,14 +74,12 @@ class DeBERTa(RelativeTable):
         head_dim: Size,
         heads: Size,
         *,
-        buckets: Whole = 256,
-        max_distance: Whole = 512,
+        buckets: Annotated[int, even_from(4, "DeBERTa-v3 has 256")] = 256,
+        max_distance: int = 512,
         std: float = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
-        if buckets < 4 or buckets % 2:
-            raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
         if max_distance - 1 <= buckets // 2:
             raise InvalidArgument(
                 f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer ones have their own buckets"

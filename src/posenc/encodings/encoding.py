@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import checked, heads_first, misfit, tensors
+from posenc.arguments import argument, heads_first, misfit, tensors
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError
@@ -50,8 +50,7 @@ class EncodingType(ABCMeta):
                     return super().__call__(*arguments, **settings)
                 given = cls.__signature__.bind(*arguments, **settings)
                 for name, value in given.arguments.items():
-                    if value is not None or given.signature.parameters[name].default is not None:
-                        given.arguments[name] = checked(given.signature.parameters[name].annotation, value, name)
+                    given.arguments[name] = argument(given.signature.parameters[name], value)
                 return super().__call__(*given.args, **given.kwargs)
             except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
                 if isinstance(error, PosencError) or not cls.__module__.startswith("posenc."):
@@ -244,13 +243,7 @@ def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]
     """What a class takes by name; one without an ``__init__`` of its own takes nothing."""
     open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(make).parameters
-    plain = {name: x.replace(annotation=_unchecked(x.annotation)) for name, x in parameters.items()}
-    return {name: parameter for name, parameter in plain.items() if parameter.kind not in open_ended}
-
-
-def _unchecked(annotation: Any) -> Any:
-    """A type without its checks."""
-    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import Size, Whole, as_integer, at_least, is_number, such_that
+from posenc.arguments import Size, at_least, is_number, such_that
 from posenc.clock import Clock, Phases
 from posenc.encodings.placed import Positions, over_heads
 from posenc.encodings.rotation import Rotation
@@ -56,7 +56,7 @@ class FoPE(Rotation):
     def __init__(
         self,
         head_dim: int,
-        num_positions: Annotated[Whole, check_original_length],
+        num_positions: Annotated[int, check_original_length],
         *,
         pairing: Pairing,
         base: Base = 10_000.0,
@@ -68,13 +68,12 @@ class FoPE(Rotation):
         phases: Phases = "exact",
     ) -> None:
         super().__init__(head_dim, pairing)
-        self.num_positions = num_positions
-        self.base = base
+        self.num_positions, self.base = num_positions, base
         check_dim_and_base(self.head_dim, base, "head_dim")
         all_frequencies = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
         finishing = sum(float(theta) >= slowest for theta in all_frequencies.exact)
-        self.kept = finishing if kept is None else as_integer(kept, "kept")
+        self.kept = finishing if kept is None else kept
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
                 f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import Size, as_integer, such_that
+from posenc.arguments import Size, such_that
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
@@ -50,7 +50,7 @@ class PlacedInkling(Placed):
 
 Floor = Annotated[
     int | None,
-    such_that(lambda p: as_integer(p, "log_floor") >= 1, "be a position of at least 1, or None for no scaling"),
+    such_that(lambda p: p >= 1, "be a position of at least 1, or None for no scaling"),
 ]
 Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Inkling has 0.1")]
 Clipped = Annotated[

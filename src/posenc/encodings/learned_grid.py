@@ -7,14 +7,14 @@ rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another si
 resized to it, A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
 """
 
-from typing import ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
-from posenc.arguments import as_integer, at_least_one, check_device
+from posenc.arguments import Size, as_integer, at_least, at_least_one, check_device
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.placed import Positions
 from posenc.encodings.places import holds
@@ -48,21 +48,17 @@ class LearnedGrid(EmbeddingTable):
 
     def __init__(
         self,
-        num_positions: int,
-        width: int,
+        num_positions: Size,
+        width: Size,
         *,
-        columns: int | None = None,
+        columns: Annotated[int | None, at_least(1)] = None,
         tables: Tables = "grid",
         resize: str | Resize | None = None,
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        rows, self.width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
-        columns = rows if columns is None else as_integer(columns, "columns")
-        if min(rows, columns, self.width) < 1:
-            raise InvalidArgument(
-                f"num_positions={rows}, columns={columns} and width={self.width} must all be at least 1"
-            )
+        rows, self.width = num_positions, width
+        columns = rows if columns is None else columns
         self.shape = self.picture = (rows, columns)
         self.tables: Tables = tables
         self.resize = None if resize is None else named(resize)

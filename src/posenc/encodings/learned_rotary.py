@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import Size, as_integer, as_number, at_least
+from posenc.arguments import Size, at_least
 from posenc.encodings.placed import Positions
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.scaling import check_dim_and_base, unscaled_float32
+from posenc.scaling.scaling import Base, unscaled_float32
 
 
 @final
@@ -55,7 +55,7 @@ class LearnedRotary(Rotation):
         head_dim: int,
         *,
         pairing: Pairing,
-        base: float = 10_000.0,
+        base: Base = 10_000.0,
         rotary_dim: int | None = None,
         axes: Size = 1,
         groups: Size = 1,
@@ -64,16 +64,14 @@ class LearnedRotary(Rotation):
         signed: bool = False,
     ) -> None:
         super().__init__(head_dim, pairing)
-        self.rotary_dim = self.head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
+        self.rotary_dim = self.head_dim if rotary_dim is None else rotary_dim
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
                 f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "
                 f"head_dim={head_dim}: every frequency has a pair along every axis"
             )
-        self.base = as_number(base, "base")
-        check_dim_and_base(2, self.base)
-        self.axes, self.groups, self.signed, self.per_layer = axes, groups, signed, not shared
-        self.heads = heads
+        self.base, self.axes, self.groups, self.heads = base, axes, groups, heads
+        self.signed, self.per_layer = signed, not shared
         self.frequencies = nn.Parameter(torch.empty(axes, groups, self.rotary_dim // 2))
         self.reset_parameters()
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from posenc.arguments import as_integer, as_number
+from posenc.arguments import Size
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
@@ -27,7 +27,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.default import Default
 from posenc.scaling.proportional import Proportional
-from posenc.scaling.scaling import Scaling, fixed
+from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
 """A length that rounding left at zero or below it counts as this one when keys are unrotated."""
@@ -89,25 +89,21 @@ class PoPE(Encoding):
 
     def __init__(
         self,
-        head_dim: int,
-        heads: int,
+        head_dim: Size,
+        heads: Size,
         *,
-        base: float = 10_000.0,
+        base: Base = 10_000.0,
         rotary_dim: int | None = None,
         start: Start = "zero",
         scaling: Scaling | None = None,
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        self.head_dim, self.heads = as_integer(head_dim, "head_dim"), as_integer(heads, "heads")
-        self.rotary_dim = self.head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
-        if heads < 1 or not 1 <= self.rotary_dim <= head_dim:
-            raise InvalidArgument(
-                f"heads={heads} must be at least 1, and rotary_dim={self.rotary_dim} between 1 and "
-                f"head_dim={head_dim}"
-            )
+        self.head_dim, self.heads, self.base = head_dim, heads, base
+        self.rotary_dim = self.head_dim if rotary_dim is None else rotary_dim
+        if not 1 <= self.rotary_dim <= head_dim:
+            raise InvalidArgument(f"rotary_dim={self.rotary_dim} must be between 1 and head_dim={head_dim}")
         self.start: Start = start
-        self.base = as_number(base, "base")
         self.scaling = Default() if scaling is None else fixed(scaling)
         self.clock = Clock(self.scaling.frequencies(2 * self.rotary_dim, self.base), phases)
         self.weight = nn.Parameter(torch.empty(heads, self.rotary_dim))

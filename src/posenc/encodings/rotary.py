@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, as_scale
+from posenc.arguments import as_scale
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
@@ -28,7 +28,7 @@ from posenc.kernels.rotary import Step, Tables, rotate_both, step
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.default import Default
-from posenc.scaling.scaling import Scaling, check_dim_and_base, fixed
+from posenc.scaling.scaling import Base, Scaling, check_dim_and_base, fixed
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
@@ -150,7 +150,7 @@ class Rotary(Rotation):
         head_dim: int,
         *,
         pairing: Pairing,
-        base: float = 10_000.0,
+        base: Base = 10_000.0,
         rotary_dim: int | None = None,
         scaling: Scaling | None = None,
         axes: AxisMap | None = None,
@@ -162,14 +162,13 @@ class Rotary(Rotation):
     ) -> None:
         super().__init__(head_dim, pairing)
         check_backend(backend)
-        head_dim = self.head_dim
         if rotary_dim is None:
-            check_dim_and_base(head_dim, as_number(base, "base"), "head_dim")
-        rotary_dim = head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
+            check_dim_and_base(head_dim, base, "head_dim")
+        rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
         self.rotary_dim = rotary_dim
-        self.base = as_number(base, "base")
+        self.base = base
         self.backend: Backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, at_least_one, one_of
+from posenc.arguments import at_least, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
@@ -61,8 +61,7 @@ class Rotation(Encoding):
     def __init__(self, head_dim: int, pairing: Pairing) -> None:
         super().__init__()
         one_of("pairing", pairing, get_args(Pairing))
-        self.head_dim = as_integer(head_dim, "head_dim")
-        at_least_one(head_dim=self.head_dim)
+        self.head_dim = at_least(1)(head_dim, "head_dim")
         self.pairing: Pairing = pairing
 
     @abstractmethod

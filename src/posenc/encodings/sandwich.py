@@ -10,19 +10,18 @@ The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 
 −0.623 and the other −1.083 before the heads' factor.
 """
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import Size, Whole, as_integer
+from posenc.arguments import Size, even_from, such_that
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
-from posenc.errors import InvalidArgument
 from posenc.pytrees import Pytree
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Base, falling
@@ -66,6 +65,10 @@ class SumsOfCosines(Pytree):
         return scaled(factors, sums[offsets.abs()], self.channels)
 
 
+Channels = Annotated[int, even_from(2, "attention-gym has 128")]
+First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, or 0, as in attention-gym")]
+
+
 @final
 class Sandwich(Encoding):
     """Adds the product of two sinusoidal positions to the scores; no parameters, no largest position.
@@ -81,12 +84,8 @@ class Sandwich(Encoding):
     acts_on = ("bias",)
     relative = True
 
-    def __init__(self, heads: Size, *, channels: Whole = 128, base: Base = 10_000.0, first: int = 1) -> None:
+    def __init__(self, heads: Size, *, channels: Channels = 128, base: Base = 10_000.0, first: First = 1) -> None:
         super().__init__()
-        if channels < 2 or channels % 2:
-            raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
-        if as_integer(first, "first") not in (0, 1):
-            raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
         self.clock = Clock(sandwich_frequencies(channels, base, first))
 

@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from posenc.arguments import Size, Whole
+from posenc.arguments import Size
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import Clip, RelativeTable
@@ -41,8 +41,8 @@ class Shaw(RelativeTable):
         head_dim: Size,
         heads: Size,
         *,
-        behind: Whole = 64,
-        ahead: Whole = 8,
+        behind: int = 64,
+        ahead: int = 8,
         shared: bool = False,
         std: float = 0.02,
     ) -> None:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import Whole, at_least_one, is_number, one_of, such_that
+from posenc.arguments import at_least_one, is_number, one_of, such_that
 from posenc.clock import Clock
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.placed import Positions
@@ -70,7 +70,7 @@ class Sinusoidal(EmbeddingTable):
 
     def __init__(
         self,
-        width: Whole,
+        width: int,
         *,
         base: Base = 10_000.0,
         scale: Annotated[float, such_that(is_number, "be a finite number; 1.0 leaves the rows alone")] = 1.0,

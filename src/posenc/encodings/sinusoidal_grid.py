@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.embedding_table import EmbeddingTable
@@ -52,7 +51,7 @@ class SinusoidalGrid(EmbeddingTable):
         signed: bool = False,
     ) -> None:
         super().__init__()
-        self.width = as_integer(width, "width")
+        self.width = width
         if axes is None:
             if self.width < 4 or self.width % 4:
                 raise InvalidArgument(f"width={width} must be a multiple of 4 for two axes; or give axes")
@@ -60,7 +59,7 @@ class SinusoidalGrid(EmbeddingTable):
         if 2 * axes.pairs != self.width:
             raise InvalidArgument(f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; width={width}")
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
-        self.base = as_number(base, "base")
+        self.base = base
         self.order: Order = order
         self.clock = Clock(axis_frequencies(axes, Default(), self.base))
         self.register_constants(axis_of_pair=torch.tensor(axes.axis_of_pair, device="cpu"))

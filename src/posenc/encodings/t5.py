@@ -13,13 +13,13 @@ moves it.
 """
 
 from bisect import bisect_left
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, Whole, as_scale
+from posenc.arguments import Size, as_scale, even_from
 from posenc.encodings.looked_up import Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
@@ -72,8 +72,8 @@ class T5(RelativeTable):
         self,
         heads: Size,
         *,
-        buckets: Whole = 32,
-        max_distance: Whole = 128,
+        buckets: Annotated[int, even_from(4, "T5 has 32")] = 32,
+        max_distance: int = 128,
         two_sided: bool = False,
         shared: bool = True,
         std: float = 0.02,
@@ -81,8 +81,6 @@ class T5(RelativeTable):
     ) -> None:
         super().__init__(heads=heads, shared=shared, std=std)
         side = buckets // 2 if two_sided else buckets
-        if buckets < 4 or buckets % 2 or side < 2:
-            raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")
         if max_distance <= side // 2:
             raise InvalidArgument(
                 f"max_distance={max_distance} must be above {side // 2}, the distances with a bucket of their own"

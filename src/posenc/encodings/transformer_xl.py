@@ -9,13 +9,13 @@ where positions count up by one; where they do not, sin and cos of a difference 
 its two ends, so that packed and padded sequences, and a few tokens that meet a cache, get the same numbers.
 """
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import Size, Whole
+from posenc.arguments import Size, even_from
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
@@ -24,7 +24,6 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -75,6 +74,9 @@ class WaveBias(Bias):
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
 
 
+Width = Annotated[int, even_from(2, "sines and cosines come in pairs")]
+
+
 @final
 class TransformerXL(Encoding):
     """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Behind and ahead differ; no position is too far.
@@ -97,11 +99,9 @@ class TransformerXL(Encoding):
     uses_queries = True
 
     def __init__(
-        self, width: Whole, heads: Size, head_dim: Size, *, base: float = 10_000.0, order: Order = "interleaved"
+        self, width: Width, heads: Size, head_dim: Size, *, base: float = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
-        if width < 2 or width % 2:
-            raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
         self.order: Order = order
         self.clock = Clock(sinusoid_frequencies(width, base))

@@ -87,11 +87,11 @@ class Layer:
 
 def layers(subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor]) -> list[Layer]:
     """Every layer of a float64 encoding on x, q, k and v at these positions."""
-    x, *heads = given
+    x, q, k, v = given
     placed = encoding.at(positions, dtype=torch.float64)
     embedded = placed.embed(x)
     read = read_layers(placed, subject.period, embedded)
-    return [Layer(encoding, number, positions, embedded, *heads, state) for number, _, state in read]
+    return [Layer(encoding, number, positions, embedded, q, k, v, state) for number, _, state in read]
 
 
 def effects(

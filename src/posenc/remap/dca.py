@@ -14,7 +14,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.arguments import at_least_one
+from posenc.arguments import Size
 from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
@@ -38,9 +38,8 @@ class DCA(Remap):
     name: ClassVar[str] = "dca"
     relative = False
 
-    def __init__(self, rotary: Rotary, chunk: int, local: int) -> None:
+    def __init__(self, rotary: Rotary, chunk: Size, local: Size) -> None:
         super().__init__(rotary)
-        at_least_one(chunk=chunk, local=local)
         self.chunk, self.local = chunk, local
         if local > chunk:
             raise InvalidArgument(f"local={local} is more than chunk={chunk}, the tokens of the chunk before")

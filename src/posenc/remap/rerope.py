@@ -11,7 +11,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.arguments import at_least_one
+from posenc.arguments import Size
 from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
 from posenc.remap.remap import At, Remap
@@ -32,9 +32,8 @@ class ReRoPE(Remap):
     name: ClassVar[str] = "rerope"
     relative = True
 
-    def __init__(self, rotary: Rotary, window: int) -> None:
+    def __init__(self, rotary: Rotary, window: Size) -> None:
         super().__init__(rotary)
-        at_least_one(window=window)
         self.window = window
 
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:

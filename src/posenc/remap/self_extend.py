@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from posenc.arguments import at_least_one
+from posenc.arguments import Size
 from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
 from posenc.remap.remap import At, Remap
@@ -33,9 +33,8 @@ class SelfExtend(Remap):
     name: ClassVar[str] = "self-extend"
     relative = False
 
-    def __init__(self, rotary: Rotary, group: int, window: int) -> None:
+    def __init__(self, rotary: Rotary, group: Size, window: Size) -> None:
         super().__init__(rotary)
-        at_least_one(group=group, window=window)
         self.group, self.window = group, window
 
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:

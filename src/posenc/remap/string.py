@@ -11,7 +11,7 @@ from typing import ClassVar, final
 
 from torch import Tensor
 
-from posenc.arguments import at_least_one
+from posenc.arguments import Size
 from posenc.encodings.placed import RemappedPart
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
@@ -31,9 +31,8 @@ class STRING(Remap):
     name: ClassVar[str] = "string"
     relative = True
 
-    def __init__(self, rotary: Rotary, shift: int, window: int) -> None:
+    def __init__(self, rotary: Rotary, shift: Size, window: Size) -> None:
         super().__init__(rotary)
-        at_least_one(shift=shift, window=window)
         self.shift, self.window = shift, window
         if window > shift:
             raise InvalidArgument(f"window={window} is more than shift={shift}; distances would grow")

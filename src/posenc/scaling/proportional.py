@@ -9,14 +9,21 @@ own, b^(−2i/r). The two are not interchangeable on trained weights.
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Annotated
 
 import torch
 
-from posenc.arguments import is_number
-from posenc.errors import InvalidArgument
+from posenc.arguments import is_number, such_that
 from posenc.scaling.checks import Factor
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, exact, powers_float32, unscaled_frequencies
+
+Fraction = Annotated[
+    float,
+    such_that(
+        lambda p: is_number(p) and 0 <= p <= 1, "lie in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -28,15 +35,8 @@ class Proportional(Scaling):
         factor: s ≥ 1; those that rotate are divided by it. Hugging Face has it, the paper does not.
     """
 
-    fraction: float
+    fraction: Fraction
     factor: Factor = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not is_number(self.fraction) or not 0 <= self.fraction <= 1:
-            raise InvalidArgument(
-                f"fraction={self.fraction!r} must lie in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"
-            )
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:

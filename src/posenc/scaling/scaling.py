@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_number, such_that
+from posenc.arguments import such_that
 from posenc.errors import InvalidArgument
 from posenc.scaling.checks import Checked
 from posenc.scaling.frequencies import Frequencies
@@ -91,7 +91,7 @@ def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rota
 
 
 check_base = such_that(lambda base: 1 < base < math.inf, "be finite and above 1; 10000 is the usual value")
-Base = Annotated[float, as_number, check_base]
+Base = Annotated[float, check_base]
 """The base of frequencies."""
 
 

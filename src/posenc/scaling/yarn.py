@@ -75,8 +75,6 @@ class YaRN(Scaling):
                 f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
                 "original_length, and the ramp runs from the fast to the slow; the paper has 32 and 1"
             )
-        if not isinstance(self.truncate, bool):
-            raise InvalidArgument(f"truncate={self.truncate!r} must be True or False")
         if self.ramp == "rotations" and not self.truncate:
             raise InvalidArgument(
                 "truncate=False belongs to ramp='dimension'; a ramp by rotations has no ends to round"
