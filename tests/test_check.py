@@ -45,12 +45,16 @@ class Kerple(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         r1, r2 = (r.to(torch.promote_types(dtype, torch.float32)) for r in (self.r1, self.r2))
-        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (r1, r2))
-        return Placed(q_positions, k_positions, bias=bias)
+        return Placed(q_positions, k_positions, bias=Penalty(self.heads, q_positions, k_positions, r1=r1, r2=r2))
 
-    def values(self, offsets: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
+
+class Penalty(OffsetBias):
+    r1: Tensor
+    r2: Tensor
+
+    def values(self, offsets: Tensor) -> Tensor:
         shape = (-1, *[1] * offsets.dim())
-        return -r1.view(shape) * torch.log1p(r2.view(shape) * offsets.abs())
+        return -self.r1.view(shape) * torch.log1p(self.r2.view(shape) * offsets.abs())
 '''
 
 

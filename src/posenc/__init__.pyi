@@ -13,7 +13,6 @@ from posenc.attend import scores as scores
 from posenc.clock import Clock as Clock
 from posenc.encodings.alibi import ALiBi as ALiBi
 from posenc.encodings.bias import Bias as Bias
-from posenc.encodings.bias import OffsetBias as OffsetBias
 from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
 from posenc.encodings.catalogue import encoding as encoding
 from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
@@ -33,6 +32,7 @@ from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.learned_grid import LearnedGrid as LearnedGrid
 from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
 from posenc.encodings.nope import NoPE as NoPE
+from posenc.encodings.offset_bias import OffsetBias as OffsetBias
 from posenc.encodings.placed import Placed as Placed
 from posenc.encodings.pope import PoPE as PoPE
 from posenc.encodings.query_scale import QueryScale as QueryScale

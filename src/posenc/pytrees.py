@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
-from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves
+from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves, tree_map
 
 Kind = TypeVar("Kind", bound="Pytree")
 
@@ -132,15 +132,10 @@ def tensors(value: Any) -> list[Tensor]:
     return found
 
 
-def exchanged(value: Any, others: Mapping[int, Tensor]) -> Any:
+def exchanged(value: Kind, others: Mapping[int, Tensor]) -> Kind:
     """The same with other tensors in the place of those of these ids."""
-    if isinstance(value, tuple | list):
-        return (list if isinstance(value, list) else tuple)(exchanged(part, others) for part in value)
-    if isinstance(value, dict):
-        return {key: exchanged(part, others) for key, part in value.items()}
-    if isinstance(value, Pytree):
-        return value.changed(**exchanged(vars(value), others))
-    return others.get(id(value), value)
+    same: Kind = tree_map(lambda leaf: others.get(id(leaf), leaf), value)
+    return same
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:

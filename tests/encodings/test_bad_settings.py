@@ -140,7 +140,7 @@ NAMES: list[tuple[Callable[[], object], str]] = [
 POSITIONS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Decomposed(8, 2, size=(9, 3)).at(grid(2, 5)),
-        r"axis 1 of q?_?positions holds 4; the last position here is 2",
+        r"q?_?positions\[1\] holds 4; the last position here is 2",
     ),
     (lambda: LearnedRotary(8, pairing="half").at(torch.tensor([-1])), "-1"),
 ]

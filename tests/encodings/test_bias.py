@@ -14,10 +14,17 @@ from support import reference
 from support.attending import attend
 
 
-def buckets(at: Tensor) -> OffsetBias:
+class Buckets(OffsetBias):
     """A table looked up by offset, with its heads last, as T5's code has it."""
-    table = torch.randn(101, 3)
-    return OffsetBias(lambda offsets: table[offsets.clamp(-50, 50) + 50].movedim(-1, 0), 3, at, at)
+
+    numbers: Tensor
+
+    def values(self, offsets: Tensor) -> Tensor:
+        return self.numbers[offsets.clamp(-50, 50) + 50].movedim(-1, 0)
+
+
+def buckets(at: Tensor) -> OffsetBias:
+    return Buckets(3, at, at, numbers=torch.randn(101, 3))
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -124,9 +124,10 @@ def test_every_offset_is_evaluated_once() -> None:
     """T queries that meet S keys have S + T − 1 offsets; packed and padded positions span few."""
     evaluated = []
 
-    def values(offsets: Tensor) -> Tensor:
-        evaluated.append(offsets.numel())
-        return offsets.abs().float().expand(2, *offsets.shape)
+    class Distance(OffsetBias):
+        def values(self, offsets: Tensor) -> Tensor:
+            evaluated.append(offsets.numel())
+            return offsets.abs().float().expand(2, *offsets.shape)
 
     keys = arange(4096)
     for q_at, k_at, most in (
@@ -136,7 +137,7 @@ def test_every_offset_is_evaluated_once() -> None:
         (left_padded(torch.arange(4096) >= torch.tensor([[9], [0]])),) * 2 + (2 * 4096,),
     ):
         with torch.no_grad():
-            bias = OffsetBias(values, 2, q_at, k_at)
+            bias = Distance(2, q_at, k_at)
             for _ in range(3):
                 rows = bias.rows(0, min(3, q_at.shape[-1]), 4096)
         assert sum(evaluated) <= most

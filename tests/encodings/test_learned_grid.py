@@ -93,7 +93,7 @@ def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() 
         (
             lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
             PositionOutOfRange,
-            r"positions\[1\] holds 5, but this table is for pictures of 5 columns; call resized\(rows, columns\)",
+            r"positions\[1\] holds 5, but this table is for pictures of 4 rows and 5 columns; call resized",
         ),
         (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), PositionOutOfRange, "holds -1; positions start at 0"),
         (

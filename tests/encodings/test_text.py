@@ -22,7 +22,7 @@ SIMPLE = (
     | st.integers(-(10**9), 10**18)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["true", "false", "none", "nan"])
-    | st.text(max_size=8).filter(lambda text: "long_name__" not in text and text.isprintable())
+    | st.text(max_size=8).filter(str.isprintable)
 )
 VALUES = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
 SETTINGS = st.dictionaries(st.sampled_from(["base", "width", "floor", "scaling"]), VALUES, max_size=3)
@@ -88,7 +88,6 @@ def test_texts_come_back_as_they_were(text: str) -> None:
         ("stack(rotary*2)", r"in a stack \* means nothing"),
         ("stack()", "stack takes encodings"),
         ("layers(rotary, nope)", "layers takes one pattern"),
-        ("long_name__0", "long_name__ is no part of a name here"),
         ("rotary(", "cannot be read"),
         ("a\0b", "cannot be read"),
         ("(" * 5000 + ")" * 5000, "cannot be read"),

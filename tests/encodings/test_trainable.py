@@ -32,15 +32,21 @@ class Slopes(Encoding):
         self.power = nn.Parameter(torch.ones(heads))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        trainable = {"all": (self.weight, self.power), "one": (self.weight,), "none": ()}[self.named]
-
-        def values(offsets: Tensor, *given: Tensor) -> Tensor:
-            weight, power = (*given, self.weight, self.power)[:2] if len(given) == 2 else (self.weight, self.power)
-            weight, power = (x.view(-1, *[1] * offsets.dim()) for x in (weight, power))
-            return -weight * (1 + offsets.abs().to(weight.dtype)) ** power
-
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, trainable)
+        numbers = {"all": (self.weight, self.power), "one": (self.weight,), "none": ()}[self.named]
+        hidden = (self.weight, self.power)[len(numbers) :]
+        bias = Power(self.heads, q_positions, k_positions, numbers=numbers, hidden=lambda: hidden)
         return Placed(q_positions, k_positions, bias=bias)
+
+
+class Power(OffsetBias):
+    """−m_h·distance^p of the numbers in its attributes, and of others that it hides."""
+
+    numbers: tuple[Tensor, ...]
+    hidden: Callable[[], tuple[Tensor, ...]]
+
+    def values(self, offsets: Tensor) -> Tensor:
+        weight, power = (x.view(-1, *[1] * offsets.dim()) for x in (*self.numbers, *self.hidden()))
+        return -weight * (1 + offsets.abs().to(weight.dtype)) ** power
 
 
 class Anything(Bias):
@@ -56,7 +62,7 @@ class Anything(Bias):
 
 @pytest.mark.parametrize("named", ["one", "none"])
 def test_trainable_numbers_that_are_not_named_are_refused_when_placed(named: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"trainable tensors that trainable does not name.*trainable=\("):
+    with pytest.raises(InvalidArgument, match=r"tensors that are not among its attributes.*weight=weight"):
         Slopes(2, named).at(arange(4))
     with torch.no_grad():  # nothing learns here
         Slopes(2, named).at(arange(4))
@@ -139,19 +145,22 @@ def test_check_names_the_cause() -> None:
             super().__init__(heads, "none")
 
     report = posenc.check(Forgetful, heads=2, head_dim=4)
-    assert any("trainable=(…)" in verdict.detail for verdict in report.broken)
+    assert any("not among its attributes" in verdict.detail for verdict in report.broken)
 
 
 def test_a_network_of_the_distance_trains() -> None:
-    """A bias by a small network: its parameters are given as arguments of the function."""
+    """A bias by a small network: its parameters are attributes of the bias."""
     network = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 2))
     names = [name for name, _ in network.named_parameters()]
 
-    def values(offsets: Tensor, *weights: Tensor) -> Tensor:
-        given = offsets[..., None].float()
-        return functional_call(network, dict(zip(names, weights, strict=True)), (given,)).movedim(-1, 0)
+    class Network(OffsetBias):
+        weights: tuple[Tensor, ...]
 
-    bias = OffsetBias(values, 2, arange(6), arange(6), tuple(network.parameters()))
+        def values(self, offsets: Tensor) -> Tensor:
+            given = offsets[..., None].float()
+            return functional_call(network, dict(zip(names, self.weights, strict=True)), (given,)).movedim(-1, 0)
+
+    bias = Network(2, arange(6), arange(6), weights=tuple(network.parameters()))
     q = torch.randn(1, 2, 6, 8)
     posenc.attention(
         q, q, q, Placed(arange(6), arange(6), bias=bias), causal=True, backend="blocks"

@@ -13,8 +13,8 @@ from torch import Tensor
 from posenc import ChannelRotary, Encoding, Learned, Placed
 from posenc.clock import Clock
 from posenc.encodings.alibi import slopes
-from posenc.encodings.bias import OffsetBias
 from posenc.encodings.embedding_table import PlacedTable
+from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Keys, Positions, Queries, over_heads
 from posenc.encodings.rotary import rotate
 from posenc.scaling import Default
@@ -281,6 +281,16 @@ class RowNumbers(SilentClamp):
         return PlacedTable(q_positions, k_positions, self.rows.weight[rows])
 
 
+class ByFormula(OffsetBias):
+    """ALiBi's slopes in any formula."""
+
+    formula: Callable[[Tensor, Tensor], Tensor]
+
+    def values(self, offsets: Tensor) -> Tensor:
+        slope = torch.tensor(slopes(4), dtype=torch.float32, device=offsets.device)
+        return self.formula(slope.view(-1, *[1] * offsets.dim()), offsets)
+
+
 class BrokenALiBi(Encoding):
     """ALiBi with another formula in the place of −m·|k − q|."""
 
@@ -293,11 +303,8 @@ class BrokenALiBi(Encoding):
         self.formula = formula
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return Placed(q_positions, k_positions, bias=OffsetBias(self.values, 4, q_positions, k_positions))
-
-    def values(self, offsets: Tensor) -> Tensor:
-        slope = torch.tensor(slopes(4), dtype=torch.float32, device=offsets.device)
-        return self.formula(slope.view(-1, *[1] * offsets.dim()), offsets)
+        bias = ByFormula(4, q_positions, k_positions, formula=self.formula)
+        return Placed(q_positions, k_positions, bias=bias)
 
 
 class RowsInsteadOfPositions(BrokenALiBi):

@@ -15,6 +15,8 @@ from support.broken_scores import Biased
 class LearnsTwice(OffsetBias):
     """Along a line its numbers come with twice their gradient."""
 
+    slope: Tensor
+
     def derive(self) -> None:
         super().derive()
         if self.toeplitz is not None:
@@ -24,6 +26,9 @@ class LearnsTwice(OffsetBias):
         as_the_function_says = copy.copy(self)
         as_the_function_says.toeplitz = None
         return super(LearnsTwice, as_the_function_says).rows(*block, **more)
+
+    def values(self, offsets: Tensor) -> Tensor:
+        return -self.slope.double().view(-1, *[1] * offsets.dim()) * offsets.abs()
 
 
 class SlopesToLearn(Biased):
@@ -37,10 +42,7 @@ class SlopesToLearn(Biased):
         nn.init.ones_(self.slope)
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        def values(o: Tensor, slope: Tensor) -> Tensor:
-            return -slope.double().view(-1, *[1] * o.dim()) * o.abs()
-
-        return LearnsTwice(values, 4, q_positions, k_positions, (self.slope,))
+        return LearnsTwice(4, q_positions, k_positions, slope=self.slope)
 
 
 class CutOff(QueryTable):

@@ -12,6 +12,12 @@ from posenc import Encoding, OffsetBias, Placed
 (Path(__file__).parent / "imported").touch()
 
 
+class Penalty(OffsetBias):
+    def values(self, offsets):
+        rates = self.rates
+        return -rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
+
+
 class LogDistance(Encoding):
     """Adds −r_h·ln(1 + distance) to the scores; r_h = strength·h/heads."""
 
@@ -29,11 +35,7 @@ class LogDistance(Encoding):
         if self.strength == 13:
             raise ArithmeticError("thirteen")
         rates = self.strength * torch.arange(1, self.heads + 1, device=q_positions.device) / self.heads
-
-        def values(offsets):
-            return -rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
-
-        return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions))
+        return Placed(q_positions, k_positions, bias=Penalty(self.heads, q_positions, k_positions, rates=rates))
 '''
 
 

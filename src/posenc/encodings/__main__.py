@@ -17,26 +17,17 @@ AT = "width 64, 4 heads of 16, untrained weights from seed 0"
 
 
 def scores(encoding: posenc.Encoding) -> Tensor:
-    """Scores of head 0 for queries and keys of ones, ``(KEYS, KEYS)``, before any mask."""
-    order, scale = torch.arange(KEYS), HEAD_DIM**-0.5
-    placed, _ = encoding.at(_everywhere(order, encoding.axes)).with_content(torch.ones(1, KEYS, WIDTH))
+    """Scores of head 0 for queries and keys of ones, ``(KEYS, KEYS)``."""
+    at = posenc.positions.on_axes(torch.arange(KEYS), encoding.axes)
+    placed, _ = encoding.at(at).with_content(torch.ones(1, KEYS, WIDTH))
     q, k = placed.rotate(*torch.ones(2, 1, HEADS, KEYS, HEAD_DIM))
-    q = q if placed.scale is None else q * placed.scale
-    found = q @ k.mT * scale
-    if placed.bias is not None:
-        found = found + placed.bias.ordered(order, order).meeting(q, k, scale).rows(0, KEYS, KEYS, found)
-    return found[0, 0].detach()
-
-
-def _everywhere(at: Tensor, axes: int) -> Tensor:
-    """The same number on every axis."""
-    return at.expand(axes, -1) if axes > 1 else at
+    return posenc.scores(q, k, placed, causal=encoding.causal)[0, 0].detach()
 
 
 def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
     """Eight numbers, and what they are."""
     if "embeddings" in encoding.acts_on:
-        at = _everywhere(torch.tensor([1]), encoding.axes)
+        at = posenc.positions.on_axes(torch.tensor([1]), encoding.axes)
         return "added to the token at position 1, first 8 channels", encoding.at(at).embed(
             torch.zeros(1, 1, WIDTH)
         )[0, 0]

@@ -1,24 +1,20 @@
 """What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, pad
+from torch.nn.functional import pad
 
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.flex import ScoreMod, table_score_mod
+from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
 from posenc.pytrees import Pytree, exchanged, narrowed, tensors
 
-Values = Callable[..., Float[Tensor, "H *shape"]]
-"""A bias as a function of the offset, key position − query position, int64 of any shape, and of its trainable
-tensors; heads in front."""
+B = TypeVar("B", bound="Bias")
 
 
 class Bias(Pytree, ABC):
@@ -63,7 +59,7 @@ class Bias(Pytree, ABC):
                 )
         return tuple({id(x): x for x in tensors(self) if x.requires_grad}.values())
 
-    def with_trained(self, tensors: tuple[Tensor, ...]) -> "Bias":
+    def with_trained(self: B, tensors: tuple[Tensor, ...]) -> B:
         """The same with these in place of ``trained``.
 
         A gradient that is taken inside another one must end at the bias: what a layer's queries were made of may
@@ -130,123 +126,6 @@ class Bias(Pytree, ABC):
     def met_with(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
         """``meeting`` for good: of attention over what was made of these queries and keys it meets none."""
         return self.meeting(q, k, scale).changed(met=True)
-
-
-class OffsetBias(Bias):
-    """A bias that is a function of the offset alone. Where positions may be looked at and span few offsets, the
-    function is evaluated once at each of them.
-
-    Args:
-        values: the function; it is called with int64 offsets and then with the tensors of ``trainable``, and gives
-            float32 or float64, heads in front.
-        heads: H.
-        q_positions: ``(T,)`` or ``(B, T)``, with their axes in front.
-        k_positions: the keys', likewise.
-        trainable: the tensors that gradients flow to. ``values`` must read them from its arguments: it is called
-            again with others in their place, to take the gradients of one layer apart from those of the others.
-        axes: coordinates of a position.
-        bound: along one axis, offsets further than this to either side have the value of this one; None where the
-            function has no such end. With it nobody has to look at positions.
-
-    Raises:
-        InvalidArgument: ``values`` reads a trainable tensor that is not an argument of it.
-    """
-
-    indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
-    table: Float[Tensor, "offsets H"] | None = None
-    share: tuple[int, int] | None = None
-    """Which heads of the function it has; None for all."""
-
-    def __init__(
-        self,
-        values: Values,
-        heads: int,
-        q_positions: Tensor,
-        k_positions: Tensor,
-        trainable: tuple[Tensor, ...] = (),
-        axes: int = 1,
-        bound: int | None = None,
-    ) -> None:
-        self.values, self.heads, self.parameters, self.axes, self.bound = values, heads, trainable, axes, bound
-        if axes > 1:  # (A, T) is one row for all
-            q_positions, k_positions = (
-                at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
-            )
-        self.q_positions, self.k_positions = q_positions, k_positions
-        if torch.is_grad_enabled() and may_be_looked_at(q_positions, *trainable):
-            apart = q_positions.new_zeros((axes, 1) if axes > 1 else 1)
-            if values(apart, *(x.detach() for x in trainable)).requires_grad:
-                raise InvalidArgument(
-                    f"{type(self).__name__} computes from trainable tensors that trainable does not name, so that "
-                    "they would get no gradient; pass them: OffsetBias(values, heads, q_positions, k_positions, "
-                    "trainable=(…)), and read them from the arguments of values(offsets, …)"
-                )
-        self.derive()
-
-    def derive(self) -> None:
-        self.toeplitz, self.table = None, None
-        line = line_of_offsets(self.q_positions, self.k_positions)
-        if line is not None:
-            self.toeplitz = self._at(line).contiguous()
-        elif self.bound is not None:
-            self._tabulate([-self.bound], [self.bound])
-        elif self.k_positions.is_cpu and may_be_looked_at(self.q_positions, self.k_positions):
-            both = self.q_positions, self.k_positions
-            q, k = (at.flatten(1) if self.axes > 1 else at.flatten()[None] for at in both)
-            if q.numel() and k.numel():
-                low, high = (k.amin(1) - q.amax(1)).tolist(), (k.amax(1) - q.amin(1)).tolist()
-                size = math.prod(b - a + 1 for a, b in zip(low, high, strict=True))
-                if size <= LONGEST_TABLE * sum(at.shape[-1] for at in both):
-                    self._tabulate(low, high)
-
-    def _tabulate(self, low: list[int], high: list[int]) -> None:
-        """Evaluate the function once at all offsets between these, of every axis."""
-        device = self.k_positions.device
-        sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
-        ranges = [torch.arange(a, b + 1, device=device) for a, b in zip(low, high, strict=True)]
-        grid = torch.stack(torch.meshgrid(ranges, indexing="ij")).flatten(1)
-        self.table = self._at(grid if self.axes > 1 else grid[0]).T
-        # The place of an offset in the table, as a number of as many digits as there are axes.
-        steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-        # Tensors, since a compiler would keep numbers of a placing; filled, since a copy from the host would wait.
-        self.low, self.steps = (
-            torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
-        )
-
-    def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
-        values = self.values(offsets, *self.parameters)
-        return values if self.share is None else values[slice(*self.share)]
-
-    @property
-    def modifier(self) -> ScoreMod | None:  # type: ignore[override]
-        if self.bound is None or self.table is None:
-            return None
-        return table_score_mod(self.table, self.bound, self.q_positions, self.k_positions)
-
-    def rows(
-        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
-    ) -> Float[Tensor, "#B H rows S"]:
-        if self.toeplitz is not None:
-            return rows_of_line(self.toeplitz, self.q_positions.shape[0], first, last, keys, start)
-        apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
-        if self.table is None:
-            return heads_second(self._at(apart))
-        apart = apart if self.bound is None else apart.clamp(-self.bound, self.bound)
-        apart = apart if self.axes > 1 else apart[None]
-        shape = -1, *[1] * (apart.dim() - 1)
-        places = ((apart - self.low.view(shape)) * self.steps.view(shape)).sum(0)
-        return heads_second(embedding(places, self.table).movedim(-1, 0))
-
-    def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
-        if heads is None:
-            return super().cut(**places)
-        before = 0 if self.share is None else self.share[0]
-        other = self.changed(share=(before + heads.start, before + heads.stop))
-        return super(OffsetBias, other).cut(heads=heads, **places)
-
-
-LONGEST_TABLE = 4
-"""Offsets that are evaluated at most, in tokens, where positions do not count up by one: a grid has so many."""
 
 
 class CutBias(Bias):

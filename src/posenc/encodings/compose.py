@@ -32,15 +32,11 @@ class Composed(Encoding):
         """Keep the parts, and declare what they declare together."""
         self.parts = nn.ModuleList(parts)
         self.acts_on = tuple(dict.fromkeys(place for part in parts for place in part.acts_on))
-        self.relative = all(part.relative for part in parts)
-        self.isometric = all(part.isometric for part in parts)
+        for name in ("relative", "isometric", "signed"):
+            setattr(self, name, all(getattr(part, name) for part in parts))
+        for name in ("needs_content", "uses_queries", "causal", "grows", "remapped"):
+            setattr(self, name, any(getattr(part, name) for part in parts))
         self.axes = max(part.axes for part in parts)
-        self.signed = all(part.signed for part in parts)
-        self.needs_content = any(part.needs_content for part in parts)
-        self.uses_queries = any(part.uses_queries for part in parts)
-        self.causal = any(part.causal for part in parts)
-        self.grows = any(part.grows for part in parts)
-        self.remapped = any(part.remapped for part in parts)
         self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 

@@ -18,7 +18,7 @@ from posenc.arguments import Size
 from posenc.encodings.bias import SumBias
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.encodings.places import check_places, check_size, holds
+from posenc.encodings.places import check_size, holds
 from posenc.encodings.relative_table import Clip, RelativeTable
 from posenc.errors import InvalidArgument
 
@@ -52,12 +52,9 @@ class Decomposed(RelativeTable):
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         self.size = check_size(size)
-        self.axes, self.position_limit = len(self.size), min(self.size)
+        self.places, self.axes, self.position_limit = self.size, len(self.size), min(self.size)
         self.tables = nn.ParameterList(torch.empty(2 * places - 1, head_dim) for places in self.size)
         self.reset_parameters()
-
-    def check(self, positions: Positions, name: str) -> None:
-        check_places(positions, name, self.size)
 
     def resized(self, *size: int) -> "Decomposed":
         """The same for other sizes, its tables read between rows as SAM reads them: linearly, outer edges aligned.

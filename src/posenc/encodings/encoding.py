@@ -103,6 +103,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
 
+    places: tuple[int, ...] = ()
+    """How many positions every axis has values for, where that differs; ``position_limit`` is then the least."""
+
     past_limit: str = ""
     """What an error says of a position beyond the limit, if not which is the last."""
 
@@ -176,9 +179,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     def check(self, positions: Positions, name: str) -> None:
         """Refuse positions that this encoding has no value for."""
+        limit = positions_module.LIMIT if self.places else self.position_limit
         positions_module.check(
-            positions, name, self.position_limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit
+            positions, name, limit, axes=self.axes, signed=self.signed, past_limit=self.past_limit
         )
+        for axis, places in enumerate(self.places):
+            positions_module.check(positions[axis], f"{name}[{axis}]", places, past_limit=self.past_limit)
 
     def layer(self, index: int) -> "Encoding":
         """What layer ``index`` has; another in every layer only in ``Layers``."""

@@ -18,25 +18,25 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.arguments import Size
-from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.pytrees import Pytree
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
 """What r and g start at least at, as in the authors' code."""
 
 
-class Penalty(Pytree):
-    """The bias at every offset from r and g, heads in front."""
+class Penalty(OffsetBias):
+    """The penalty of r and g of every head."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    kernel: Kernel
+    size: Tensor
+    growth: Tensor
 
-    def __call__(self, offsets: Int[Tensor, "*shape"], *numbers: Tensor) -> Float[Tensor, "H *shape"]:
-        size, growth = (number.view(-1, *[1] * offsets.dim()) for number in numbers)
+    def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+        size, growth = (number.view(-1, *[1] * offsets.dim()) for number in (self.size, self.growth))
         distance = offsets.abs().to(size.dtype)
         if self.kernel == "log":
             return -size * torch.log1p(growth * distance)
@@ -99,5 +99,6 @@ class Kerple(Encoding):
         return self.size.to(wide).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        bias = OffsetBias(Penalty(self.kernel), self.heads, q_positions, k_positions, self.numbers(dtype))
+        size, growth = self.numbers(dtype)
+        bias = Penalty(self.heads, q_positions, k_positions, kernel=self.kernel, size=size, growth=growth)
         return Placed(q_positions, k_positions, bias=bias)

@@ -13,10 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc import positions as positions_module
 from posenc.arguments import Size, as_integer, at_least, at_least_one, check_device
 from posenc.encodings.embedding_table import EmbeddingTable
-from posenc.encodings.placed import Positions
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.wide import unrounded
@@ -59,7 +57,7 @@ class LearnedGrid(EmbeddingTable):
         super().__init__()
         rows, self.width = num_positions, width
         columns = rows if columns is None else columns
-        self.shape = self.picture = (rows, columns)
+        self.shape = self.picture = self.places = (rows, columns)
         self.tables: Tables = tables
         self.resize = None if resize is None else named(resize)
         self.std = std
@@ -85,7 +83,8 @@ class LearnedGrid(EmbeddingTable):
         with torch.device("meta"):
             other = LearnedGrid(**{**self.settings, "resize": how})
         other.weight = self.weight
-        other.picture, other.position_limit = (rows, columns), min(rows, columns)
+        other.picture = other.places = (rows, columns)
+        other.position_limit = min(rows, columns)
         return other
 
     def enlarged(self, *places: int) -> "LearnedGrid":
@@ -94,15 +93,13 @@ class LearnedGrid(EmbeddingTable):
         rows, columns = places
         return self.resized(rows, columns)
 
-    def check(self, positions: Positions, name: str) -> None:
-        """As everywhere, each axis within the picture."""
-        positions_module.check(positions, name, axes=2)
-        for axis, (kind, limit) in enumerate(zip(("rows", "columns"), self.picture, strict=True)):
-            past_limit = (
-                f", but this table is for pictures of {limit} {kind}; call resized(rows, columns) with the "
-                "picture's own"
-            )
-            positions_module.check(positions[axis], f"{name}[{axis}]", limit, past_limit=past_limit)
+    @property
+    def past_limit(self) -> str:  # type: ignore[override]
+        rows, columns = self.picture
+        return (
+            f", but this table is for pictures of {rows} rows and {columns} columns; call resized(rows, columns) "
+            "with the picture's own"
+        )
 
     def table(  # type: ignore[override]  # the whole picture, not some positions
         self, dtype: torch.dtype = torch.float32

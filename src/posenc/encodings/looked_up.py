@@ -31,13 +31,31 @@ class Rows(Pytree, ABC):
         """The row of every offset."""
 
 
-class QueryTable(Bias):
-    """The product of every query and the column that the offset picks.
+class LookedUp(Bias):
+    """What queries and keys that meet a table have in common.
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
         column: which of the R columns an offset picks.
         heads: H.
+    """
+
+    def __init__(
+        self, table: Float[Tensor, "#H n R"], column: Rows, heads: int, q_positions: Tensor, k_positions: Tensor
+    ) -> None:
+        self.table, self.column, self.heads = table, column, heads
+        self.q_positions, self.k_positions = q_positions, k_positions
+        self.derive()
+
+    def derive(self) -> None:
+        self.straight = consecutive(self.q_positions, self.k_positions)
+
+
+class QueryTable(LookedUp):
+    """The product of every query and the column that the offset picks.
+
+    Args:
+        table, column, heads: as in ``LookedUp``.
         added: what is added to every query of a head before it meets the table.
         scaled: whether products are multiplied by what multiplies q·k.
     """
@@ -49,6 +67,8 @@ class QueryTable(Bias):
         "q_positions": "bq",
         "k_positions": "bk",
     }
+    queries: Float[Tensor, "B H T n"] | None = None
+    """What meets the table, scaled, once it is known."""
 
     def __init__(
         self,
@@ -61,13 +81,8 @@ class QueryTable(Bias):
         added: Float[Tensor, "H 1 n"] | None = None,
         scaled: bool = True,
     ) -> None:
-        self.table, self.column, self.heads, self.added, self.scaled = table, column, heads, added, scaled
-        self.q_positions, self.k_positions = q_positions, k_positions
-        self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
-        self.derive()
-
-    def derive(self) -> None:
-        self.straight = consecutive(self.q_positions, self.k_positions)
+        self.added, self.scaled = added, scaled
+        super().__init__(table, column, heads, q_positions, k_positions)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         if self.queries is not None:  # other numbers take the place of queries
@@ -99,8 +114,8 @@ class QueryTable(Bias):
         return products.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
 
-class KeyTable(Bias):
-    """The product of every key and the column that the offset picks; arguments as in ``QueryTable``."""
+class KeyTable(LookedUp):
+    """The product of every key and the column that the offset picks; arguments as in ``LookedUp``."""
 
     indexed_by: ClassVar[dict[str, str]] = {
         "table": "h··",
@@ -108,22 +123,7 @@ class KeyTable(Bias):
         "q_positions": "bq",
         "k_positions": "bk",
     }
-
-    def __init__(
-        self,
-        table: Float[Tensor, "#H n R"],
-        column: Rows,
-        heads: int,
-        q_positions: Tensor,
-        k_positions: Tensor,
-    ) -> None:
-        self.table, self.column, self.heads = table, column, heads
-        self.q_positions, self.k_positions = q_positions, k_positions
-        self.keys: Float[Tensor, "B H S n"] | None = None
-        self.derive()
-
-    def derive(self) -> None:
-        self.straight = consecutive(self.q_positions, self.k_positions)
+    keys: Float[Tensor, "B H S n"] | None = None
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("k", k, self.table.shape[1])

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from posenc import positions as positions_module
-from posenc.encodings.placed import Positions
 from posenc.errors import InvalidArgument
 
 
@@ -13,13 +11,6 @@ def check_size(size: Sequence[int]) -> tuple[int, ...]:
     if len(size) < 2 or any(type(places) is not int or places < 1 for places in size):
         raise InvalidArgument(f"size={size} must be two whole numbers of at least 1, rows and columns: (7, 7)")
     return size
-
-
-def check_places(positions: Positions, name: str, size: tuple[int, ...]) -> None:
-    """Refuse positions outside the window, along every axis by itself."""
-    positions_module.check(positions, name, max(size), axes=len(size))
-    for axis, places in enumerate(size):
-        positions_module.check(positions[axis], f"axis {axis} of {name}", places)
 
 
 def holds(size: tuple[int, ...], places: Sequence[int]) -> bool:

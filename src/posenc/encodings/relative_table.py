@@ -11,11 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import Rows
+from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.pytrees import Pytree
 
 
 class Clip(Rows):
@@ -44,16 +43,16 @@ class Grid(Rows):
         return row
 
 
-class Sum(Pytree):
+class TableBias(OffsetBias):
     """The numbers that an offset picks from tables ``(rows, H)``: one table, or one for every axis, added."""
 
-    def __init__(self, *rows: Rows) -> None:
-        self.rows = rows
+    rows_of_tables: Sequence[Rows]
+    tables: Sequence[Tensor]
 
-    def __call__(self, offsets: Int[Tensor, "*shape"], *tables: Tensor) -> Float[Tensor, "H *shape2"]:
-        if len(tables) == 1:
-            return embedding(self.rows[0](offsets), tables[0]).movedim(-1, 0)
-        each = zip(self.rows, offsets, tables, strict=True)
+    def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
+        if len(self.tables) == 1:
+            return embedding(self.rows_of_tables[0](offsets), self.tables[0]).movedim(-1, 0)
+        each = zip(self.rows_of_tables, offsets, self.tables, strict=True)
         return torch.stack([embedding(row(along), table) for row, along, table in each]).sum(0).movedim(-1, 0)
 
 
@@ -88,6 +87,6 @@ class RelativeTable(Encoding):
     ) -> Placed:
         """Placed so that scores get the sum of the tables' rows."""
         wide = torch.promote_types(dtype, torch.float32)
-        tables = tuple(table.to(wide) for table in tables)
-        bias = OffsetBias(Sum(*rows), self.heads, q_positions, k_positions, tables, self.axes, **settings)
+        given = {"rows_of_tables": tuple(rows), "tables": tuple(table.to(wide) for table in tables), **settings}
+        bias = TableBias(self.heads, q_positions, k_positions, axes=self.axes, **given)
         return Placed(q_positions, k_positions, self.axes, bias=bias, softmax_scale=self.softmax_scale)

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from posenc.arguments import Size, even_from, such_that
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
+from posenc.encodings.bias import Bias, consecutive, heads_second
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
-from posenc.pytrees import Pytree
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Base, falling
 
@@ -47,22 +47,22 @@ class SandwichBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         sums = product(self.q[..., first:last, :], self.k[..., start:keys, :].mT)
-        return heads_second(scaled(self.factors, sums, self.q.shape[-1]))
+        return heads_second(scaled(self.factors, sums - self.q.shape[-1] / 2))
 
 
-def scaled(factors: Float[Tensor, " H"], sums: Float[Tensor, "*shape"], channels: int) -> Float[Tensor, "H *shape"]:
-    """The bias of every head from the sums of cosines."""
-    return factors.view(-1, *[1] * sums.dim()) * (sums - channels / 2).to(factors.dtype)
+def scaled(factors: Float[Tensor, " H"], sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+    """The bias of every head from the sums of cosines, at most 0."""
+    return factors.view(-1, *[1] * sums.dim()) * sums.to(factors.dtype)
 
 
-class SumsOfCosines(Pytree):
-    """The bias at every offset from the sums of cosines at every distance, heads in front."""
+class SumsOfCosines(OffsetBias):
+    """The bias at every offset from the sums of cosines at every distance, at most 0."""
 
-    def __init__(self, channels: int) -> None:
-        self.channels = channels
+    factors: Tensor
+    sums: Tensor
 
-    def __call__(self, offsets: Int[Tensor, "*shape"], factors: Tensor, sums: Tensor) -> Float[Tensor, "H *shape"]:
-        return scaled(factors, sums[offsets.abs()], self.channels)
+    def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+        return scaled(self.factors, self.sums[offsets.abs()])
 
 
 Channels = Annotated[int, even_from(2, "attention-gym has 128")]
@@ -98,5 +98,6 @@ class Sandwich(Encoding):
             q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
             return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
         sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)
-        bias = OffsetBias(SumsOfCosines(self.channels), self.heads, q_positions, k_positions, (factors, sums))
+        at_most_0 = sums - self.channels / 2
+        bias = SumsOfCosines(self.heads, q_positions, k_positions, factors=factors, sums=at_most_0)
         return Placed(q_positions, k_positions, bias=bias)

@@ -32,8 +32,18 @@ LONG_NAME = re.compile(
 )
 """Names that Python's grammar has no single word for, my_module:Mine and query-scale; strings are passed over."""
 
-STAND_IN = "long_name__"
-"""With a number behind it, the word that stands for a long name while a text is parsed."""
+WORDS = str.maketrans("-:.", "ーːˑ")
+"""Letters that stand for the marks in long names while Python's parser reads a text, and that no name has."""
+MARKS = str.maketrans("ーːˑ", "-:.")
+
+LOCAL = "window=, chunk= (whole numbers of at least 1) or axis=, such as local(rotary, window=1024)"
+TAKES = {
+    "layers": "one pattern, such as layers(rotary*3 + nope)",
+    "stack": "encodings, such as stack(rotary, alibi)",
+    "local": f"an encoding and {LOCAL}",
+    **dict.fromkeys(REMAPS, "an encoding and settings by name"),
+}
+"""What goes into the brackets of names that are made of other encodings."""
 
 
 @dataclass(frozen=True)
@@ -113,19 +123,9 @@ def parse(text: str) -> Recipe:
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"encoding {text!r} is no text; write a name, such as rotary, or rotary(base=500000)")
-    if STAND_IN in text:
-        raise InvalidArgument(f"encoding {text!r}: {STAND_IN} is no part of a name here; write another")
-    names: list[str] = []
-
-    def remember(match: re.Match[str]) -> str:
-        if match["name"] is None:
-            return match[0]
-        names.append(match[0])
-        return f"{STAND_IN}{len(names) - 1}"
-
     try:
-        body = ast.parse(LONG_NAME.sub(remember, text.strip()), mode="eval").body
-        recipe = _recipe(body, names)
+        words = LONG_NAME.sub(lambda match: match[0].translate(WORDS) if match["name"] else match[0], text.strip())
+        recipe = _recipe(ast.parse(words, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InvalidArgument):
             raise
@@ -148,71 +148,61 @@ def split(texts: str) -> list[str]:
     return [text.strip() for text in parts if text.strip()]
 
 
-def _recipe(node: ast.expr, names: list[str]) -> Recipe:
-    name = _name(node.func if isinstance(node, ast.Call) else node, names)
+def _recipe(node: ast.expr) -> Recipe:
+    name = _name(node.func if isinstance(node, ast.Call) else node)
     if not isinstance(node, ast.Call):
         return Recipe(name)
-    if name == "layers":
-        if len(node.args) != 1 or node.keywords:
-            raise InvalidArgument(f"{ast.unparse(node)}: layers takes one pattern, such as layers(rotary*3 + nope)")
-        return Recipe(name, parts=tuple(_terms(node.args[0], names)))
-    if name == "local" or name in REMAPS:
-        return _wrapped(name, node, names)
-    if name == "stack":
-        if not node.args or node.keywords:
-            raise InvalidArgument(f"{ast.unparse(node)}: stack takes encodings, such as stack(rotary, alibi)")
-        parts = tuple(_counted(argument, names) for argument in node.args)
-        if any(count > 1 for _, count in parts):
-            raise InvalidArgument(
-                f"{ast.unparse(node)}: in a stack * means nothing; write the encoding as often as meant"
-            )
-        return Recipe(name, parts=parts)
-    given = [(str(i), _value(argument, names)) for i, argument in enumerate(node.args)]
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            raise InvalidArgument(f"{ast.unparse(node)}: ** has no place here; write every setting as name=value")
-        given.append((keyword.arg, _value(keyword.value, names)))
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise InvalidArgument(f"{_shown(node)}: ** has no place here; write every setting as name=value")
+    by_name = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+    settings = tuple((key, by_name[key]) for key in sorted(by_name))
+    if name in TAKES:
+        return _composed(name, node, settings)
     # Positional ones first and by number: as text the eleventh would be the second.
-    return Recipe(name, tuple(sorted(given, key=lambda pair: pair[0].zfill(9) if pair[0].isdigit() else pair[0])))
+    return Recipe(name, (*((str(i), _value(argument)) for i, argument in enumerate(node.args)), *settings))
 
 
-def _wrapped(name: str, node: ast.Call, names: list[str]) -> Recipe:
-    """One encoding, and what its layers see, or how its positions are remapped."""
-    settings = tuple(sorted((str(k.arg), _value(k.value, names)) for k in node.keywords))
-    if len(node.args) != 1 or not settings:
-        takes = f"{name} takes an encoding and {_LOCAL if name == 'local' else 'settings by name'}"
-        raise InvalidArgument(f"{ast.unparse(node)}: {takes}")
+def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) -> Recipe:
+    """A pattern of layers, a stack, or one encoding with what its layers see or how its positions are remapped."""
+    count, has_settings = len(node.args), name not in ("layers", "stack")
+    if count < 1 or (count > 1 and name != "stack") or bool(settings) != has_settings:
+        raise InvalidArgument(f"{_shown(node)}: {name} takes {TAKES[name]}")
+    parts = [part for argument in node.args for part in _terms(argument)]
+    if name != "layers" and (len(parts) > count or any(layers > 1 for _, layers in parts)):
+        raise InvalidArgument(f"{_shown(node)}: in a {name} * means nothing; write the encoding as often as meant")
     for key, value in settings if name == "local" else ():
         if type(value) is not int or value < LAYER_SETTINGS.get(key, value + 1):
-            raise InvalidArgument(f"{ast.unparse(node)}: {key}={value!r} is none of {_LOCAL}")
-    return Recipe(name, settings, ((_recipe(node.args[0], names), 1),))
+            raise InvalidArgument(f"{_shown(node)}: {key}={value!r} is none of {LOCAL}")
+    return Recipe(name, settings, tuple(parts))
 
 
-_LOCAL = "window=, chunk= (whole numbers of at least 1) or axis=, such as local(rotary, window=1024)"
-
-
-def _terms(node: ast.expr, names: list[str]) -> list[tuple[Recipe, int]]:
+def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*_terms(node.left, names), *_terms(node.right, names)]
-    return [_counted(node, names)]
+        return [*_terms(node.left), *_terms(node.right)]
+    return [_counted(node)]
 
 
-def _counted(node: ast.expr, names: list[str]) -> tuple[Recipe, int]:
+def _counted(node: ast.expr) -> tuple[Recipe, int]:
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
-        return _recipe(node, names), 1
+        return _recipe(node), 1
     count = node.right.value if isinstance(node.right, ast.Constant) else None
     if type(count) is not int or count < 1:
-        raise InvalidArgument(f"{ast.unparse(node)}: after * comes a whole number of at least 1")
-    return _recipe(node.left, names), count
+        raise InvalidArgument(f"{_shown(node)}: after * comes a whole number of at least 1")
+    return _recipe(node.left), count
 
 
-def _name(node: ast.expr, names: list[str]) -> str:
+def _shown(node: ast.expr) -> str:
+    """The part of the text that a node was read from."""
+    return ast.unparse(node).translate(MARKS)
+
+
+def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
-        return names[int(node.id.removeprefix(STAND_IN))] if node.id.startswith(STAND_IN) else node.id
-    raise InvalidArgument(f"{ast.unparse(node)!r} is no name of an encoding; write one, such as rotary or alibi")
+        return node.id.translate(MARKS)
+    raise InvalidArgument(f"{_shown(node)!r} is no name of an encoding; write one, such as rotary or alibi")
 
 
-def _value(node: ast.expr, names: list[str]) -> Any:
+def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, str | None):
         return node.value
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
@@ -222,9 +212,9 @@ def _value(node: ast.expr, names: list[str]) -> Any:
             raise InvalidArgument("a number of more than 308 digits is no value; write a smaller one")
         return -number.value if negative else number.value
     if isinstance(node, ast.Tuple | ast.List):
-        return tuple(_value(element, names) for element in node.elts)
+        return tuple(_value(element) for element in node.elts)
     if isinstance(node, ast.Call):
-        return _recipe(node, names)
+        return _recipe(node)
     if isinstance(node, ast.Name):
-        return FLAGS[node.id] if node.id in FLAGS else _name(node, names)
-    raise InvalidArgument(f"{ast.unparse(node)!r} is no value; write numbers, names, tuples, or name(…)")
+        return FLAGS[node.id] if node.id in FLAGS else _name(node)
+    raise InvalidArgument(f"{_shown(node)!r} is no value; write numbers, names, tuples, or name(…)")

@@ -17,7 +17,7 @@ from torch import nn
 
 from posenc.arguments import Size
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.encodings.places import check_places, check_size
+from posenc.encodings.places import check_size
 from posenc.encodings.relative_table import Grid, RelativeTable
 
 
@@ -39,12 +39,10 @@ class Window(RelativeTable):
     ) -> None:
         super().__init__(heads=heads, shared=shared, std=std)
         self.size = check_size(size)
-        self.axes, self.position_limit, self.row = len(self.size), min(self.size), Grid(self.size)
+        self.places, self.axes, self.position_limit = self.size, len(self.size), min(self.size)
+        self.row = Grid(self.size)
         self.weight = nn.Parameter(torch.empty(math.prod(2 * places - 1 for places in self.size), heads))
         self.reset_parameters()
-
-    def check(self, positions: Positions, name: str) -> None:
-        check_places(positions, name, self.size)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return self.added([self.row], [self.weight], q_positions, k_positions, dtype)

@@ -71,8 +71,7 @@ def paths_are_scores(subject: Subject) -> None:
 def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64.
 
-    Name all trainable tensors: ``OffsetBias(…, trainable=(…))``, or keep them as attributes of a ``Bias``, and
-    compute shortcuts from them in ``derive``.
+    Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from them in ``derive``.
     """
     S = subject.longest(LONG * 3 // 2)  # more than attention keeps the scores of
     meeting = Meeting.of(subject, S, S)

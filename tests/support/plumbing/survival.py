@@ -22,7 +22,7 @@ from posenc.laws.survival import late
 def placings_survive_copies(subject: Subject) -> None:
     """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not.
 
-    Keep tensors as attributes of the ``Placed`` and of its bias; pass methods, ``OffsetBias(self.values, …)``, and
+    Keep tensors as attributes of the ``Placed`` and of its bias; pass objects, not functions, and
     no function defined inside ``place``.
     """
     x, q, k, v = inputs(subject)

@@ -1,0 +1,143 @@
+"""Biases that are a function of the offset alone: evaluated once at each offset wherever that is possible."""
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets, rows_of_line
+from posenc.errors import InvalidArgument
+from posenc.kernels.attention.flex import ScoreMod, table_score_mod
+from posenc.kernels.memory import may_be_looked_at
+
+
+class OffsetBias(Bias):
+    """A bias that is a function of the offset alone; a subclass writes ``values``. Where positions may be looked at
+    and span few offsets, the function is evaluated once at each of them. A logarithm of the distance:
+
+        class LogDistance(posenc.OffsetBias):
+            def values(self, offsets):
+                return -self.rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
+
+        bias = LogDistance(heads, q_positions, k_positions, rates=rates)
+
+    Args:
+        heads: H.
+        q_positions: ``(T,)`` or ``(B, T)``, with their axes in front.
+        k_positions: the keys', likewise.
+        axes: coordinates of a position.
+        bound: along one axis, offsets further than this to either side have the value of this one; None where the
+            function has no such end. With it nobody has to look at positions.
+        attributes: what ``values`` computes from, kept under these names. Gradients flow to the tensors among them,
+            also in tuples, lists and dicts.
+
+    Raises:
+        InvalidArgument: ``values`` reads a trainable tensor that is no attribute.
+    """
+
+    indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
+    table: Float[Tensor, "offsets H"] | None = None
+    head_range: slice = slice(None)
+    """Which heads of the function it has."""
+
+    def __init__(
+        self,
+        heads: int,
+        q_positions: Tensor,
+        k_positions: Tensor,
+        *,
+        axes: int = 1,
+        bound: int | None = None,
+        **attributes: Any,
+    ) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.heads, self.axes, self.bound = heads, axes, bound
+        if axes > 1:  # (A, T) is one row for all
+            q_positions, k_positions = (
+                at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
+            )
+        self.q_positions, self.k_positions = q_positions, k_positions
+        trained = self.trained
+        if torch.is_grad_enabled() and may_be_looked_at(q_positions, *trained):
+            apart = q_positions.new_zeros((axes, 1) if axes > 1 else 1)
+            if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
+                raise InvalidArgument(
+                    f"{type(self).__name__} computes from trainable tensors that are not among its attributes, so "
+                    "that they would get no gradient; pass them by name and read them from self: "
+                    f"{type(self).__name__}(heads, q_positions, k_positions, weight=weight)"
+                )
+        self.derive()
+
+    @abstractmethod
+    def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
+        """The bias at these offsets, key position − query position, int64 of any shape, with their axes in front:
+        float32 or float64, heads in front."""
+
+    def derive(self) -> None:
+        self.toeplitz, self.table = None, None
+        line = line_of_offsets(self.q_positions, self.k_positions)
+        if line is not None:
+            self.toeplitz = self._at(line).contiguous()
+        elif self.bound is not None:
+            self._tabulate([-self.bound], [self.bound])
+        elif self.k_positions.is_cpu and may_be_looked_at(self.q_positions, self.k_positions):
+            both = self.q_positions, self.k_positions
+            q, k = (at.flatten(1) if self.axes > 1 else at.flatten()[None] for at in both)
+            if q.numel() and k.numel():
+                low, high = (k.amin(1) - q.amax(1)).tolist(), (k.amax(1) - q.amin(1)).tolist()
+                size = math.prod(b - a + 1 for a, b in zip(low, high, strict=True))
+                if size <= LONGEST_TABLE * sum(at.shape[-1] for at in both):
+                    self._tabulate(low, high)
+
+    def _tabulate(self, low: list[int], high: list[int]) -> None:
+        """Evaluate the function once at all offsets between these, of every axis."""
+        device = self.k_positions.device
+        sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
+        ranges = [torch.arange(a, b + 1, device=device) for a, b in zip(low, high, strict=True)]
+        grid = torch.stack(torch.meshgrid(ranges, indexing="ij")).flatten(1)
+        self.table = self._at(grid if self.axes > 1 else grid[0]).T
+        # The place of an offset in the table, as a number of as many digits as there are axes.
+        steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        # Tensors, since a compiler would keep numbers of a placing; filled, since a copy from the host would wait.
+        self.low, self.steps = (
+            torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
+        )
+
+    def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
+        return self.values(offsets)[self.head_range]
+
+    @property
+    def modifier(self) -> ScoreMod | None:  # type: ignore[override]
+        if self.bound is None or self.table is None:
+            return None
+        return table_score_mod(self.table, self.bound, self.q_positions, self.k_positions)
+
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        if self.toeplitz is not None:
+            return rows_of_line(self.toeplitz, self.q_positions.shape[0], first, last, keys, start)
+        apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
+        if self.table is None:
+            return heads_second(self._at(apart))
+        apart = apart if self.bound is None else apart.clamp(-self.bound, self.bound)
+        apart = apart if self.axes > 1 else apart[None]
+        shape = -1, *[1] * (apart.dim() - 1)
+        places = ((apart - self.low.view(shape)) * self.steps.view(shape)).sum(0)
+        return heads_second(embedding(places, self.table).movedim(-1, 0))
+
+    def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
+        if heads is None:
+            return super().cut(**places)
+        before = self.head_range.start or 0
+        other = self.changed(head_range=slice(before + heads.start, before + heads.stop))
+        return super(OffsetBias, other).cut(heads=heads, **places)
+
+
+LONGEST_TABLE = 4
+"""Offsets that are evaluated at most, in tokens, where positions do not count up by one: a grid has so many."""
