@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import at_least_one, is_number
+from posenc.arguments import at_least, is_number
 from posenc.encodings.bias import Bias, climbs, heads_second, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -26,11 +26,7 @@ from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
     """m_h for every head, in float64; ``max_exponent`` is 8 in the paper."""
-    try:
-        heads = heads.__index__()
-    except AttributeError:
-        raise InvalidArgument(f"heads={heads!r} must be a whole number") from None
-    at_least_one(heads=heads)
+    heads = at_least(1)(heads, "heads")
     if not 0 < max_exponent < 100:
         raise InvalidArgument(f"max_exponent={max_exponent} must lie between 0 and 100; the paper has 8")
     power = 1 << (heads.bit_length() - 1)

@@ -18,7 +18,7 @@ from posenc.arguments import as_scale
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
-from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
+from posenc.encodings.encoding import Encoding, keys_at_queries
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotation import Rotation
@@ -225,11 +225,6 @@ class Rotary(Rotation):
             for (a, b), axis, theta in angles
             for channels in ((a, b), (b, a))
         )
-
-    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        check_heads("k", k, positions, self.head_dim, self.axes)
-        cos, sin = (over_heads(table) for table in self.cos_sin(positions, k.dtype, 1 / self.attention_factor))
-        return rotate(k, cos, -sin, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)

@@ -52,6 +52,9 @@ class Rotation(Encoding):
     acts_on = ("queries_keys",)
     not_rerotatable = ""
 
+    attention_factor: float = 1.0
+    """What its tables are multiplied by."""
+
     groups: int = 1
     """Groups of consecutive heads with tables of their own; the heads of keys are a multiple of it."""
 
@@ -95,7 +98,8 @@ class Rotation(Encoding):
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
         cos, sin = for_heads(k.shape[1], *self.tables(positions, k.dtype))
-        return rotate(k, cos, -sin, self.pairing)
+        back = self.attention_factor**-2
+        return rotate(k, cos * back, -sin * back, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotation(self, q_positions, k_positions, dtype)
@@ -132,29 +136,20 @@ class PlacedRotation(Placed):
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         self.check_current()
-        pairing, alike = self.encoding.pairing, keys_at_queries(self, q, k, self.encoding.head_dim)
+        alike = keys_at_queries(self, q, k, self.encoding.head_dim)
         of_keys = self.q_tables if alike else self._tables(self.k_positions)
-        q_heads, k_heads = (None if x is None else x.shape[1] for x in (q, k))
+        both = ((q, self.q_tables), (k, of_keys))
+        for_q, for_k = (of_all if x is None else self._for_heads(of_all, x.shape[1]) for x, of_all in both)
         # One that is None has the other's tables, which nobody reads.
-        for_q = for_k = self._for_heads(of_keys if q is None else self.q_tables, q_heads or k_heads or 0)
-        shared = alike and (self.encoding.groups == 1 or q_heads == k_heads)
-        if q is not None and k_heads is not None and not shared:
-            for_k = self._for_heads(of_keys, k_heads)
-        (q_tables, q_fixed), (k_tables, k_fixed) = for_q, for_k
-        rotated: tuple[Any, ...] = rotate_both(q, k, q_fixed, k_fixed, pairing)
-        if q_tables[0].requires_grad or q_tables[1].requires_grad:
-            # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so
-            # that numbers are the same whether gradients are recorded or not.
-            given = zip(rotated, (q, k), (q_tables, k_tables), strict=True)
-            rotated = tuple(x if x is None else _with_gradients(y, x, of, pairing) for y, x, of in given)
+        tables = for_k if q is None else for_q, for_q if k is None else for_k
+        rotated: tuple[Any, ...] = rotate_both(q, k, Tables(*tables[0]), Tables(*tables[1]), self.encoding.pairing)
         return cast(tuple[Queries, Keys], rotated)
 
-    def _for_heads(self, of_all: Pair, heads: int) -> tuple[Pair, Tables]:
-        """The tables of so many heads, with gradients and without."""
-        some = of_all
-        if of_all[0].shape[1] > 1:
-            some = for_heads(heads, *(table[:, slice(*self.of_groups)] for table in of_all))
-        return some, Tables(*(table.detach() for table in some))
+    def _for_heads(self, of_all: Pair, heads: int) -> Pair:
+        """The tables of so many heads."""
+        if of_all[0].shape[1] == 1:
+            return of_all
+        return for_heads(heads, *(table[:, slice(*self.of_groups)] for table in of_all))
 
     def _tables(self, positions: Positions) -> Pair:
         cos, sin = (over_heads(table) for table in self.encoding.tables(positions, self.dtype))
@@ -173,11 +168,3 @@ def for_heads(heads: int, cos: Tensor, sin: Tensor) -> Pair:
     if groups == 1:
         return cos, sin
     return cos.repeat_interleave(heads // groups, dim=1), sin.repeat_interleave(heads // groups, dim=1)
-
-
-def _with_gradients(rotated: Tensor, x: Tensor, trained: Pair, pairing: Pairing) -> Tensor:
-    """x as it was rotated by these tables, plus its rotation by zero, which has their gradients."""
-    cos, sin = (table - table.detach() for table in trained)
-    n = 2 * cos.shape[-1]
-    more = rotated[..., :n] + rotate(x[..., :n], cos, sin, pairing)
-    return more if n == x.shape[-1] else torch.cat((more, rotated[..., n:]), dim=-1)

@@ -13,14 +13,13 @@ The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 
 from typing import Annotated, ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import Size, even_from, such_that
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, consecutive, heads_second
+from posenc.encodings.bias import Bias, heads_second, line_of_offsets
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.scaling.frequencies import Frequencies
@@ -34,35 +33,47 @@ def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
 
 
 class SandwichBias(Bias):
-    """Where positions lie anywhere: sums of cosines as products of the sinusoids of queries and of keys."""
+    """Sums of cosines as products of the sinusoids of queries and of keys.
 
-    indexed_by: ClassVar[dict[str, str]] = {"factors": "h", "q": "bq·", "k": "bk·"}
+    Args:
+        factors: H/(8h) of every head.
+        q, k: cos and sin at queries and keys.
+    """
+
+    indexed_by: ClassVar[dict[str, str]] = {
+        "factors": "h",
+        "q": "bq·",
+        "k": "bk·",
+        "q_positions": "bq",
+        "k_positions": "bk",
+    }
 
     def __init__(
-        self, factors: Float[Tensor, " H"], q: Float[Tensor, "*B T C"], k: Float[Tensor, "*B2 S C"]
+        self,
+        factors: Float[Tensor, " H"],
+        q: Float[Tensor, "*B T C"],
+        k: Float[Tensor, "*B2 S C"],
+        q_positions: Tensor,
+        k_positions: Tensor,
     ) -> None:
         self.factors, self.heads, self.q, self.k = factors, len(factors), q, k
+        self.q_positions, self.k_positions = q_positions, k_positions
+        self.derive()
+
+    def derive(self) -> None:
+        line = line_of_offsets(self.q_positions, self.k_positions)
+        self.toeplitz = None if line is None else self._scaled(product(self.k, self.k[:1].mT)[line.abs(), 0])
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         sums = product(self.q[..., first:last, :], self.k[..., start:keys, :].mT)
-        return heads_second(scaled(self.factors, sums - self.q.shape[-1] / 2))
+        return heads_second(self._scaled(sums))
 
-
-def scaled(factors: Float[Tensor, " H"], sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-    """The bias of every head from the sums of cosines, at most 0."""
-    return factors.view(-1, *[1] * sums.dim()) * sums.to(factors.dtype)
-
-
-class SumsOfCosines(OffsetBias):
-    """The bias at every offset from the sums of cosines at every distance, at most 0."""
-
-    factors: Tensor
-    sums: Tensor
-
-    def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        return scaled(self.factors, self.sums[offsets.abs()])
+    def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+        """The bias of every head from the sums of cosines, which are C/2 at distance 0."""
+        at_most_0 = (sums - self.k.shape[-1] / 2).to(self.factors.dtype)
+        return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
 
 Channels = Annotated[int, even_from(2, "attention-gym has 128")]
@@ -93,11 +104,7 @@ class Sandwich(Encoding):
         wide, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(wide))).to(torch.promote_types(dtype, torch.float32))
-        if not consecutive(q_positions, k_positions):
-            # From the first key on: only distances count, and near ones are more exact.
-            q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
-            return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
-        sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)
-        at_most_0 = sums - self.channels / 2
-        bias = SumsOfCosines(self.heads, q_positions, k_positions, factors=factors, sums=at_most_0)
+        # From the first key on: only distances count, and near ones are more exact.
+        q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
+        bias = SandwichBias(factors, q, k, q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)
