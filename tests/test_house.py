@@ -190,11 +190,10 @@ def test_every_public_name_loads_nothing_optional() -> None:
 
 
 def test_an_encoding_is_known_to_the_catalogue_alone() -> None:
-    """No other part asks which encoding it has, by its name or its class, save for the laws' table of roundings."""
+    """No other part asks which encoding it has, by its name or its class."""
     import posenc
-    from posenc.laws.roundings import ROUNDINGS
 
-    allowed = {"posenc.kernels.native": {"rotary"}, "posenc.laws.roundings": {*ROUNDINGS} & {*posenc.CATALOGUE}}
+    allowed = {"posenc.kernels.native": {"rotary"}}
     classes = {entry.make.__name__ for entry in posenc.CATALOGUE.values()}
     for module, source in SOURCES.items():
         if part(module) not in ("attend", "laws", "kernels", "mask", "clock", "positions"):

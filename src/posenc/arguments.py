@@ -78,7 +78,7 @@ def as_number(value: Any, name: str) -> float:
     """The value as a Python number, from any type of real number."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
-    return value if isinstance(value, int | float) else float(value)
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def as_flag(value: Any, name: str) -> bool:

@@ -297,10 +297,8 @@ def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -
         positional, by_name = recipe.arguments
         if key == "scaling":
             value = make_scaling(recipe.name, *positional, **by_name)
-        elif recipe.name not in axis_maps.MAPS:
-            raise UnknownName("axis map", recipe.name, axis_maps.MAPS)
         else:
-            make = axis_maps.MAPS[recipe.name]
+            make = axis_maps.MAPS[one_of("axis map", recipe.name, axis_maps.MAPS)]
             try:
                 inspect.signature(make).bind(*positional, **by_name)
             except TypeError as error:

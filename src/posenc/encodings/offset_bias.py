@@ -121,7 +121,7 @@ class OffsetBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         if self.toeplitz is not None:
-            return rows_of_line(self.toeplitz, self.q_positions.shape[0], first, last, keys, start)
+            return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         if self.table is None:
             return heads_second(self._at(apart))

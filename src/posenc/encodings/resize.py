@@ -59,8 +59,7 @@ def named(resize: str | Resize) -> Resize:
     """The convention of that name, or itself."""
     if isinstance(resize, Resize):
         return resize
-    one_of("resize", resize, RESIZES)
-    return RESIZES[resize]
+    return RESIZES[one_of("resize", resize, RESIZES)]
 
 
 def taps(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from posenc.arguments import Size, even_from, such_that
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, heads_second, line_of_offsets
+from posenc.encodings.bias import Bias, heads_second, line_of_offsets, rows_of_line
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
@@ -67,6 +67,8 @@ class SandwichBias(Bias):
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
+        if self.toeplitz is not None:
+            return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
         sums = product(self.q[..., first:last, :], self.k[..., start:keys, :].mT)
         return heads_second(self._scaled(sums))
 

@@ -6,20 +6,20 @@ One fixed rotation takes any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i 
 to 2π·base^((C−2)/C) (60 611 at C=512, not 62 832).
 """
 
-from typing import Annotated, ClassVar, Literal, final, get_args
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import at_least_one, is_number, one_of, such_that
+from posenc.arguments import Size, is_number, such_that
 from posenc.clock import Clock
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.placed import Positions
 from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Base, check_base, falling
+from posenc.scaling.scaling import Base, falling
 
 Order = Literal["interleaved", "block"]
 Spacing = Literal["paper", "tensor2tensor"]
@@ -27,11 +27,8 @@ Spacing = Literal["paper", "tensor2tensor"]
 
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
     """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
-    at_least_one(width=width)
-    one_of("spacing", spacing, get_args(Spacing))
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
-    check_base(base, "base")
     if spacing == "paper":  # an odd width has one frequency more than it has whole pairs
         frequencies = falling(base, range(0, width + 1, 2), width)
     else:  # the authors' code ends at exactly 1/base
@@ -70,7 +67,7 @@ class Sinusoidal(EmbeddingTable):
 
     def __init__(
         self,
-        width: int,
+        width: Size,
         *,
         base: Base = 10_000.0,
         scale: Annotated[float, such_that(is_number, "be a finite number; 1.0 leaves the rows alone")] = 1.0,

@@ -24,6 +24,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
+from posenc.scaling.scaling import Base
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -99,7 +100,7 @@ class TransformerXL(Encoding):
     uses_queries = True
 
     def __init__(
-        self, width: Width, heads: Size, head_dim: Size, *, base: float = 10_000.0, order: Order = "interleaved"
+        self, width: Width, heads: Size, head_dim: Size, *, base: Base = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base

@@ -102,7 +102,6 @@ def check(
     head_dim: int | None = None,
     num_positions: int = ROWS,
     layers: int | None = None,
-    roundings: int = 0,
     compiled: bool = False,
 ) -> Report:
     """Hold every law against an encoding: ``print(posenc.check(MyEncoding))``; takes two or three seconds.
@@ -111,8 +110,6 @@ def check(
         encoding: an instance, a class that takes facts of the model by name (``width``, ``heads``, ``head_dim``,
             ``num_positions``, ``layers``), or a text such as ``"my_module:Mine(width=3)"``.
         width, heads, kv_heads, head_dim, num_positions, layers: of the model; taken from the encoding, or small.
-        roundings: how often float32 rounds a number of your bias beyond once, such as once a channel of a matrix:
-            laws about exactness allow 2^-24 for each. Those of the catalogue's encodings are known.
         compiled: hold the laws of torch.compile and torch.export too, which takes ten seconds more. What you have
             compiled stays as it is.
     """
@@ -124,7 +121,6 @@ def check(
         head_dim=head_dim,
         num_positions=num_positions,
         layers=layers,
-        roundings=roundings,
     )
     with torch.device("cpu"):  # where laws draw their numbers
         subject.build()  # what cannot be built is no subject, and says so itself

@@ -1,6 +1,5 @@
 """What laws look at: everything that an encoding does at given positions, and attention by its definition."""
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,17 +101,7 @@ def effects(
     ``far`` is what a query of zeros attends to from a far position: the bias alone decides, and the differences
     between its large values, which a 16-bit bias would lose.
     """
-    return _effects(subject, encoding, positions, inputs(subject, positions.shape[-1], dtype))
-
-
-def effects64(subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The effects in float64 on inputs that ``dtype`` can hold: what that type's result is judged by."""
-    x, q, k, v = (tensor.double() for tensor in inputs(subject, positions.shape[-1], dtype))
-    return _effects(subject, copy.deepcopy(encoding).double(), positions, (x, q, k, v))
-
-
-def _effects(subject: Subject, encoding: Encoding, positions: Tensor, given: Inputs) -> dict[str, Tensor]:
-    x, q, k, v = given
+    x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     wide = torch.promote_types(x.dtype, torch.float32)
     placed = encoding.at(positions, dtype=wide)
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))

@@ -1,89 +1,64 @@
 """Laws of numbers: narrower types round once, and gradients are exact."""
 
+import copy
 import math
 
 import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-from posenc.encodings.encoding import Encoding
-from posenc.laws.effects import Whole, effects, effects64, inputs
+from posenc.attend import attention
+from posenc.encodings.placed import Placed
+from posenc.laws.effects import Whole, defined, inputs, rows
 from posenc.laws.law import law, near, owed
-from posenc.laws.subject import Subject
+from posenc.laws.subject import Subject, read_layers
+from posenc.mask import CAUSAL
 
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16 an effect is float64's result, rounded once; attention adds its two roundings of v.
+    """In bf16 and fp16 an effect is that of the same numbers in float32, rounded once; attention rounds twice more.
 
-    Compute in float32 or wider and round once at the end, ``.to(x.dtype)``, from trained parameters too: exp of
-    them in float64, ``self.a.double()``; for sums over channels pass ``roundings=`` to ``check``.
+    Compute in float32 or wider whatever the type of x, q and k, and round once at the end, ``.to(x.dtype)``; exp of
+    trained parameters in float64, ``self.a.double()``.
     """
-    at = subject.plain(9, min(40, subject.declared.position_limit - 9))
+    limit = subject.declared.position_limit
+    at = subject.along(torch.tensor([*range(min(40, limit - 9), min(48, limit - 1)), min(3001, limit - 1)]))
     for dtype in (torch.bfloat16,) if subject.declared.grows else (torch.bfloat16, torch.float16):
-        u = torch.finfo(dtype).eps / 2
-        encoding = subject.build().to(dtype)
-        got, want = effects(subject, encoding, at, dtype), effects64(subject, encoding, at, dtype)
-        x, q, k, v = inputs(subject, 9, dtype)
-        read = _read_error(encoding, x)
-        for name, wanted in want.items():
-            what, wide = f"{name} in {dtype}", wanted.abs()
-            effect, layer = name.split(" ")[0], name.partition(" ")[2]
-            biases = want.get(f"bias {layer}", torch.zeros(1)).abs().max().item()
-            size = read + _bias_error(subject, encoding, biases, (x, q, k), u)
-            if effect in "xqk":
-                # One rounding to the type; before it, float32 tables, two products and a sum.
-                near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
-            elif effect in ("bias", "scale"):
-                # float32: a rounding of the factor and one of the product; and what reading and sums were off by.
-                near(got[name], wanted, 2.0**-23 * wide + (size if effect == "bias" else 0.0), what)
-            else:
-                bias = biases * 2.0**-23 + size
-                scale = want.get(f"scale {layer}")
-                factor = 1.0 if scale is None else scale.abs().max().item()
-                # Weights and the result are rounded to the type: u·max|v| each; scores come from q and k, rounded
-                # by u each (and q again where it is scaled), and a weight moves by twice a score in relation.
-                length = (q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()).item()
-                score = (
-                    0.0 if effect == "far" else length / math.sqrt(subject.head_dim) * factor * _grown(want, layer)
-                )
-                moved = (4 if scale is None else 6) * u * score + 2 * bias
-                near(got[name], wanted, (2 * u + moved) * v.double().abs().max() * (1 + u), what)
+        encoding, (x, q, k, v) = subject.build().to(dtype), inputs(subject, 9, dtype)
+        narrow, wide = encoding.at(at), copy.deepcopy(encoding).float().at(at)
+        exact = copy.deepcopy(encoding).double().at(at, dtype=torch.float64)
+        near(narrow.embed(x), wide.embed(x.float()).to(dtype), 0.0, f"x in {dtype}")
+        each = ((narrow, x), (wide, x.float()), (exact, x.double()))
+        layers = zip(*(read_layers(placed, subject.period, content) for placed, content in each), strict=True)
+        for (layer, here, _), (_, there, _), (_, precise, _) in layers:
+            rotated = here.rotate(q, k)
+            in_float32, in_float64 = there.rotate(q.float(), k.float()), precise.rotate(q.double(), k.double())
+            for name, got, single, double in zip("qk", rotated, in_float32, in_float64, strict=True):
+                near(got, single.to(dtype), 0.0, f"{name} of layer {layer} in {dtype}")
+                # float32 tables, two products and a sum.
+                off = 4 * 2.0**-23 * (1 + 2 * double.abs().amax())
+                near(single, double, off, f"{name} of layer {layer} in float32")
+            again, bias = [tensor.float() for tensor in rotated], torch.zeros(1)
+            if here.bias is not None:
+                bias, double = rows(there, *again), rows(precise, *(tensor.double() for tensor in rotated))
+                near(rows(here, *rotated), bias, 0.0, f"bias of layer {layer} in {dtype}")
+                # Some dozen roundings by 2^-24 each, of sums whose terms may cancel.
+                near(bias, double, 2.0**-18 * (1 + double.abs().max()), f"bias of layer {layer} in float32")
+            y = attention(rotated[0], rotated[1], v, here, causal=True)
+            want, _ = defined(again[0].double(), again[1].double(), v.double(), there, CAUSAL)
+            near(y, want, _attended(subject, here, again, bias, v), f"y of layer {layer} in {dtype}")
 
 
-def _grown(want: dict[str, Tensor], layer: str) -> float:
-    """At least 1: how much rotation may lengthen the product of a query and a key, where it keeps no lengths."""
-    heads = [want[f"{name} {layer}"].norm(dim=-1).max().item() for name in "qk"]
-    return max(1.0, heads[0] * heads[1])
-
-
-def _read_error(encoding: Encoding, x: Tensor) -> float:
-    """How far float32 may put sums over the sequence of what is read off x: Σ|w·x| ≤ ‖x‖₁·max|w| a token."""
-    if not encoding.needs_content:
-        return 0.0
-    weight = max((p.detach().double().abs().max().item() for p in encoding.parameters()), default=0.0)
-    T, C = x.shape[1:]
-    return T * (C + 4) * 2.0**-24 * (x.double().abs().sum(-1).max().item() * weight + weight)
-
-
-def _bias_error(
-    subject: Subject, encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float
-) -> float:
-    """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet,
-    which was rounded by u before if it was rotated."""
-    if not subject.bias_roundings:
-        return 0.0
-    sums = [
-        [
-            p.detach().double().flatten(1 if p.dim() > 1 else 0).abs().sum(-1).max().item()
-            for p in part.parameters(recurse=False)
-        ]
-        for part in encoding.modules()
-    ]
-    reach = max(math.prod(max(1.0, size) for size in sizes) for sizes in sums)
-    given_size = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
-    rotated = u if encoding.uses_queries and "queries_keys" in encoding.acts_on else 0.0
-    return (subject.bias_roundings * 2.0**-24 + rotated) * (largest + reach * given_size)
+def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
+    """How far attention in v's type may be off: weights and the result are rounded by u each. Queries are rounded
+    again where they are scaled, and with the keys where attention rotates them; a weight moves by twice a score."""
+    u = torch.finfo(v.dtype).eps / 2
+    factor = 1.0 if here.scale is None else here.scale.abs().max().item()
+    length = math.prod(tensor.norm(dim=-1).max().item() for tensor in rotated)
+    roundings = 2 * (here.scale is not None) + 4 * bool(here.remaps)
+    moved = roundings * u * length / math.sqrt(subject.head_dim) * factor + 2 * 2.0**-23 * bias.abs().max().item()
+    return (2 * u + moved) * v.abs().max().item() * (1 + u)
 
 
 @law()

@@ -15,7 +15,6 @@ from posenc.encodings.layers import for_layers
 from posenc.encodings.placed import ContentState, Placed
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
-from posenc.laws.roundings import roundings
 
 ROWS = 64
 """Rows of a learned table here; no law that all encodings owe leaves them."""
@@ -30,7 +29,6 @@ class Subject:
         make: builds it.
         width, heads, kv_heads, head_dim, layers: of the model.
         constructs: whether ``make`` builds anew, rather than copying what somebody built.
-        roundings: how often float32 rounds a number of its bias, beside those of the catalogue's encodings in it.
     """
 
     name: str
@@ -41,7 +39,6 @@ class Subject:
     head_dim: int = 8
     layers: int = 2
     constructs: bool = True
-    roundings: int = 0
 
     @classmethod
     def of(
@@ -54,7 +51,6 @@ class Subject:
         head_dim: int | None = None,
         num_positions: int = ROWS,
         layers: int | None = None,
-        roundings: int = 0,
     ) -> "Subject":
         """The subject of an encoding, of a class that takes facts of the model by name, or of a text.
 
@@ -84,7 +80,7 @@ class Subject:
                 f"encoding={encoding!r} is none; pass an instance or a class of posenc.Encoding, or a text such as "
                 "'rotary(base=500000)'"
             )
-        return cls(name, make, width, heads, kv_heads, head_dim, layers, given is None, roundings)
+        return cls(name, make, width, heads, kv_heads, head_dim, layers, given is None)
 
     def build(self) -> Encoding:
         """The encoding as the model holds it, with the same parameters every time."""
@@ -101,11 +97,6 @@ class Subject:
     def period(self) -> int:
         """How many layers, from the first on, show every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
-
-    @cached_property
-    def bias_roundings(self) -> int:
-        """How often float32 rounds a number of its bias."""
-        return self.roundings + roundings(self.declared)
 
     @cached_property
     def needs_scores(self) -> bool:

@@ -139,8 +139,7 @@ def multimodal(
     transformers 5.23 starts it above the larger side of its grid, which falls into a long video.
     """
     if isinstance(counting, str):
-        one_of("counting", counting, COUNTINGS)
-        counting = COUNTINGS[counting]
+        counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
     after = as_integer(start, "start")
     if after < 0:
         raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")

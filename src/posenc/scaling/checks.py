@@ -3,7 +3,6 @@ value, the range and the fix."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from numbers import Real
 from typing import Annotated, Any
 
 from posenc.arguments import checked, is_number, such_that
@@ -17,8 +16,6 @@ class Checked:
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value: Any = getattr(self, field.name)
-            if isinstance(value, Real) and hasattr(value, "item"):
-                value = value.item()
             if value is not None or field.default is not None:
                 value = checked(field.type, value, field.name)
             object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)

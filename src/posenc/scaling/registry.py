@@ -58,8 +58,7 @@ def method(
         beta_fast: of YaRN, where it is not the usual 32.
     """
     name = "none" if name == "default" else name
-    one_of("method", name, METHODS)
-    scaling, constants = METHODS[name]
+    scaling, constants = METHODS[one_of("method", name, METHODS)]
     known = {"factor": factor, "original_length": original_length, "beta_fast": beta_fast}
     taken = {f.name for f in fields(SCALINGS[scaling])} - constants.keys()  # type: ignore[arg-type]
     return make(scaling, **constants, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
@@ -81,8 +80,7 @@ def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
         UnknownName: no scaling, or no field, of that name.
         InvalidArgument: too many fields, one twice, one missing, or a value out of range.
     """
-    one_of("scaling", name, SCALINGS)
-    known = [f.name for f in fields(SCALINGS[name])]  # type: ignore[arg-type]
+    known = [f.name for f in fields(SCALINGS[one_of("scaling", name, SCALINGS)])]  # type: ignore[arg-type]
     if len(given) > len(known):
         raise InvalidArgument(f"scaling {name!r} has {len(known)} fields ({', '.join(known)}); got {len(given)}")
     twice = set(known[: len(given)]) & set(settings)
@@ -100,8 +98,7 @@ def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
     """
     if "scaling" not in values:
         raise InvalidArgument(f"no 'scaling' among {sorted(values)}; add one of: {', '.join(SCALINGS)}")
-    name = values["scaling"]
-    one_of("scaling", name, SCALINGS)
+    name = one_of("scaling", values["scaling"], SCALINGS)
     kind = SCALINGS[name]
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "scaling"}

@@ -13,6 +13,7 @@ from posenc.encodings.placed import Placed
 from posenc.laws.effects import inputs, met
 from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer
+from support.plumbing.roundings import roundings
 
 
 def _no_bias(subject: Subject) -> str:
@@ -50,7 +51,7 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 dense = bias.rows(0, T, S, none if bias.needs_scores else None)
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
                 # A function of several roundings may be rounded otherwise in a tensor of another shape.
-                off = subject.bias_roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
+                off = roundings(subject.declared) * torch.finfo(dtype).eps / 2 * dense.abs().max()
                 if bias.toeplitz is not None:
                     owed(
                         bias.toeplitz.shape == (bias.heads, S + T - 1),
@@ -93,7 +94,7 @@ def rows_are_scores(subject: Subject) -> None:
     S = subject.longest(9)
     _, q, k, _ = inputs(subject, S, torch.float64)
     # Products of blocks of other sizes may be summed in another order.
-    off = ROUNDING if subject.bias_roundings else 0.0
+    off = ROUNDING if roundings(subject.declared) else 0.0
     for where, here, _ in _biases(subject, S, S, torch.float64):
         rotated_q, rotated_k = (pad(x, (0, here.added)) for x in (q, k))
         for zeros, given in (("keys", (rotated_q, 0 * rotated_k)), ("queries", (0 * rotated_q, rotated_k))):
