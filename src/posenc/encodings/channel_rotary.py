@@ -19,7 +19,8 @@ from torch import Tensor
 
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
-from posenc.encodings.encoding import Encoding, keys_at_queries
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.encoding import Encoding, check_embeddings
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 

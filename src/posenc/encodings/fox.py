@@ -18,7 +18,8 @@ from torch.nn.functional import logsigmoid
 
 from posenc.arguments import Size
 from posenc.encodings.bias import Bias
-from posenc.encodings.encoding import Encoding, check_embeddings
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import check_embeddings
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from posenc.arguments import Size, such_that
-from posenc.encodings.encoding import Encoding, check_embeddings
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.query_scale import past_floor

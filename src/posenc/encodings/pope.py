@@ -21,7 +21,8 @@ from torch.nn.functional import softplus
 
 from posenc.arguments import Size
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at

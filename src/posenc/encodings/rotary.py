@@ -18,7 +18,8 @@ from posenc.arguments import as_scale
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
-from posenc.encodings.encoding import Encoding, keys_at_queries
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import keys_at_queries
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotation import Rotation

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from posenc.arguments import at_least, one_of
 from posenc.clock import RADIANS_PER_UNIT
-from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument

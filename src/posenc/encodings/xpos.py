@@ -19,7 +19,8 @@ from torch import Tensor
 
 from posenc.arguments import is_number, such_that
 from posenc.clock import Phases
-from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import check_heads
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
 from posenc.encodings.wide import attended_dtype, widest

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from posenc.clock import Phases
 from posenc.encodings.catalogue import remap
-from posenc.encodings.encoding import Encoding, keys_at_queries
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.fit import keys_at_queries
 from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, RemappedPart

@@ -1,0 +1,55 @@
+"""Refuses queries, keys and embeddings that do not fit the positions at which an encoding was placed."""
+
+from torch import Tensor
+
+from posenc.arguments import heads_first, tensors
+from posenc.encodings.placed import Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int, axes: int = 1) -> None:
+    """Refuse what is no batch of queries or keys at these positions; None is one that is not wanted."""
+    if x is None:
+        return
+    heads_first(name, x)
+    _check_fit(name, x, positions, "head_dim", head_dim, axes)
+
+
+def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
+    """Whether these keys stand where the queries do; refuses either where it does not fit what is placed."""
+    alike = k is None or placed.are_at_queries(k)
+    check_heads("q", q, placed.q_positions, head_dim, placed.axes)
+    check_heads("k", k, placed.q_positions if alike else placed.k_positions, head_dim, placed.axes)
+    return alike
+
+
+def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1) -> None:
+    """Refuse what is no batch of token embeddings at these positions."""
+    tensors(x=x)
+    if x.dim() != 3:
+        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels)")
+    _check_fit("x", x, positions, "width", width, axes)
+
+
+def _check_fit(name: str, x: Tensor, positions: Positions, argument: str, size: int, axes: int = 1) -> None:
+    """Refuse another last axis, another length, another batch, another kind of number or another device."""
+    shape, placed = x.shape, positions.shape
+    if shape[-1] != size:
+        raise InvalidArgument(f"{name} has shape {tuple(shape)}; its last axis must be {argument}={size}")
+    if shape[-2] != placed[-1]:
+        raise InvalidArgument(
+            f"{name} has shape {tuple(shape)}, {shape[-2]} along its length, but the encoding "
+            f"was placed at {placed[-1]} positions; call at() with one position per token"
+        )
+    batched = len(placed) == (2 if axes == 1 else 3)
+    if batched and placed[-2] != 1 and placed[-2] != shape[0]:
+        raise InvalidArgument(
+            f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of "
+            "positions; give one row per sequence, or one for all"
+        )
+    if not x.is_floating_point():
+        raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, the model's")
+    if not (x.is_cpu and positions.is_cpu) and x.device != positions.device:
+        raise InvalidArgument(
+            f"{name} is on {x.device} and the encoding was placed on {positions.device}; move one with .to(…)"
+        )
