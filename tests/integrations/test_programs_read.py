@@ -25,6 +25,13 @@ from support.served import BASE, DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, VL
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 SHARPER = 0.1 * math.log(4) + 1
 PAIR = {"mscale": 1.0, "mscale_all_dim": 0.5}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": LENGTH,
+}
 LONG = {
     "rope_type": "longrope",
     "short_factor": [1.0] * 8,
@@ -51,13 +58,7 @@ ASKED = [
     *YARNS,
     rope(rope_type="linear", factor=4.0),
     rope(rope_type="dynamic", factor=4.0),
-    rope(
-        rope_type="llama3",
-        factor=4.0,
-        low_freq_factor=1.0,
-        high_freq_factor=4.0,
-        original_max_position_embeddings=LENGTH,
-    ),
+    rope(**LLAMA3),
     rope(**LONG),
     rope(**LONG, attention_factor=1.5, long_mscale=1.3, short_mscale=1.3),
     {key: value for key, value in PLAIN.items() if key != "rope_theta"},
@@ -89,8 +90,10 @@ def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, 
 POSITIONS = (0, 1, 2, 63)
 
 
-def computed_as_read(tables: list[PositionTable], ask: Callable[[list[dict[str, Any]]], Any]) -> None:
-    """vLLM's rotary files, or those of a program that has them, compute from ``ASKED`` what these tables say."""
+def computed_as_read(
+    tables: list[PositionTable], ask: Callable[[list[dict[str, Any]]], Any], configs: list[Any] = ASKED
+) -> None:
+    """vLLM's rotary files, or those of a program that has them, compute from configs what these tables say."""
     cases = [
         {
             "config": config,
@@ -102,9 +105,9 @@ def computed_as_read(tables: list[PositionTable], ask: Callable[[list[dict[str, 
             "half": config["model_type"] == "llama",
             "positions": POSITIONS,
         }
-        for config, table in zip(ASKED, tables, strict=True)
+        for config, table in zip(configs, tables, strict=True)
     ]
-    for config, table, answer in zip(ASKED, tables, ask(cases), strict=True):
+    for config, table, answer in zip(configs, tables, ask(cases), strict=True):
         same(table, answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
         assert answer["admitted"] == table.admitted_length, config
@@ -151,6 +154,39 @@ def test_mlx_computes_what_is_read_of_it() -> None:
         if (config.get("rope_scaling") or {}).get("rope_type") != "dynamic":  # whose base follows every call
             same(table, answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
+
+
+BY_A_CLASS_OF_ITS_OWN = [
+    {**DEEPSEEK, "rope_parameters": {"rope_theta": BASE, **LLAMA3}},
+    {**DEEPSEEK, "rope_parameters": {"rope_theta": BASE, "rope_type": "linear", "factor": 4.0}},
+]
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(
+    not (PROGRAMS / "sglang-0.5.23").exists(), reason="no SGLang here; type: python tools/programs.py"
+)
+def test_sglang_runs_every_scaling_of_deepseek_as_a_yarn() -> None:
+    tables = [sglang.read(config) for config in BY_A_CLASS_OF_ITS_OWN]
+    computed_as_read(tables, lambda cases: asked("test_sglang.py", "sglang-0.5.23", cases), BY_A_CLASS_OF_ITS_OWN)
+
+
+@pytest.mark.parametrize("program", [vllm, sglang])
+@pytest.mark.parametrize("config", BY_A_CLASS_OF_ITS_OWN, ids=["llama3", "linear"])
+def test_servers_run_every_scaling_of_deepseek_as_a_yarn(program: Any, config: Any) -> None:
+    assert by_name(program.read(config), config)[:2] == ["frequencies", "attention_factor"]
+    assert str(only(program.read(config)).scaling).startswith("yarn(factor=4, original_length=64")
+
+
+@pytest.mark.parametrize("program", [vllm, sglang])
+@pytest.mark.parametrize("entry", [LLAMA3, {"rope_type": "linear", "factor": 4.0}], ids=["llama3", "linear"])
+def test_servers_rotate_scaled_sections_by_one_axis(program: Any, entry: dict[str, Any]) -> None:
+    """vLLM's get_rope, and SGLang's, look for sections without scaling and under YaRN alone."""
+    heads = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2}
+    given = {"model_type": "qwen2_vl_text", **heads, "max_position_embeddings": LENGTH}
+    config = {**given, "rope_parameters": {"rope_theta": BASE, "mrope_section": [16, 24, 24], **entry}}
+    assert "axes" in by_name(program.read(config), config)
+    assert only(program.read(config)).sections == (64,)
 
 
 def by_name(table: PositionTable, config: Any) -> list[str]:

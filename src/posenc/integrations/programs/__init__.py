@@ -21,12 +21,12 @@ from posenc.integrations.differences import Difference, differences
 from posenc.integrations.huggingface.config import language_part, mapping_of, read
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import SPELLINGS
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
-from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 NAMES = tuple(module.name for module in pkgutil.iter_modules(__path__))
 """The programs: the files of this folder."""
@@ -182,6 +182,10 @@ def config_of(
             f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'nothing'}; one layer "
             "type in a language model is expected"
         )
+    if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
+        raise InvalidArgument(
+            f"{now} has another base for every length of input, and no program but transformers computes it; {PLAN}"
+        )
     return scaled.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)
 
 
@@ -224,23 +228,11 @@ def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) ->
     return keys
 
 
-def check(program: str, positions: ModelPositions, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
-    """Refuse what rotary files that come from vLLM's compute differently, and what no config says of them."""
+def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
+    """Refuse what rotary files that come from vLLM's fail at, and inputs past the end of their table."""
     kind, now = entry["rope_type"], recipe.get("scaling")
-    instead = {"dynamic": PLAN, "proportional": "use Linear, Llama3 or YaRN"}
-    if kind in instead:
-        raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; {instead[kind]}")
-    own_class = FAMILIES[positions.model_type].mscale_scores
-    if own_class and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
-        raise InvalidArgument(
-            f"{program} runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such "
-            "a YaRN"
-        )
-    if recipe.get("axes") and kind not in ("default", "yarn"):
-        raise InvalidArgument(
-            f"{program} rotates the sections of {positions.model_type!r} only as rope_type 'default' or 'yarn', "
-            f"and this is {now}; use Default(), NTK or YaRN"
-        )
+    if kind == "proportional":
+        raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; use Linear, Llama3 or YaRN")
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:
         raise InvalidArgument(
@@ -275,9 +267,9 @@ def table_of(
     config: object,
     takes: str,
     change: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]],
-    admitted: Callable[[ModelPositions], int] | None = None,
+    admitted: Callable[[ModelPositions, Mapping[str, Any]], int] | None = None,
     unread: Sequence[str] = (),
-    rotated: Callable[[ModelPositions], ModelPositions] = lambda positions: positions,
+    rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
 ) -> PositionTable:
     """What a program makes of a config: its defaults filled in, each rope dictionary changed as it takes it.
 
@@ -288,12 +280,14 @@ def table_of(
         takes: whose ``defaults`` stand in for what the config leaves out.
         change: a rope dictionary, alone or of one layer type, and the config, to the dictionary that says to
             ``huggingface.read`` what the program computes from it.
-        admitted: the longest input that it lets in by default; without it what the config allows.
+        admitted: the longest input that it lets in by default, of what was read and the rope dictionary as given;
+            without it what the config allows.
         unread: keys of the config that it does not know.
         rotated: what it rotates of the positions that are read, if no dictionary tells ``huggingface.read``.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
+    given = rope_dictionary(part)
     departing = model_files.departing_from(name, version, config, part)
     unread = (*unread, *(key for one in departing for key in one.unread))
     notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
@@ -320,10 +314,11 @@ def table_of(
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
             part[key] = value
             notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
-    positions = rotated(read({key: value for key, value in part.items() if key not in BOTH_FORMS or value}))
+    positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+    positions = rotated(positions, given)
     _check_forwards(positions)
     table = position_table.of(
-        positions, admitted=admitted and admitted(positions), program=program, notes=tuple(notes)
+        positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
     )
     return replace(
         model_files.applied(table, departing),
@@ -353,6 +348,23 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
         second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
         return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
     return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
+
+
+def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The dictionary that DeepSeek's class in vLLM, and in SGLang, which took it over, makes of any that scales."""
+    family = family_of(config)
+    if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
+        return entry
+    known = ("rope_theta", "factor", ORIGINAL, *MAGNITUDE)
+    stated = {key: value for key, value in entry.items() if key in known}
+    return {ORIGINAL: config["max_position_embeddings"], **stated, "rope_type": "yarn"}
+
+
+def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
+    """Sections are rotated apart without scaling and under YaRN alone: vLLM's ``get_rope``, and SGLang's."""
+    if kind_of(entry) in ("default", "mrope", "yarn"):
+        return positions
+    return replace(positions, recipes={name: one.with_(axes=None) for name, one in positions.recipes.items()})
 
 
 def family_of(config: Mapping[str, Any]) -> Family | None:

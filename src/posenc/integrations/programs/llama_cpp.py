@@ -21,7 +21,6 @@ from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import (
     MAGNITUDE,
     ORIGINAL,
-    PLAN,
     Releases,
     config_of,
     defaults,
@@ -29,7 +28,7 @@ from posenc.integrations.programs import (
     sharpening,
     table_of,
 )
-from posenc.scaling import Default, DynamicNTK, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
+from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
 RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 """A binding whose wheel has the shared library."""
@@ -283,8 +282,6 @@ def write(
             f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; take the "
             "fields of llama.cpp's own converter"
         )
-    if isinstance(now, DynamicNTK):
-        raise InvalidArgument(f"{now} is not in llama.cpp; {PLAN}")
     entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
     if family.mscale_scores and (entry["rope_type"] != "default" or softmax_factor(recipe) != 1):
         raise InvalidArgument(

@@ -11,7 +11,6 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
-    PLAN,
     Line,
     Program,
     Releases,
@@ -113,8 +112,6 @@ def spell(
             f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} under rope_parameters "
             "alone; serve the model's own config"
         )
-    if entry.get("rope_type") == "dynamic":
-        raise InvalidArgument(f"{now} rotates cached keys by other bases in mlx-lm; {PLAN}")
     entry.pop("truncate", None)  # which mlx-lm does not read
     if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
         entry = with_pair(entry)

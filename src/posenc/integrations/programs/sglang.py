@@ -15,11 +15,13 @@ from posenc.integrations.programs import (
     Line,
     Program,
     Releases,
+    as_yarn,
     check,
     config_of,
     entry_of,
     kind_of,
     nested,
+    one_axis_where_scaled,
     pair_ratio,
     sharpening,
     table_of,
@@ -49,15 +51,16 @@ def read(config: object, version: str | None = None) -> PositionTable:
         both = latent or (version != "0.5.15" and None not in map(entry.get, PAIR))
         return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
 
-    def admitted(positions: ModelPositions) -> int:
-        entry = rope_dictionary(positions.source)
+    def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
         fixed = ORIGINAL in entry or kind_of(entry) == "llama3" or len(positions.rotary_recipes) > 1
         return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        return with_factor(entry, config, yarn)
+        return with_factor(as_yarn(entry, config), config, yarn)
 
-    return table_of("sglang", "SGLang", version, config, "transformers5", change, admitted)
+    return table_of(
+        "sglang", "SGLang", version, config, "transformers5", change, admitted, rotated=one_axis_where_scaled
+    )
 
 
 def spell(
@@ -86,7 +89,7 @@ def spell(
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     entry = entry_of(positions, config, "rope_parameters")
     longest, kind = config[family.length], entry["rope_type"]
-    check("SGLang", positions, recipe, entry, longest)
+    check("SGLang", recipe, entry, longest)
     if kind == "longrope":
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         entry |= {"short_mscale": scale, "long_mscale": scale}

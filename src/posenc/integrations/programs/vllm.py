@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -17,11 +16,13 @@ from posenc.integrations.programs import (
     Line,
     Program,
     Releases,
+    as_yarn,
     check,
     config_of,
     entry_of,
     kind_of,
     nested,
+    one_axis_where_scaled,
     pair_ratio,
     sharpening,
     table_of,
@@ -64,14 +65,15 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        entry = dict(as_yarn(entry, config))
         if kind_of(entry) == "dynamic":  # of a base that is planned for the length before it is multiplied
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
         unscored = not older and entry.get("attention_factor") == 1  # by which vLLM knows the Llama form
         return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
 
-    def admitted(positions: ModelPositions) -> int:
-        entry, longest = rope_dictionary(language_part(config)[0]), positions.max_length
+    def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
+        longest = positions.max_length
         if kind_of(entry) == "longrope":
             return int(positions.source.get(ORIGINAL) or longest)
         if kind_of(entry) == "yarn":
@@ -79,15 +81,16 @@ def read(config: object, version: str | None = None) -> PositionTable:
         scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
         return int(longest * entry["factor"]) if scaled else longest
 
-    return table_of("vllm", "vLLM", version, config, "transformers5", change, admitted, rotated=_stated_share)
+    return table_of("vllm", "vLLM", version, config, "transformers5", change, admitted, rotated=_rotated)
 
 
-def _stated_share(positions: ModelPositions) -> ModelPositions:
-    """The positions with the share of channels that the rope dictionary states, which vLLM rotates in every model.
+def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
+    """The positions with the share of channels that the rope dictionary states, and one axis if it is scaled.
 
-    ``rotary_dim = int(head_size * partial_rotary_factor)`` in ``rotary_embedding/__init__.py``.
+    vLLM rotates that share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
+    ``rotary_embedding/__init__.py``.
     """
-    share = rope_dictionary(positions.source).get("partial_rotary_factor")
+    positions, share = one_axis_where_scaled(positions, entry), entry.get("partial_rotary_factor")
     if share is None or positions.model_type not in SKIPS_SHARE:
         return positions
     recipes = {
@@ -121,7 +124,7 @@ def spell(
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     entry = entry_of(positions, config, "rope_parameters")
     longest, kind = config[family.length], entry["rope_type"]
-    check("vLLM", positions, recipe, entry, longest)
+    check("vLLM", recipe, entry, longest)
     if kind == "longrope":
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         entry |= {"short_mscale": scale, "long_mscale": scale}
