@@ -19,7 +19,7 @@ from posenc.integrations import position_table
 from posenc.integrations.huggingface import read
 from posenc.integrations.inspection import describe
 from posenc.integrations.model_files import departures
-from posenc.integrations.programs import NAMES as PROGRAMS
+from posenc.integrations.program_names import NAMES as PROGRAMS
 from posenc.integrations.vectors import vectors
 from posenc.pictures.draw import both_papers
 from posenc.pictures.mpl import rendered

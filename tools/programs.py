@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from posenc.integrations.programs import NAMES, Releases
+from posenc.integrations.program_names import NAMES
+from posenc.integrations.programs import Releases
 
 PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
 TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"

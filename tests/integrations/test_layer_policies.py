@@ -15,7 +15,8 @@ from posenc.integrations import position_table
 from posenc.integrations.huggingface import differences, measure, patched, read, write
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.reader import NOT_IN_CONFIG
-from posenc.integrations.programs import vllm
+from posenc.integrations.programs import llama_cpp, vllm
+from posenc.integrations.programs import transformers as by_transformers
 from posenc.scaling import Default, Proportional, YaRN
 from support.small_models import answers, check_swapped, own, small
 from support.tiny_models import SIZES, logits, rope, tokens
@@ -231,6 +232,10 @@ def test_nanochat_turns_the_other_way() -> None:
         vllm.read(made.config)
     with pytest.raises(InvalidArgument, match="turns its pairs backwards"):
         vllm.write(positions, YaRN(4, 64))
+    with pytest.raises(InvalidArgument, match="has pairs that turn backwards, which are not written here"):
+        llama_cpp.write(positions)
+    assert all(layer.backwards for layer in by_transformers.read(made.config).layers.values())
+    assert by_transformers.write(positions)["model_type"] == "nanochat"
 
 
 @pytest.mark.parametrize("model_type", sorted(NOT_IN_CONFIG))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.program_names import split
 
 
 def positions_of(text: str | None) -> list[int] | None:
@@ -20,6 +21,6 @@ def check_there(*sources: str | Path) -> None:
         sources: paths, alone or behind a program and a colon; a fingerprint names no file.
     """
     for source in map(str, sources):
-        path = source.partition(":")[2] or source
-        if not (source.startswith("posenc1-") or Path(source).exists() or Path(path).exists()):
+        path = split(source)[1]
+        if not (source.startswith("posenc1-") or Path(path).exists()):
             raise InvalidArgument(f"{path} cannot be read (No such file or directory); pass a config.json")

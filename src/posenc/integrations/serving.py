@@ -15,8 +15,9 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.position_table import PositionTable, of
+from posenc.integrations.program_names import name_of
 from posenc.integrations.programs import different, laid_over, llama_cpp
-from posenc.integrations.sources import name_of, program_of, scaling_of
+from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "

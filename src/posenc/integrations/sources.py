@@ -16,25 +16,10 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import NAMES, laid_over, llama_cpp
+from posenc.integrations.program_names import NAMES, module_of, name_of, split
+from posenc.integrations.programs import laid_over, llama_cpp
 from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.registry import SCALINGS, make
-
-SPELT = {
-    "llama.cpp": "llama_cpp",
-    "llamacpp": "llama_cpp",
-    "mlx-lm": "mlx",
-    "mlx_lm": "mlx",
-    "hf": "transformers",
-    "llama-factory": "transformers",
-    "llamafactory": "transformers",
-}
-"""Names of programs as people write them, besides those of modules; one that trains with another is that other."""
-
-
-def name_of(module: str) -> str:
-    """The name of a program's module as people write it, in every answer."""
-    return next((text for text, named in SPELT.items() if named == module and module != "transformers"), module)
 
 
 def program_of(text: str) -> tuple[Any, str | None]:
@@ -44,20 +29,13 @@ def program_of(text: str) -> tuple[Any, str | None]:
         InvalidArgument: no such program; another one is no substitute, and so none is proposed.
     """
     name, _, version = text.partition("@")
-    module = _module(name)
+    module = module_of(name)
     if module is None:
         raise InvalidArgument(
             f"program {name!r} is not read here; known: {', '.join(map(name_of, NAMES))}; hold any other to the "
             "model's own numbers: posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
-
-
-def _module(name: str) -> str | None:
-    """The module of a program's name, in any case and with - or _."""
-    plain = name.lower()
-    module = SPELT.get(plain) or SPELT.get(plain.replace("_", "-")) or plain.replace("-", "_").replace(".", "_")
-    return module if module in NAMES else None
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
@@ -86,18 +64,11 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
     Raises:
         UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.
     """
-    program, path = _split(source)
+    program, path = split(source)
     module, version = (None, None) if program is None else program_of(program)
     if path.endswith(".gguf"):
         return llama_cpp.read(path) if module is None else module.read(path, version)
     config = contents(Path(path))
     if beside and isinstance(config, Mapping) and "model_type" not in config:
-        config = laid_over(contents(Path(_split(beside)[1])), config)
+        config = laid_over(contents(Path(split(beside)[1])), config)
     return of(read(config, as_type=as_type)) if module is None else module.read(config, version)
-
-
-def _split(source: str) -> tuple[str | None, str]:
-    """The program and the path of a source."""
-    program, colon, path = source.partition(":")
-    known = _module(program.partition("@")[0]) or "@" in program
-    return (program, path) if colon and known else (None, source)

@@ -7,7 +7,6 @@ other positions come of them: a key that a program ignores is worse than none. W
 
 import json
 import math
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -28,8 +27,6 @@ from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
-NAMES = tuple(module.name for module in pkgutil.iter_modules(__path__))
-"""The programs: the files of this folder."""
 ORIGINAL = "original_max_position_embeddings"
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
 TRANSFORMERS_5_19 = "transformers==5.19.0"
@@ -175,7 +172,6 @@ def config_of(
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe of the rotary layers, all alike, and the config that says it."""
-    _check_forwards(positions)
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
@@ -187,14 +183,6 @@ def config_of(
             f"{now} has another base for every length of input, and no program but transformers computes it; {PLAN}"
         )
     return scaled.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)
-
-
-def _check_forwards(positions: ModelPositions) -> None:
-    if FAMILIES[positions.model_type].backwards:
-        raise InvalidArgument(
-            f"model_type {positions.model_type!r} turns its pairs backwards, and no program but transformers was "
-            "asked which way it turns them; serve it with transformers"
-        )
 
 
 def entry_of(positions: ModelPositions, config: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -316,7 +304,11 @@ def table_of(
             notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
-    _check_forwards(positions)
+    if name != "transformers" and FAMILIES[positions.model_type].backwards:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} turns its pairs backwards, and no program but transformers was "
+            "asked which way it turns them; serve it with transformers"
+        )
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
     )

@@ -276,7 +276,12 @@ def write(
     """
     recipe, config = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
-    elsewhere = {"windows": any(positions.windows), "sections": recipe.get("axes"), "scales": positions.scales}
+    elsewhere = {
+        "windows": any(positions.windows),
+        "sections": recipe.get("axes"),
+        "scales": positions.scales,
+        "pairs that turn backwards": family.backwards,
+    }
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; take the "
