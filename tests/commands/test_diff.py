@@ -55,7 +55,7 @@ def test_a_config_of_transformers_5_read_by_what_knows_4(program: str, tmp_path:
     )
     status, (difference,), lines = compared(config, f"{program}:{config}")
     assert (status, difference["what"]) == (1, "frequencies")
-    assert "base 500000, default() in A, base 10000, default() in B" in lines
+    assert "base 500000, default() in ours, base 10000, default() in theirs" in lines
     assert "rope_parameters is not read by" in lines
     zero, *later = difference["errors"]
     assert zero == {"position": 0, "cos": 0.0, "score": 0.0}
@@ -160,7 +160,7 @@ def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5})
-    with pytest.raises(InvalidArgument, match="posenc diff compares two: name B, or --draft DRAFT"):
+    with pytest.raises(InvalidArgument, match="posenc diff compares two: name theirs, or --draft DRAFT"):
         CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
     with pytest.raises(InvalidArgument, match="positions='a' must be numbers"):
         CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)

@@ -16,16 +16,17 @@ NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_afte
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare: {SOURCES}, or a fingerprint.")],
-    b: Annotated[
-        str | None, typer.Argument(metavar="B", help="With what: the same, or JSON of keys laid over A's config.")
+    ours: Annotated[str, typer.Argument(help=f"What to compare: {SOURCES}, or a fingerprint.")],
+    theirs: Annotated[
+        str | None, typer.Argument(help="With what: the same, or JSON of keys laid over the config of ours.")
     ] = None,
     draft: Annotated[
-        str | None, typer.Option(help="Instead of B: the model that drafts for A, and where the two part.")
+        str | None,
+        typer.Option(help="Instead of theirs: the model that drafts for ours, and where the two part."),
     ] = None,
     positions: Annotated[
         str | None,
-        typer.Option(help="Where cos and scores are compared; default 0,L/2,L,4L of A's trained length."),
+        typer.Option(help="Where cos and scores are compared; default 0,L/2,L,4L of the trained length L of ours."),
     ] = None,
     as_type: Annotated[
         str | None,
@@ -36,22 +37,22 @@ def diff(
     ] = False,
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
-    check_there(*(source for source in (a, b, draft) if source is not None))
+    check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
     from posenc.integrations.sources import table
 
-    other = b if draft is None else draft
-    if other is None or None not in (b, draft):
-        raise InvalidArgument("posenc diff compares two: name B, or --draft DRAFT")
-    for stated, source, name in ((a, other, "B"), (other, a, "A")):
+    other = theirs if draft is None else draft
+    if other is None or None not in (theirs, draft):
+        raise InvalidArgument("posenc diff compares two: name theirs, or --draft DRAFT")
+    for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             mark = fingerprint(table(source, as_type=as_type))
             typer.echo("the same positions" if mark == stated else f"other positions: {name} has {mark}")
             raise typer.Exit(mark != stated)
     at = positions_of(positions)
-    ours, theirs = table(a, other, as_type), table(other, a, as_type)
-    parted = differences(ours, theirs, at, ("A", "B"))
+    first, second = table(ours, other, as_type), table(other, ours, as_type)
+    parted = differences(first, second, at)
     if draft is not None:  # another model, of other heads and layers
         parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
     if as_json:
@@ -59,11 +60,11 @@ def diff(
     else:
         console = screen(soft_wrap=True)
         console.print("\n".join(map(str, parted)) or "no differences", markup=False, highlight=False)
-        for source, table_of in (("A", ours), ("B", theirs)):
+        for source, table_of in (("ours", first), ("theirs", second)):
             unasked = [f"not asked: {table_of.not_asked}"] if table_of.not_asked else []
             for note in (*unasked, *table_of.notes):
                 console.print(f"note on {source}: {note}", markup=False, highlight=False)
         if draft is not None and parted:
-            console.print(parting(ours, theirs), markup=False, highlight=False)
+            console.print(parting(first, second), markup=False, highlight=False)
     if parted:
         raise typer.Exit(1)

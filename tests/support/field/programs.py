@@ -35,7 +35,7 @@ CASES = (
                 "F33 mlx-lm",
                 _KIMI,
                 "diff kimi-k2.json mlx:kimi-k2.json",
-                (r"no differences| in A, ",),
+                (r"no differences| in ours, ",),
                 ("has no model_type",),
             ),
             (
@@ -46,12 +46,17 @@ CASES = (
                 ("no differences",),
             ),
             ("F34 to type", _RAMP, "inspect qwen25vl-yarn.json --for vllm", ("refused|--hf-overrides|differ",)),
-            ("F36", "internlm3 and other files of transformers 4", both_spellings, (r"(?s)196608 in B.*the same",)),
+            (
+                "F36",
+                "internlm3 and other files of transformers 4",
+                both_spellings,
+                (r"(?s)196608 in theirs.*the same",),
+            ),
             (
                 "F36 HunYuan",
                 "onnxruntime/mobius 293",
                 "diff hunyuan.json vllm:hunyuan.json",
-                ("no differences| in A, ",),
+                ("no differences| in ours, ",),
                 ("has no 'rope_theta'",),
             ),
             *(
@@ -73,7 +78,7 @@ CASES = (
                 "F58",
                 "sgl-project/SpecForge 702, mini-sglang 13",
                 "diff two-bases.json transformers@4.57.6:two-bases.json",
-                (r"base 1000000\b.* in A, base 10000\b.* in B",),
+                (r"base 1000000\b.* in ours, base 10000\b.* in theirs",),
             ),
             (
                 "bug 10 SGLang",

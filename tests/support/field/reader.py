@@ -102,13 +102,13 @@ CASES = tuple(
             "F46 a partial draft",
             "vllm-project/speculators 613, 733",
             "diff partial-target.json --draft partial-draft.json",
-            (r"rotate.*\b64\b.* in A.*\b256\b.* in B", "part at position"),
+            (r"rotate.*\b64\b.* in ours.*\b256\b.* in theirs", "part at position"),
         ),
         (
             "F46 in vLLM",
             "vllm-project/speculators 613, 733",
             "diff partial-draft.json vllm:partial-draft.json",
-            (r"rotate.*\b256\b.* in A.*\b64\b.* in B",),
+            (r"rotate.*\b256\b.* in ours.*\b64\b.* in theirs",),
         ),
         (
             "F52",

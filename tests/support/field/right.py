@@ -163,7 +163,7 @@ CASES = tuple(
             "F16",
             "vllm-project/vllm 46280",
             "diff stated-factor.json vllm@0.29.0:stated-factor.json",
-            (r"multiplied by 1 in A, 1\.346574 in B; cos off by 0\.35 at position 0",),
+            (r"multiplied by 1 in ours, 1\.346574 in theirs; cos off by 0\.35 at position 0",),
         ),
         (
             "F17",
@@ -202,7 +202,7 @@ CASES = tuple(
             "F27",
             "trymirai/lalamo 325, mlxcel 1358",
             "diff phi3-long.json vllm:phi3-long.json",
-            ("131072 in A, 4096 in B",),
+            ("131072 in ours, 4096 in theirs",),
         ),
         (
             "F27 the length of a list",
