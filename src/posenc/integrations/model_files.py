@@ -32,6 +32,8 @@ class Departure:
         one_more: tokens that a window has more than the config says.
         queries: the rule and numbers of the scale of queries instead of the config's; ``"none"`` for none.
         attention_factor: what cos and sin are multiplied by instead.
+        pairing: which pairs rotate of the checkpoint's rows instead.
+        alone: whether it does so with the language model's config alone, and not with one that has other parts.
         without: a key of the rope dictionary without which positions have one axis.
         unless: a key of the config beside which it does not.
         unread: keys of the config that are not read.
@@ -49,6 +51,8 @@ class Departure:
     one_more: int = 0
     queries: str = ""
     attention_factor: float | None = None
+    pairing: str = ""
+    alone: bool = False
     without: str = ""
     unless: str = ""
     unread: tuple[str, ...] = ()
@@ -66,6 +70,8 @@ class Departure:
             )
         if self.attention_factor is not None and layer.frequencies:
             layer = replace(layer, attention_factor=self.attention_factor)
+        if self.pairing and layer.frequencies:
+            layer = replace(layer, pairing=self.pairing)
         return replace(layer, axes=(0,) * len(layer.axes)) if self.without else layer
 
 
@@ -104,6 +110,7 @@ def departing_from(
         for one in departures()
         if one.program == program and types & {*one.types} and version in (one.releases or (version,))
         if (not one.without or one.without not in rope) and part.get(one.unless) is None
+        if not one.alone or config.get("model_type") in one.types
         if one.times_original == 1 or ramp
     ]
     if refused := next((one for one in departing if one.refuses), None):
