@@ -37,7 +37,7 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 # 30 checkpoints × programs
 
 Does a release compute the positions that a published config asks for? *equal*: yes (lengths are not compared).
-*cos …*: the largest error of cos of one difference, up to four times the trained length. A field: it differs.
+*cos …*: the largest error of cos of one difference, up to four times the trained length. A field: that one differs.
 *refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
 *not asked*: its model file was not asked. `python -m tools.matrix` writes this page; [how releases are
 asked](one-config.md#programs).
@@ -88,11 +88,15 @@ def page() -> str:
 
 
 def by_release() -> list[str]:
-    """What changed from one release of a server to the next, over all configs that were asked about."""
+    """What changed from one release of a server to the next, over all configs that were asked about.
+
+    transformers is left out: what changed there is that 4 does not know ``rope_parameters``.
+    """
     lines = ["## Positions by release { #releases }", ""]
     lines += ["| releases | families | what changed, in a config of the first |", "| --- | --- | --- |"]
     configs = [json.loads(line)["config"] for line in ASKED.read_text("utf-8").splitlines()]
-    for program in (import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in ("vllm", "sglang")):
+    programs = [import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in PROGRAMS[1:]]
+    for program in (program for program in programs if len(program.releases.versions) > 1):
         older, newer = program.releases.versions
         changes: dict[str, tuple[str, list[str]]] = {}
         for config in configs:
@@ -105,7 +109,8 @@ def by_release() -> list[str]:
                     changes.setdefault(change.what, (change.text, []))[1].append(config["model_type"])
         for text, types in changes.values():
             lines.append(f"| {program.title} {older} → {newer} | {', '.join(dict.fromkeys(types))} | {text} |")
-    return lines
+    alone = [f"{one.title} {one.releases.versions[0]}" for one in programs if len(one.releases.versions) == 1]
+    return [*lines, "", f"One release was asked of {' and '.join(alone)}, and one build of llama.cpp."]
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
