@@ -111,7 +111,8 @@ def test_a_fault_of_the_oracle_is_seen(release: str) -> None:
     """A window of one token more, a scale twice as large, other pairs, a layer that does not rotate."""
     seen = 0
     for name, model_type, answer, table in compared(release):
-        if name.startswith("deepseek-ai/DeepSeek-V4") or any(kind == model_type for kind, _ in EXPLAINED):
+        explained = {kind for kind, _ in EXPLAINED} & {model_type, f"{model_type} in {release}"}
+        if name.startswith("deepseek-ai/DeepSeek-V4") or explained:
             continue
         for i, facts in enumerate(answer["layers"]):
             mutants = list(wrong(facts))
@@ -264,8 +265,25 @@ def test_sglang_rotates_a_share_of_stablelm_and_phi(name: str) -> None:
     }
 
 
+@pytest.mark.parametrize("release", ["0.5.15", "0.5.23"])
+@pytest.mark.parametrize("model_type", ["bamba", "mpt"])
+def test_sglang_runs_no_bamba_and_no_mpt(model_type: str, release: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"{release} does not run '{model_type}': it has no model file, and"):
+        sglang.read(config_of(f"{model_type} as its class writes it"), release)
+
+
+def test_minimax_text_01_runs_in_sglang_by_the_code_of_transformers() -> None:
+    """As its class writes it the width of a head is null, at which the backend raises."""
+    given = config_of("minimax, heads of 128")
+    assert sglang.read(given).not_asked == ""
+    assert what(sglang.read(given), given) == set()
+    assert "TransformersMoEForCausalLM" in answers("sglang-0.5.23")["minimax, heads of 128"]["class"]
+
+
 def test_vllm_runs_no_mpt() -> None:
-    """Nor Bamba nor MiniMax-Text-01, of which posenc's tables say that they were not asked."""
+    """Bamba and MiniMax-Text-01 were not asked of vLLM, which posenc's tables say."""
+    assert "'bamba'" in vllm.read(config_of("bamba as its class writes it")).not_asked
+    assert "'minimax'" in vllm.read(config_of("minimax, heads of 128")).not_asked
     with pytest.raises(InvalidArgument, match=r"0\.33\.0 does not run 'mpt': the layer does not dispatch"):
         vllm.read(config_of("mpt as its class writes it"))
 

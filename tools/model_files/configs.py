@@ -66,6 +66,7 @@ VARIANTS = {
     "qwen2_5_vl, sections, YaRN": ("qwen2_5_vl", {"rope_parameters": {**SECTIONS, **YARN}, **LONGER}),
     "qwen3_vl, sections": ("qwen3_vl", {"rope_parameters": DEALT}),
     "qwen3_vl, sections, YaRN": ("qwen3_vl", {"rope_parameters": {**DEALT, **YARN}, **LONGER}),
+    "minimax, heads of 128": ("minimax", {"head_dim": 128}),
     "ministral3, 8192": (
         "ministral3",
         {

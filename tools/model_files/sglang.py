@@ -156,10 +156,9 @@ class Sglang(Release):
         self.register(config["model_type"], common._CONFIG_REGISTRY)
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "config.json").write_text(json.dumps(config))
-            parsed = self.prepared(parsing.get_config(folder, trust_remote_code=False))
+            parsed = parsing.get_config(folder, trust_remote_code=False)
         name = next((each for each in parsed.architectures or () if each in self.registry), None)
-        if name is None:
-            raise LookupError(f"{parsed.architectures} has no model file")
+        name, parsed = name or self.backend(parsed), self.prepared(parsed)
         module, name = self.registry[name]
         cls = getattr(importlib.import_module(module), name)
         known = inspect.signature(cls.__init__).parameters
@@ -169,12 +168,34 @@ class Sglang(Release):
         model = cls(**given) if "config" in given else cls(parsed, **given)
         return model, {"class": place, "admitted": common.get_context_length(self.text)}
 
+    def backend(self, parsed):
+        """The class that runs what transformers runs, by the released rule, which refuses some."""
+        module = "sglang.srt.model_loader.utils"
+        rules = ("_get_transformers_backend_arch", "_is_moe_model", "_is_sequence_classification_model")
+        modes = SimpleNamespace(AUTO="auto", TRANSFORMERS="transformers")
+        choose = self.function(
+            module,
+            "resolve_transformers_arch",
+            *rules,
+            transformers=importlib.import_module("transformers"),
+            logger=Platform(),
+            ModelImpl=modes,
+        )
+        model = SimpleNamespace(
+            hf_config=parsed,
+            hf_text_config=parsed.get_text_config(),
+            is_generation=True,
+            is_multimodal=False,
+            model_impl=modes.AUTO,
+        )
+        return choose(model, parsed.architectures or [])[0]
+
     def made_with(self, attention):
         made = attention.made
         window = made.get("sliding_window_size")
         return {
             "head_dim": made.get("head_dim"),
-            "scale": made.get("scaling"),
+            "scale": vars(attention).get("scaling"),  # which the backend of transformers sets as it runs
             "window": None if window in (None, -1) else window + 1,
             "chunk": getattr(self.text, "attention_chunk_size", None) if made.get("use_irope") else None,
             "softcap": made.get("logit_cap") or None,

@@ -8,7 +8,7 @@ class does that its config does not say; the tests hold each line of it to the a
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -28,11 +28,8 @@ class Departure:
         line: where, in the newest of ``releases``.
         releases: those that do; empty for all that were asked.
         refuses: whether it does not run them at all.
-        sees_all: whether no window is applied.
+        sets: values of a layer's fields instead of those that it has; ``"none"`` for None.
         one_more: tokens that a window has more than the config says.
-        queries: the rule and numbers of the scale of queries instead of the config's; ``"none"`` for none.
-        attention_factor: what cos and sin are multiplied by instead.
-        pairing: which pairs rotate of the checkpoint's rows instead.
         alone: whether it does so with the language model's config alone, and not with one that has other parts.
         without: a key of the rope dictionary without which positions have one axis.
         unless: a key of the config beside which it does not.
@@ -47,11 +44,8 @@ class Departure:
     line: str
     releases: tuple[str, ...] = ()
     refuses: bool = False
-    sees_all: bool = False
+    sets: Mapping[str, Any] = field(default_factory=dict)
     one_more: int = 0
-    queries: str = ""
-    attention_factor: float | None = None
-    pairing: str = ""
     alone: bool = False
     without: str = ""
     unless: str = ""
@@ -61,18 +55,12 @@ class Departure:
 
     def of(self, layer: LayerTable) -> LayerTable:
         """The layer as the program runs it."""
-        if self.sees_all or self.one_more:
-            window = None if self.sees_all or not layer.window else layer.window + self.one_more
-            layer = replace(layer, window=window)
-        if self.queries:
-            layer = replace(
-                layer, query_scale=None if self.queries == "none" else layer.query_scale and self.queries
-            )
-        if self.attention_factor is not None and layer.frequencies:
-            layer = replace(layer, attention_factor=self.attention_factor)
-        if self.pairing and layer.frequencies:
-            layer = replace(layer, pairing=self.pairing)
-        return replace(layer, axes=(0,) * len(layer.axes)) if self.without else layer
+        values = {key: None if value == "none" else value for key, value in self.sets.items()}
+        if layer.window:
+            values.setdefault("window", layer.window + self.one_more)
+        if self.without:
+            values["axes"] = (0,) * len(layer.axes)
+        return replace(layer, **{key: value for key, value in values.items() if getattr(layer, key) is not None})
 
 
 @cache
