@@ -55,7 +55,7 @@ class Departure:
 
     def of(self, layer: LayerTable) -> LayerTable:
         """The layer as the program runs it."""
-        values = {key: None if value == "none" else value for key, value in self.sets.items()}
+        values: dict[str, Any] = {key: None if value == "none" else value for key, value in self.sets.items()}
         if layer.window:
             values.setdefault("window", layer.window + self.one_more)
         if self.without:

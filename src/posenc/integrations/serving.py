@@ -14,7 +14,6 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
-from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.program_names import name_of
 from posenc.integrations.programs import different, laid_over, llama_cpp
 from posenc.integrations.sources import program_of, scaling_of
@@ -93,7 +92,7 @@ def _from_config(
     """The answer of a program that reads config.json; keys where something is stated or it computes others."""
     config, line, keys = contents(path), module.LINE, {}
     table = module.read(config, version)
-    if stated or _apart(wanted, table):
+    if stated or different(wanted, table):
         keys = module.write(wanted, max_length=longest, version=version)
         if line.file == "config.json":
             keys = _edit(wanted, keys)
@@ -123,12 +122,6 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
     return keys
 
 
-def _apart(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """What a program would compute differently, for inputs of the length that its table is planned for."""
-    wanted = of(positions, length=table.admitted_length)
-    return [str(one) for one in different(wanted, table)]
-
-
 def _llama_server(
     path: Path, fields: llama_cpp.Fields | None, wanted: ModelPositions, longest: int, scaled: bool
 ) -> dict[str, Any]:
@@ -136,7 +129,7 @@ def _llama_server(
     file = str(path)
     if fields is None:
         table, file = llama_cpp.read(path), "model.gguf"
-        fields, scaled = llama_cpp.converted(table), scaled or bool(_apart(wanted, table))
+        fields, scaled = llama_cpp.converted(table), scaled or bool(different(wanted, table))
     architecture = str(fields.values["general.architecture"])
     words, context = ["llama-server", "-m", shlex.quote(file), "-c", str(longest)], f"{architecture}.context_length"
     try:

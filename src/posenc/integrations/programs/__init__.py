@@ -16,7 +16,7 @@ from typing import Any
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations import model_files, position_table
-from posenc.integrations.differences import Difference, differences
+from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.config import language_part, mapping_of, read
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
@@ -83,10 +83,11 @@ PROVED = ("axes", "encoding", "query_scale")
 """What must be as it was meant besides what changes cos and scores."""
 
 
-def different(wanted: PositionTable, table: PositionTable) -> list[Difference]:
-    """In what a program computes other positions than are wanted, windows and lengths apart."""
+def different(positions: ModelPositions, table: PositionTable) -> list[str]:
+    """In what a program computes other positions for inputs of the length of its table; not windows nor lengths."""
+    wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(wanted, table, names=("the model", table.program))
-    return [one for one in every if one.errors or one.what in PROVED]
+    return [str(one) for one in every if one.errors or one.what in PROVED]
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,7 @@ class Program:
             inside = inside[key]
         table = self.read(inside if self.line.file else laid_over(positions.source, inside), version)
         wanted = positions if scaling is None else positions.with_scaling(scaling)
-        both = position_table.of(wanted, length=table.admitted_length), table
-        apart = [str(one) for one in different(*both)]
+        apart = different(wanted, table)
         meant = write(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
         now = [recipe.get("scaling") for recipe in wanted.rotary_recipes.values()]
         planned = any(isinstance(each, LengthScaling) for each in now)  # for the length that the command states
