@@ -87,9 +87,8 @@ def _layer(release, owner, attention, number, measured):
         facts["sinks"] = True
     if ours:
         facts["scale"] = release.made_with(attention)["scale"]
-    if ours and facts.get("latent"):
-        return {**facts, "rotates": None, "why": "the code of transformers lays latent pairs out anew"}
-    if ours:
+        if facts.get("latent"):
+            return {**facts, "rotates": None, "why": "the code of transformers lays latent pairs out anew"}
         facts |= {"rotates": bool(moved) and not torch.equal(moved[0], still[0])}
         facts |= _by_transformers(release, facts, number, still, moved) if facts["rotates"] else {}
         return {**facts, "queries": _growth(release, owner, attention, still, number, facts["rotates"])}

@@ -277,6 +277,9 @@ class Release:
         found = (number for number, line in enumerate(lines, first) if re.search(words, line))
         return self.line(inspect.getsourcefile(owner), next(found, first))
 
+    def name_of(self, cls):
+        return f"{self.source(cls, 'class ')} {cls.__name__}"
+
     def fresh(self):
         """Forget the last model."""
         self.attentions, self.ropes, self.calls = [], {}, []

@@ -162,21 +162,20 @@ class Sglang(Release):
         module, name = self.registry[name]
         cls = getattr(importlib.import_module(module), name)
         known = inspect.signature(cls.__init__).parameters
-        given = {key: value for key, value in {"quant_config": None, "prefix": ""}.items() if key in known}
-        given |= {"config": parsed} if "config" in known else {}
-        place = f"{self.source(cls, 'class ')} {name}"
+        arguments = {"config": parsed, "quant_config": None, "prefix": ""}
+        given = {key: value for key, value in arguments.items() if key in known}
         model = cls(**given) if "config" in given else cls(parsed, **given)
-        return model, {"class": place, "admitted": common.get_context_length(self.text)}
+        return model, {"class": self.name_of(cls), "admitted": common.get_context_length(self.text)}
 
     def backend(self, parsed):
         """The class that runs what transformers runs, by the released rule, which refuses some."""
-        module = "sglang.srt.model_loader.utils"
-        rules = ("_get_transformers_backend_arch", "_is_moe_model", "_is_sequence_classification_model")
         modes = SimpleNamespace(AUTO="auto", TRANSFORMERS="transformers")
         choose = self.function(
-            module,
+            "sglang.srt.model_loader.utils",
             "resolve_transformers_arch",
-            *rules,
+            "_get_transformers_backend_arch",
+            "_is_moe_model",
+            "_is_sequence_classification_model",
             transformers=importlib.import_module("transformers"),
             logger=Platform(),
             ModelImpl=modes,

@@ -168,9 +168,6 @@ class Vllm(Release):
         cls = self.class_of(parsed.architectures)
         return cls(vllm_config=self.engine, prefix=""), {"class": self.name_of(cls), "admitted": admitted}
 
-    def name_of(self, cls):
-        return f"{self.source(cls, 'class ')} {cls.__name__}"
-
     def longest(self, parsed, parsing):
         """The longest input, by the released rule without a tokenizer's file, and what it derives of a config."""
         module = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
