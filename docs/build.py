@@ -245,7 +245,8 @@ def departed() -> str:
     for one in departures():
         title = import_module(f"posenc.integrations.programs.{one.program}").PROGRAM.title
         where = f" {', '.join(one.releases)}" if one.releases else ""
-        lines.append(f"| {title}{where} | {', '.join(one.types)} | {one.says} | `{one.line}` |")
+        says = f"does not run them: {one.says}" if one.refuses else one.says
+        lines.append(f"| {title}{where} | {', '.join(one.types)} | {says} | `{one.line}` |")
     return "\n".join(lines)
 
 

@@ -268,7 +268,9 @@ def test_sglang_rotates_a_share_of_stablelm_and_phi(name: str) -> None:
 @pytest.mark.parametrize("release", ["0.5.15", "0.5.23"])
 @pytest.mark.parametrize("model_type", ["bamba", "mpt"])
 def test_sglang_runs_no_bamba_and_no_mpt(model_type: str, release: str) -> None:
-    with pytest.raises(InvalidArgument, match=rf"{release} does not run '{model_type}': it has no model file, and"):
+    with pytest.raises(
+        InvalidArgument, match=rf"{release} does not run '{model_type}': there is no model file, and"
+    ):
         sglang.read(config_of(f"{model_type} as its class writes it"), release)
 
 

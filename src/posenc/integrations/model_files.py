@@ -103,7 +103,7 @@ def departing_from(
     ]
     if refused := next((one for one in departing if one.refuses), None):
         raise InvalidArgument(
-            f"{program} {version} does not run {sorted(types)[0]!r}: {refused.says} ({refused.line})"
+            f"{program} {version} does not run {min(types & {*refused.types})!r}: {refused.says} ({refused.line})"
         )
     return departing
 
