@@ -180,7 +180,7 @@ def block_scores(
     last, keys = first + q.shape[2], start + k.shape[2]
     if not call.needs_scores:
         return scores + call.additive_mask(first, last, keys, start)
-    visible = call.mask.visible(first, last, keys, call.queries, call.all_keys, call.device, start)
+    visible = call.visible(first, last, keys, start)
     scores = scores if visible is None else scores.masked_fill(~visible, -math.inf)
     return scores + call.bias_rows(first, last, keys, start, scores)
 

@@ -2,7 +2,7 @@
 shortcuts it allows."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -43,6 +43,8 @@ class AttentionCall:
     dropout: float
     backend: str
     """The way that was asked for; where rows are computed, the way that was taken."""
+    known: list[tuple[str, str, Tensor]] | None = field(default=None, init=False)
+    """What the mask reads, once a block of it has been made."""
 
     @classmethod
     def of(
@@ -170,7 +172,7 @@ class AttentionCall:
         queries: numbers are rounded to their type, counted from the largest of their row, so that near keys differ.
         """
         if self.bias is None:
-            visible = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
+            visible = self.visible(first, last, keys, start)
             if visible is not None:
                 return visible
         mask = self.additive_mask(first, last, keys, start, scores)
@@ -183,7 +185,7 @@ class AttentionCall:
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
     ) -> Float[Tensor, "#B #H #rows near"]:
         """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``."""
-        visible = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
+        visible = self.visible(first, last, keys, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
         hidden = zero.expand(1, 1, 1, keys - start) if visible is None else torch.where(visible, zero, -math.inf)
         if self.bias is None:
@@ -193,6 +195,12 @@ class AttentionCall:
         bias = self.bias_rows(first, last, keys, start, scores)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias if visible is None else bias + hidden
+
+    def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
+        """Which keys a block of rows sees; None for all."""
+        if self.known is None:
+            self.known = self.mask.known(self.queries, self.all_keys, self.device)
+        return self.mask.block(self.known, first, last, keys, start)
 
     def bias_rows(
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None

@@ -269,12 +269,12 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     """
     if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has no second branch
         return False
+    if k_positions.is_cuda and not torch.compiler.is_compiling():
+        return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
     inside = inside & (q_positions.amax() - k_positions.amin() < span)
     if may_be_looked_at(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
-    if inside.device.type == "cuda" and not torch.compiler.is_compiling():
-        return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
     torch._assert_async(
         inside,
         f"positions go back from one token to the next, or span {span}; attention that is compiled or on a GPU "

@@ -313,8 +313,13 @@ class Mask(Pytree):
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
         """Which keys from ``start`` to ``keys`` (excluded) queries ``first`` to ``last`` may see; None for all."""
+        return self.block(self.known(T, S, device), first, last, keys, start)
+
+    def block(
+        self, known: list[tuple[str, str, Tensor]], first: int, last: int, keys: int, start: int
+    ) -> Bool[Tensor, "#B #H #rows seen"] | None:
+        """The same from what is ``known``, which is asked for once for all blocks."""
         at = {"b": slice(None), "h": slice(None), "q": slice(first, last), "k": slice(start, keys)}
-        known = self.known(T, S, device)
         return self.sees({name: x[tuple([at[a] if a in axes else None for a in at])] for name, axes, x in known})
 
     def sees_none(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "#B #H T 1"] | None:
