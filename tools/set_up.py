@@ -4,6 +4,7 @@
 that a Python which is too old can still say so.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ class Refused(Exception):  # noqa: N818 - says what it is without the suffix
 def main(extra):
     """Bring .venv to hold the project with this extra, and leave the stamp that make looks at."""
     refuse_old(sys.version_info)
+    wait_for_others()
     announce(extra, os.environ.get("TORCH_INDEX", ""))
     sys.stdout.flush()
     make_venv()
@@ -39,6 +41,19 @@ def main(extra):
     install(extra, os.environ.get("TORCH_INDEX", ""))
     UNFINISHED.unlink()
     (VENV / f".{extra}").touch()
+
+
+def wait_for_others():
+    """Let one set-up run at a time in this folder, or one would take the other's .venv for cut off.
+
+    The lock ends with the process.
+    """
+    folder = os.open(".", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print("Another set-up is running in this folder; waiting for it to end.", flush=True)
+        fcntl.flock(folder, fcntl.LOCK_EX)
 
 
 def refuse_old(version):

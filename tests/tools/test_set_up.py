@@ -13,10 +13,11 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "tools" / "set_up.py"
 PIP = """
 import os, sys, sysconfig, time
-if os.environ["STUB_PIP"] == "hang":
+if os.environ["STUB_PIP"].startswith("hang"):
     half = os.path.join(sysconfig.get_path("purelib"), "half")
     os.mkdir(half)
-    time.sleep(600)
+    while not os.path.exists("go on"):
+        time.sleep(0.05)
 print(os.environ["STUB_PIP"])
 sys.exit("ERROR" in os.environ["STUB_PIP"] or "WARNING" in os.environ["STUB_PIP"])
 """
@@ -71,6 +72,24 @@ def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
     assert not half[0].exists()
     assert (tmp_path / ".venv" / ".compare").exists()
     assert start(tmp_path, "").communicate()[0].count("cut off") == 0
+
+
+@pytest.mark.slow
+def test_two_at_once_take_turns(tmp_path: Path) -> None:
+    """As ``make -j`` starts them for two extras."""
+    first = start(tmp_path, "hang")
+    while not (half := list(tmp_path.glob(".venv/lib/*/site-packages/half"))):
+        assert first.poll() is None
+        time.sleep(0.05)
+    second = start(tmp_path, "Successfully installed posenc")
+    assert second.stdout is not None
+    assert second.stdout.readline() == "Another set-up is running in this folder; waiting for it to end.\n"
+    (tmp_path / "go on").touch()
+    for process in (first, second):
+        said, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert "cut off" not in said
+    assert half[0].exists()
 
 
 @pytest.mark.slow
