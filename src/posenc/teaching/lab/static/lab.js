@@ -11,7 +11,6 @@ const room = document.getElementById("room");
 const stages = [];
 const seen = new Set(recall("seen", []));
 wireTheme(() => stages.forEach((stage) => stage.repaint()));
-document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 if (room) {
   const state = new State();
@@ -44,7 +43,10 @@ if (room) {
     back.href = onto(at - 1) || "#";
     next.href = onto(at + 1) || onward.href;
     next.textContent = onto(at + 1) ? "Next" : onward.words;
-    links[at].scrollIntoView({ block: "nearest", inline: "nearest" });
+    // scrollIntoView would let Tab start here, behind the link that skips to the room (Chromium 150).
+    const rail = links[at].closest("nav");
+    const [inner, outer] = [links[at], rail].map((item) => item.getBoundingClientRect());
+    rail.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
   };
   addEventListener("hashchange", show);
   show();
