@@ -204,8 +204,8 @@ class _Recomputed(torch.autograd.Function):
             out, lse, total = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
             )
-            whole = mask.shape[2:] == (call.queries, call.all_keys) and mask.numel() <= FEW_SCORES
-            if whole and masks.line is None and not call.trained:
+            is_small = mask.shape[2:] == (call.queries, call.all_keys) and mask.numel() <= FEW_SCORES
+            if is_small and masks.line is None and not call.trained:
                 ctx.single = mask, False
         else:
             out, lse = by_operators(q, k, v, call)

@@ -220,9 +220,8 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
                 settings[name] = shape.need(name)
     sizes = [value for value in settings.values() if isinstance(value, int)]
     for name, value in settings.items():
-        whole = int in plain_types(parameters_of(entry.make)[name].annotation)
-        most = MOST.get(name, 1 << 24) if whole else None
-        if most is not None and isinstance(value, int) and value > most:
+        most, types = MOST.get(name, 1 << 24), plain_types(parameters_of(entry.make)[name].annotation)
+        if int in types and isinstance(value, int) and value > most:
             raise InvalidArgument(f"{name}={value} must be at most {most}; give the model's own")
     if max(sizes, default=0) > 1 << 16:
         with torch.device("meta"):

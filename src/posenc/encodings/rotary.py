@@ -24,7 +24,7 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
-from posenc.kernels.backend import Backend, select
+from posenc.kernels.backend import Backend, check_backend, select
 from posenc.kernels.rotary import Step, Tables, rotate_both, step
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
@@ -162,6 +162,7 @@ class Rotary(Rotation):
         backend: Backend = "auto",
     ) -> None:
         super().__init__(head_dim, pairing)
+        check_backend(backend)
         if rotary_dim is None:
             check_dim_and_base(head_dim, base, "head_dim")
         rotary_dim = head_dim if rotary_dim is None else rotary_dim

@@ -27,8 +27,8 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
     """Every layer of the subject on one sequence, and what it gives on the whole."""
     length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
     given, every = inputs(subject, length, torch.float64), torch.arange(length)
-    whole = layers(subject, subject.build().double(), subject.plain(length), given)
-    return [(layer, attention(*call(layer, every, every))) for layer in whole]
+    placed_layers = layers(subject, subject.build().double(), subject.plain(length), given)
+    return [(layer, attention(*call(layer, every, every))) for layer in placed_layers]
 
 
 def chunks(length: int, parts: int) -> list[Tensor]:
@@ -52,7 +52,7 @@ def sharded_is_whole(subject: Subject) -> None:
     Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
     ``Bias.ordered``, and goes along ``q_order`` and ``k_order``.
     """
-    for layer, whole in unsharded(subject):
+    for layer, want in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():
             # Every rank rotates its own keys, and they are gathered rotated, in the order of ranks.
             keys = torch.cat(shards)
@@ -61,7 +61,7 @@ def sharded_is_whole(subject: Subject) -> None:
                 q, _, v, here, mask = call(layer, tokens, keys)
                 got = attention(q, torch.cat(rotated, 2), v, here, mask)
                 what = f"tokens {tokens.tolist()} of a sequence {division}, layer {layer.number}"
-                near(got, whole[:, :, tokens], what=what)
+                near(got, want[:, :, tokens], what=what)
 
 
 def _no_ring(subject: Subject) -> str:
@@ -78,12 +78,12 @@ def ring_is_whole(subject: Subject) -> None:
 
     Give whole scores in ``Bias.rows``: softmax does not see a number that a row leaves out, and the ring does.
     """
-    for layer, whole in unsharded(subject):
+    for layer, want in unsharded(subject):
         shards = chunks(layer.q.shape[2], RANKS)
         for rank, tokens in enumerate(shards):
             parts = [attention(*call(layer, tokens, keys), return_logsumexp=True) for keys in shards]
             got = merge(parts)[0]
-            near(got, whole[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
+            near(got, want[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
 
 
 def _no_split(subject: Subject) -> str:
@@ -98,14 +98,14 @@ def heads_are_whole(subject: Subject) -> None:
     rotation has numbers per head.
     """
     group = subject.heads // subject.kv_heads
-    for layer, whole in unsharded(subject):
+    for layer, want in unsharded(subject):
         every = torch.arange(layer.q.shape[2])
         for shared in range(subject.kv_heads):
             first, last = shared * group, (shared + 1) * group
             here = layer.at(every, every).slice_heads(first, last)
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
             got = attention(q, k, layer.v[:, shared : shared + 1], here, causal=True)
-            near(got, whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.number}")
+            near(got, want[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.number}")
 
 
 @law()
@@ -114,7 +114,7 @@ def slots_are_a_cache(subject: Subject) -> None:
 
     Compute with ``k_positions``; a slot's number is not its position.
     """
-    for layer, whole in unsharded(subject):
+    for layer, want in unsharded(subject):
         S = layer.q.shape[2]
         tokens, empty = torch.arange(S), torch.zeros(5, dtype=torch.int64)  # in which something lies
         for side, slots in {"left": (tokens, empty), "right": (empty, tokens)}.items():
@@ -122,4 +122,4 @@ def slots_are_a_cache(subject: Subject) -> None:
             # On the left, what is empty lies in the future.
             filled = None if side == "left" else (order >= 0).expand(2, -1)
             got = attention(*call(layer, tokens[-3:], torch.cat(slots), k_order=order, key_mask=filled))
-            near(got, whole[:, :, -3:], what=f"slots filled from the {side} in layer {layer.number}")
+            near(got, want[:, :, -3:], what=f"slots filled from the {side} in layer {layer.number}")
