@@ -1,5 +1,6 @@
 """Every planted mistake is named with its value, no right port is blamed, and no random table is explained."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +46,40 @@ def test_a_right_port_is_right(plant: Plant) -> None:
     answer = diagnosis(plant)
     assert answer.right, answer
     assert not answer.causes
+
+
+QUOTED = [
+    "deepseek_halves",
+    "mistral_second_half_with_the_wrong_sign",
+    "mistral_sine_and_cosine_swapped",
+    "mistral_frequencies_in_the_reverse_order",
+    "gemma4_prefix_pairs",
+    "qwen35_whole_head_turns",
+    "llama31_base_of_llama2",
+    "gemma4_full_layer_by_sliding_ladder",
+    "gemma4_exponent_over_what_turns",
+    "llama31_plain",
+    "llama31_table_ends",
+    "llama31_angles_in_bfloat16",
+    "gptoss_without_factor",
+    "llama31_counts_from_one",
+    "llama_padding_of_five_counted",
+    "qwen2vl_height_for_width",
+    "qwen35_text_positions_alone",
+    "llama31_heads_for_length",
+]
+
+
+@pytest.mark.slow
+def test_the_page_quotes_answers() -> None:
+    """Every answer in its table of symptoms is one that a planted mistake gets, word for word."""
+    page = (Path(__file__).parents[3] / "docs" / "my-port-is-wrong.md").read_text()
+    rows = page[page.index("| what you see") : page.index("Two mistakes at once")].split("\n")[2:]
+    quotes = [quote for row in rows if row for quote in re.findall("`([^`]+)`", row.split("|")[2])]
+    named = {plant.name: plant for plant in PLANTS}
+    answers = [str(diagnosis(named[name])) for name in QUOTED]
+    assert len(quotes) == len(QUOTED)
+    assert [quote for quote in quotes if not any(quote in answer for answer in answers)] == []
 
 
 @pytest.mark.slow
