@@ -15,7 +15,7 @@ from posenc.errors import MissingExtra
 STOPPED = 130
 """The exit status after Ctrl-C; Typer uses it too, without a message."""
 RESUMABLE = ("compare", "extend")
-"""The commands that go on where they were stopped."""
+"""The commands that continue where they were stopped."""
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
             if not (interrupts or (isinstance(error, SystemExit) and error.code == STOPPED)):
                 raise
             resumable = any(word in RESUMABLE for word in sys.argv[1:2])
-            print("stopped" + "; the same command goes on where this one ended" * resumable, file=sys.stderr)
+            print("stopped" + "; the same command continues where this one ended" * resumable, file=sys.stderr)
             sys.exit(STOPPED)
 
 

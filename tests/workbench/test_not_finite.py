@@ -79,7 +79,7 @@ def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(
         page.next = 0.0
         page.look(said.append)
         assert len(ledger.ids()) == 3
-    assert said == ["the page cannot be written yet (ValueError: no such colour); the runs go on"]
+    assert said == ["the page cannot be written yet (ValueError: no such colour); the runs continue"]
 
 
 def run(encoding: str, *losses: float, seed: int = 0) -> Run:

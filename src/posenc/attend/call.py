@@ -101,7 +101,7 @@ class AttentionCall:
 
     @property
     def spans(self) -> Spans | None:
-        """How the batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
+        """How the batch falls into stretches of tokens that see no token outside their own; None if not known."""
         return self.mask.spans(self.queries, self.all_keys, self.bias is not None)
 
     def learns(self, *tensors: Tensor) -> bool:

@@ -110,7 +110,9 @@ def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "a compiler is given one call for all documents", None
     if call.spans is None:
         return "no documents or padding are known that are long enough to be worth a call for each", None
-    return "documents, or rows without their padding, see nobody outside theirs", partial(_by_spans, q, k, v, call)
+    return "no token of a document, or of a row without its padding, sees outside it", partial(
+        _by_spans, q, k, v, call
+    )
 
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:

@@ -66,7 +66,7 @@ class Layers(Composed):
         chunks: for types whose layers see their own chunk of tokens, how many it has; see ``Mask.chunk``.
         axis: for encodings of one axis beside encodings of more, which of them they take; 0 by default.
         layers: how many layers the model has; needed where an encoding is ``per_layer``. A layer beyond them is an
-            error; by default the types go on repeating.
+            error; by default the types keep repeating.
 
     ``by_name`` has every module by its layer type, or by ``"type_i"`` where layer i has its own.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3, and with

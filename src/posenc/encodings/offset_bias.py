@@ -31,7 +31,7 @@ class OffsetBias(Bias):
         k_positions: the keys', likewise.
         axes: coordinates of a position.
         bound: along one axis, offsets further than this to either side have the value of this one; None where the
-            function has no such end. With it nobody has to look at positions.
+            function has no such end. With it positions need not be looked at.
         attributes: what ``values`` computes from, kept under these names. Gradients flow to the tensors among them,
             also in tuples, lists and dicts.
 

@@ -151,7 +151,7 @@ class Placed(Pytree):
         self.chunk = chunk or self.chunk
 
     def check_current(self) -> None:
-        """Refuse to go on with numbers made from parameters that have changed since.
+        """Refuse to continue with numbers made from parameters that have changed since.
 
         Raises:
             InvalidArgument: a parameter was changed in place, as an optimiser's step does; changes through
@@ -159,7 +159,7 @@ class Placed(Pytree):
         """
         if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(
-                "the encoding's parameters have changed since it was placed, so that it would go on with their old "
+                "the encoding's parameters have changed since it was placed, so that it would use their old "
                 "values; place it again, once a step: placed = encoding.at(positions)"
             )
 

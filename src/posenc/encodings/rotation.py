@@ -141,7 +141,7 @@ class PlacedRotation(Placed):
         of_keys = self.q_tables if alike else self._tables(self.k_positions)
         both = ((q, self.q_tables), (k, of_keys))
         for_q, for_k = (of_all if x is None else self._for_heads(of_all, x.shape[1]) for x, of_all in both)
-        # One that is None has the other's tables, which nobody reads.
+        # One that is None has the other's tables, which are not read.
         tables = for_k if q is None else for_q, for_q if k is None else for_k
         rotated: tuple[Any, ...] = rotate_both(q, k, Tables(*tables[0]), Tables(*tables[1]), self.encoding.pairing)
         return cast(tuple[Queries, Keys], rotated)

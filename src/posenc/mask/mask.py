@@ -39,7 +39,7 @@ class Mask(Pytree):
         k_order: the keys', likewise; without it keys have the queries'.
         window: a query sees the keys less than this many places before it in order, and, where not causal,
             after it.
-        q_segments: integers of the same shapes, the document of every query; nobody sees another document.
+        q_segments: integers of the same shapes, the document of every query; no token sees another document.
         k_segments: the keys'; without them they are ``q_segments``. With a cache give both.
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
         document_lengths: of every row of segments the lengths of its documents, end to end: ``((3, 5),)``.
@@ -215,7 +215,7 @@ class Mask(Pytree):
         return self.window is None and self.by_offset
 
     def spans(self, T: int, S: int, biased: bool = True) -> Spans | None:
-        """How a batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
+        """How a batch falls into stretches of tokens that see no token outside their own; None if not known."""
         if T != S or self.q_order is not None:
             return None
         by_start = self.causal and self.q_segments is None and self.bidirectional_groups is None

@@ -1,7 +1,7 @@
 """Positions of text, pictures and videos in one sequence, as each family counts them (arXiv 2409.12191, M-RoPE).
 
 A sequence is a row of spans. Every token has three coordinates, time, row and column. Text has all three equal and
-goes on by one a token; a picture or a video starts at one coordinate s on every axis:
+continues by one a token; a picture or a video starts at one coordinate s on every axis:
 
     time = s + t(frame),   row = s + y,   column = s + x,   and what follows starts at 1 + the largest of all.
 
@@ -132,7 +132,7 @@ def multimodal(
     Args:
         spans: ``Text``, ``Image`` and ``Video``, in the order of their tokens.
         counting: the family's name in ``COUNTINGS``, or a rule of your own.
-        start: the first position; where a conversation goes on, the next position of what came before.
+        start: the first position; where a conversation continues, the next position of what came before.
 
     A video's time is floored after frame, seconds and ids a second are multiplied exactly; the families' own code
     multiplies in float32. Text after a video starts above the video's last time id, as the models were trained;

@@ -3,7 +3,7 @@
     distance d < W:  p_q − p_k                          neighbours, as trained
     distance d ≥ W:  ⌊p_q/G⌋ + W − ⌊W/G⌋ − ⌊p_k/G⌋       groups of G tokens
 
-The shift W − ⌊W/G⌋ lets the groups go on where the neighbours end.
+The shift W − ⌊W/G⌋ lets the groups continue where the neighbours end.
 """
 
 from typing import ClassVar, final

@@ -9,7 +9,7 @@ the first by s^(2/d), and the ratio of neighbours is that of base b·s.
 
 ``form="abf"`` (adjusted base frequency; Xiong et al. 2023, arXiv 2309.16039, section 4.1): b' = b·s^(log₈ 50), or
 b·s^1.88. The authors raise 10,000 to 500,000 for eight times the length and state no rule; the power law through
-that one point is ours. The last pair is divided by more than s, so that training goes on from angles already seen.
+that one point is ours. The last pair is divided by more than s: training starts from angles already seen.
 """
 
 import math

@@ -71,7 +71,7 @@ def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scali
 
 
 def fixed(scaling: object) -> Scaling:
-    """The scaling itself; an error where it is none, or depends on a length that nobody has said."""
+    """The scaling itself; an error where it is none, or depends on a length that was not given."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
             f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "

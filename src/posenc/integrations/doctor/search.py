@@ -72,7 +72,7 @@ class Subject(ABC, Generic[D]):
     Args:
         right: the description that the model asks for.
         seen: the port's numbers by name, in float64.
-        free: fields that nobody stated, in which a port may choose; a base among those of released models.
+        free: fields that were not stated, in which a port may choose; a base among those of released models.
         note: what an answer adds, as to the order of axes.
     """
 

@@ -40,7 +40,7 @@ def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """A causal language model of this config, whose weights nobody trained."""
+    """A causal language model of this config, whose weights are untrained."""
     try:
         import transformers
     except ImportError as error:

@@ -1,7 +1,7 @@
 """Hugging Face's rope dictionaries to scalings and back: ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
 
 Every key is consumed or refused. transformers itself only warns about an unknown key, a factor below 1 or a
-missing original length, and goes on with other numbers.
+missing original length, and continues with other numbers.
 """
 
 from collections.abc import Mapping

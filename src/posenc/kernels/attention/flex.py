@@ -51,7 +51,7 @@ _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
 """How many kinds of call are compiled: encodings, masks, types, training or not. After torch's own eight it
-would go on without a compiler, and hold squares."""
+would continue without a compiler, and hold squares."""
 
 FEW = 8
 """Masks of blocks that are remembered: a model has one a layer type."""

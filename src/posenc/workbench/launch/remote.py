@@ -92,8 +92,8 @@ def run_remotely(
 def _passed_on(messages: "queue.SimpleQueue[Any]", folder: Path, known: dict[str, list[int]]) -> Iterator[Any]:
     """All messages, and files as they change; the last files come before the last message, a run or a failure.
 
-    Progress made before a file was written is passed on before the file: a run that goes on from that state reports
-    the rest, and nothing twice.
+    Progress made before a file was written is passed on before the file: a run that continues from that state
+    reports the rest, and nothing twice.
     """
     ended = False
     while not ended:

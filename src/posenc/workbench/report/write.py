@@ -1,4 +1,4 @@
-"""Writes a study's figures (SVG and PNG) and its page beside the ledger, at its end and while it goes on."""
+"""Writes a study's figures (SVG and PNG) and its page beside the ledger, at its end and while it runs."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,7 +115,7 @@ class Live:
             write(self.so_far(), self.folder, self.command, self.study)
         except Exception as error:
             if not self.failed:
-                say(f"the page cannot be written yet ({type(error).__name__}: {error}); the runs go on")
+                say(f"the page cannot be written yet ({type(error).__name__}: {error}); the runs continue")
             self.failed = True
         ended = time.monotonic()
         self.next = ended + APART * (ended - started)

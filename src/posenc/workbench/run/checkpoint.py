@@ -1,4 +1,4 @@
-"""Files of a run, written atomically: the state of its training while it goes on, and its trained weights."""
+"""Files of a run, written atomically: the state of its training while it runs, and its trained weights."""
 
 from pathlib import Path
 from typing import Any

@@ -33,7 +33,7 @@ class Footprint:
         memory: of weights, gradients, optimiser, activations and logits in training. An estimate: it leaves out
             the tensors of the encoding and blocks of scores.
         disk: of its weights.
-        state: on disk, while it goes on.
+        state: on disk, while it runs.
     """
 
     parameters: int

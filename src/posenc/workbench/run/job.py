@@ -21,7 +21,7 @@ class Progress:
     Args:
         run: its plan's id.
         work: a part of the plan's ``work``.
-        first: number of the first step in ``curve``. A run that goes on from its state reports all earlier losses
+        first: number of the first step in ``curve``. A run that continues from its state reports all earlier losses
             again, from step 0.
         curve: of these steps.
     """
@@ -43,7 +43,7 @@ def unheard(progress: Progress) -> None:
 class Job(Protocol):
     """One plan with all that a launcher needs to run it elsewhere: a frozen dataclass that can be pickled.
 
-    A job writes only files in ``folder`` whose names begin with its plan's id, and goes on from the state in that
+    A job writes only files in ``folder`` whose names begin with its plan's id, and continues from the state in that
     folder. A launcher without a shared folder gives it another one (``replace(job, folder=…)``), copies those files
     there first, and copies them back while the job runs. A job takes its text from ``source.load()``, so that such
     a launcher loads the text once and sends a source that holds it.
@@ -114,7 +114,7 @@ class Requirements:
     """What a run asks of the machine that it runs on, whichever launcher takes it there.
 
     Args:
-        cpus: cores, and threads that it computes on: numbers do not depend on how many runs go on at once.
+        cpus: cores, and threads that it computes on: numbers do not depend on how many runs there are at once.
         gpus: accelerators; a share below 1 leaves the rest of one to other runs.
     """
 

@@ -290,7 +290,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if not self.path.exists():  # SQLite would go on writing to a deleted file
+        if not self.path.exists():  # SQLite would keep writing to a deleted file
             raise StudyError(
                 f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
             )
