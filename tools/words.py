@@ -45,7 +45,6 @@ RENAMED = {
     "posenc.encodings.*Bias.learned": "trainable",
     "*.unmovable": "not_rerotatable",
     "*.rescaled": "with_scaling",
-    "posenc.encodings.*.roundings": "a table of the laws",
     "posenc.encodings.*.needs": "a table of the laws",
     "posenc.positions.*.plain": "arange",
 }

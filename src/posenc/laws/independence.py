@@ -28,26 +28,37 @@ def low_precision_rounds_once(subject: Subject) -> None:
         encoding, (x, q, k, v) = subject.build().to(dtype), inputs(subject, 9, dtype)
         narrow, wide = encoding.at(at), copy.deepcopy(encoding).float().at(at)
         exact = copy.deepcopy(encoding).double().at(at, dtype=torch.float64)
-        near(narrow.embed(x), wide.embed(x.float()).to(dtype), 0.0, f"x in {dtype}")
+        _rounds_once("x", dtype, narrow.embed(x), wide.embed(x.float()), exact.embed(x.double()))
         each = ((narrow, x), (wide, x.float()), (exact, x.double()))
         layers = zip(*(read_layers(placed, subject.period, content) for placed, content in each), strict=True)
         for (layer, here, _), (_, there, _), (_, precise, _) in layers:
             rotated = here.rotate(q, k)
-            in_float32, in_float64 = there.rotate(q.float(), k.float()), precise.rotate(q.double(), k.double())
-            for name, got, single, double in zip("qk", rotated, in_float32, in_float64, strict=True):
-                near(got, single.to(dtype), 0.0, f"{name} of layer {layer} in {dtype}")
-                # float32 tables, two products and a sum.
-                off = 4 * 2.0**-23 * (1 + 2 * double.abs().amax())
-                near(single, double, off, f"{name} of layer {layer} in float32")
+            wider = there.rotate(q.float(), k.float()), precise.rotate(q.double(), k.double())
+            for name, *numbers in zip("qk", rotated, *wider, strict=True):
+                _rounds_once(f"{name} of layer {layer}", dtype, *numbers)
+            if here.scale is not None and there.scale is not None and precise.scale is not None:
+                exactly = 2.0**-23 * precise.scale.abs()
+                _rounds_once(
+                    f"scale of layer {layer}", torch.float32, here.scale, there.scale, precise.scale, exactly
+                )
             again, bias = [tensor.float() for tensor in rotated], torch.zeros(1)
             if here.bias is not None:
                 bias, double = rows(there, *again), rows(precise, *(tensor.double() for tensor in rotated))
-                near(rows(here, *rotated), bias, 0.0, f"bias of layer {layer} in {dtype}")
-                # Some dozen roundings by 2^-24 each, of sums whose terms may cancel.
-                near(bias, double, 2.0**-18 * (1 + double.abs().max()), f"bias of layer {layer} in float32")
+                sixteen = 16 * 2.0**-24 * (1 + double.abs().max())  # roundings, of terms that may cancel
+                _rounds_once(f"bias of layer {layer}", torch.float32, rows(here, *rotated), bias, double, sixteen)
             y = attention(rotated[0], rotated[1], v, here, causal=True)
             want, _ = defined(again[0].double(), again[1].double(), v.double(), there, CAUSAL)
             near(y, want, _attended(subject, here, again, bias, v), f"y of layer {layer} in {dtype}")
+
+
+def _rounds_once(
+    what: str, dtype: torch.dtype, got: Tensor, single: Tensor, double: Tensor, allowed: Tensor | None = None
+) -> None:
+    """One number from inputs in ``dtype``, and from the same inputs in float32 and in float64, where float32 may be
+    off by what multiplying by two numbers of its tables and adding the products rounds away."""
+    near(got, single.to(dtype), 0.0, f"{what} in {dtype}")
+    products = 4 * 2.0**-23 * (1 + 2 * double.abs().amax())
+    near(single, double, products if allowed is None else allowed, f"{what} in float32")
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:

@@ -22,8 +22,8 @@ from posenc.laws.survival import late
 def placings_survive_copies(subject: Subject) -> None:
     """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not.
 
-    Keep tensors as attributes of the ``Placed`` and of its bias; pass objects, not functions, and
-    no function defined inside ``place``.
+    Keep tensors as attributes of the ``Placed`` and of its bias, and give it objects of classes that can be
+    imported; a function that is defined inside ``place`` cannot be copied.
     """
     x, q, k, v = inputs(subject)
     encoding = subject.build()
