@@ -62,16 +62,22 @@ class OffsetBias(Bias):
                 at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
             )
         self.q_positions, self.k_positions = q_positions, k_positions
-        trained = self.trained
-        if torch.is_grad_enabled() and may_be_looked_at(q_positions, *trained):
-            apart = q_positions.new_zeros((axes, 1) if axes > 1 else 1)
-            if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
-                raise InvalidArgument(
-                    f"{type(self).__name__} computes from trainable tensors that are not among its attributes, so "
-                    "that they would get no gradient; pass them by name and read them from self: "
-                    f"{type(self).__name__}(heads, q_positions, k_positions, weight=weight)"
-                )
+        if torch.is_grad_enabled():
+            self._check_trained()
         self.derive()
+
+    def _check_trained(self) -> None:
+        """Refuse a function of trainable tensors that are no attributes."""
+        trained = self.trained
+        if not may_be_looked_at(self.q_positions, *trained):
+            return
+        apart = self.q_positions.new_zeros((self.axes, 1) if self.axes > 1 else 1)
+        if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
+            raise InvalidArgument(
+                f"{type(self).__name__} computes from trainable tensors that are not among its attributes, so "
+                "that they would get no gradient; pass them by name and read them from self: "
+                f"{type(self).__name__}(heads, q_positions, k_positions, weight=weight)"
+            )
 
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
