@@ -44,6 +44,15 @@ def start(room: Path, pip: str | None) -> subprocess.Popen[str]:
     )
 
 
+def half_way(room: Path) -> tuple[subprocess.Popen[str], Path]:
+    """A set-up in the middle of installing, and what it has written."""
+    process = start(room, "hang")
+    while not (half := list(room.glob(".venv/lib/*/site-packages/half"))):
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process, half[0]
+
+
 def fails(room: Path, pip: str) -> str:
     """The one sentence that set-up ends with."""
     process = start(room, pip)
@@ -57,10 +66,7 @@ def fails(room: Path, pip: str) -> str:
 
 @pytest.mark.slow
 def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
-    process = start(tmp_path, "hang")
-    while not (half := list(tmp_path.glob(".venv/lib/*/site-packages/half"))):
-        assert process.poll() is None
-        time.sleep(0.05)
+    process, half = half_way(tmp_path)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert not (tmp_path / ".venv" / ".compare").exists()
@@ -69,7 +75,7 @@ def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
     said, errors = again.communicate()
     assert again.returncode == 0, errors
     assert "cut off" in said
-    assert not half[0].exists()
+    assert not half.exists()
     assert (tmp_path / ".venv" / ".compare").exists()
     assert start(tmp_path, "").communicate()[0].count("cut off") == 0
 
@@ -77,10 +83,7 @@ def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_at_once_take_turns(tmp_path: Path) -> None:
     """As ``make -j`` starts them for two extras."""
-    first = start(tmp_path, "hang")
-    while not (half := list(tmp_path.glob(".venv/lib/*/site-packages/half"))):
-        assert first.poll() is None
-        time.sleep(0.05)
+    first, half = half_way(tmp_path)
     second = start(tmp_path, "Successfully installed posenc")
     assert second.stdout is not None
     assert second.stdout.readline() == "Another set-up is running in this folder; waiting for it to end.\n"
@@ -89,7 +92,7 @@ def test_two_at_once_take_turns(tmp_path: Path) -> None:
         said, errors = process.communicate()
         assert process.returncode == 0, errors
         assert "cut off" not in said
-    assert half[0].exists()
+    assert half.exists()
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k
 ``scores`` is that formula, ``attention`` the same without an L×L tensor.
 """
 
-from posenc.attend.attend import Explanation as Explanation
 from posenc.attend.attend import attention as attention
 from posenc.attend.attend import explain as explain
 from posenc.attend.dense import scores as scores
 from posenc.attend.ring import ring_attention as ring_attention
+from posenc.attend.ways import Explanation as Explanation
 from posenc.kernels.attention.softmax import merge as merge

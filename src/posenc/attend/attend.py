@@ -7,7 +7,7 @@ one a call takes, and ``backend=`` names one.
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Literal, NamedTuple, TypeVar, get_args, overload
 
@@ -20,7 +20,7 @@ from posenc.arguments import as_scale, no_argument
 from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.operator import TRACED, operator
 from posenc.attend.remapped import remapped
-from posenc.attend.ways import Output, choose
+from posenc.attend.ways import Explanation, Output, choose
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
@@ -44,25 +44,6 @@ class Settings(NamedTuple):
     softcap: float | None
     dropout: float
     backend: Backend
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Which way a call of attention takes, and why; printed, a line a way.
-
-    Attributes:
-        backend: the name of the way.
-        reason: why it serves.
-        declined: the ways before it, each with the reason why it is not taken.
-    """
-
-    backend: str
-    reason: str
-    declined: tuple[tuple[str, str], ...] = ()
-
-    def __str__(self) -> str:
-        declined = (f"  not {name}: {why}" for name, why in self.declined)
-        return "\n".join((f"{self.backend}: {self.reason}", *declined))
 
 
 @overload
@@ -153,8 +134,8 @@ def attention(
             - ``"operators"``: plain operators, in float32 or wider, block by block.
 
             ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
-            ``"toeplitz"`` serves too. ``explain`` says which that is, and ``posenc.attend.FEATURES`` which of them
-            has softcap, dropout or the logsumexp.
+            ``"toeplitz"`` serves too, and from 128 on where the bias learns. ``explain`` says which that is, and
+            ``posenc.attend.FEATURES`` which of them has softcap, dropout or the logsumexp.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve
@@ -201,7 +182,7 @@ def explain(
     if len(ways) == 1:
         return ways[0]
     reason = f"{len(ways)} parts at positions of their own, merged: {'; '.join(map(str, ways))}"
-    return replace(ways[0], reason=reason)
+    return ways[0]._replace(reason=reason)
 
 
 def _settings(
@@ -287,7 +268,7 @@ def _computed(
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     wide, call = _as_wide(q, v, call)
-    out, lse = choose(q, k, wide, call).run()
+    out, lse = choose(q, k, wide, call)[1]()
     return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
 
 
@@ -326,5 +307,4 @@ def _explained(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Explanation:
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    way = choose(q, k, *_as_wide(q, v, call))
-    return Explanation(way.name, way.reason, tuple(way.declined))
+    return choose(q, k, *_as_wide(q, v, call))[0]

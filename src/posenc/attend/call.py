@@ -79,11 +79,6 @@ class AttentionCall:
         return not self.mask.causal or self.queries == 1 or bool(self.queries == self.all_keys)
 
     @property
-    def sees_itself(self) -> bool:
-        """Whether every query is known to see a key: its own."""
-        return self.mask.by_offset and plain_bool(self.queries <= self.all_keys)
-
-    @property
     def needs_scores(self) -> bool:
         return self.bias is not None and self.bias.needs_scores
 

@@ -5,7 +5,7 @@ does not and None. ``choose`` takes the first that has all that is asked for and
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -38,13 +38,22 @@ class Way(NamedTuple):
     offer: Ask
 
 
-class Choice(NamedTuple):
-    """What a call takes: a way by name, why it serves and what computes, and those before it that do not."""
+class Explanation(NamedTuple):
+    """Which way a call of attention takes, and why; printed, a line a way.
 
-    name: str
+    Attributes:
+        backend: the name of the way.
+        reason: why it serves.
+        declined: the ways before it, each with the reason why it is not taken.
+    """
+
+    backend: str
     reason: str
-    run: Callable[[], Output]
-    declined: Sequence[tuple[str, str]] = ()
+    declined: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        declined = (f"  not {name}: {why}" for name, why in self.declined)
+        return "\n".join((f"{self.backend}: {self.reason}", *declined))
 
 
 WAYS: dict[str, Way] = {}
@@ -65,8 +74,8 @@ def way(*has: str) -> Callable[[Ask], Ask]:
     return put
 
 
-def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Choice:
-    """The way that was asked for, else the first that serves."""
+def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
+    """The way that was asked for, else the first that serves, and what computes it."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -74,7 +83,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Choice:
         lacks = f"it has no {' and no '.join(sorted(asked - has))}"
         reason, run = offer(q, k, v, call) if asked <= has else (lacks, None)
         if run is not None:
-            return Choice(name, reason, run, declined)
+            return Explanation(name, reason, tuple(declined)), run
         declined.append((name, reason))
     if call.backend != "auto":
         raise InvalidArgument(
@@ -130,7 +139,7 @@ def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
         for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
             if sees:
                 part = call.part(alone, first, first + length)
-                outputs.append(choose(some_q, some_k, some_v, part).run())
+                outputs.append(choose(some_q, some_k, some_v, part)[1]())
             else:
                 nothing = some_q.new_full(some_q.shape[:3], -math.inf, dtype=call.dtype)
                 outputs.append((some_q.new_zeros(*some_q.shape[:3], v.shape[-1]), nothing))
@@ -166,7 +175,7 @@ def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: lis
     first = 0
     for (window, count), (some_q, some_k, some_v) in zip(runs, pieces, strict=True):
         last = first + count * group
-        outputs.append(choose(some_q, some_k, some_v, call.heads(slice(first, last), window)).run())
+        outputs.append(choose(some_q, some_k, some_v, call.heads(slice(first, last), window))[1]())
         first = last
     return _joined(outputs, 1)
 
@@ -214,11 +223,13 @@ def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     scores = block_scores(q, k, call, 0)
     if call.exact_rows:
         return plain_forward(scores, v)
-    unseen = None if call.sees_itself else call.mask.sees_none(call.queries, call.all_keys, call.device)
-    if unseen is not None:  # a softmax of −∞ alone has no gradient
-        scores = scores.masked_fill(unseen, 0.0)
-    out = grouped(scores.softmax(-1), v.to(scores.dtype)).to(v.dtype)
-    return out if unseen is None else out.masked_fill(unseen, 0.0), None
+    sees_itself = call.mask.by_offset and call.queries <= call.all_keys
+    visible = None if sees_itself else call.visible(0, call.queries, call.all_keys)
+    if visible is None:
+        return grouped(scores.softmax(-1), v.to(scores.dtype)).to(v.dtype), None
+    unseen = ~visible.any(-1, keepdim=True)  # a softmax of −∞ alone has no gradient
+    weights = scores.masked_fill(unseen, 0.0).softmax(-1)
+    return grouped(weights, v.to(scores.dtype)).to(v.dtype).masked_fill(unseen, 0.0), None
 
 
 @way("logsumexp", "dropout")

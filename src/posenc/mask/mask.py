@@ -322,11 +322,6 @@ class Mask(Pytree):
         at = {"b": slice(None), "h": slice(None), "q": slice(first, last), "k": slice(start, keys)}
         return self.sees({name: x[tuple([at[a] if a in axes else None for a in at])] for name, axes, x in known})
 
-    def sees_none(self, T: int, S: int, device: torch.device) -> Bool[Tensor, "#B #H T 1"] | None:
-        """Which queries see no key; None if all see all."""
-        visible = self.visible(0, T, S, T, S, device)
-        return None if visible is None else ~visible.any(-1, keepdim=True)
-
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
         """``sees`` as a function of one query and one key, as FlexAttention takes it; None for all."""
         if self.only_causal and not self.causal:
