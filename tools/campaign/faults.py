@@ -92,7 +92,7 @@ EVERY = (
     Fault(
         "a window one key too wide",
         "attention",
-        (f"{MASK}.visible",),
+        (f"{MASK}.block",),
         with_mask(lambda mask: {} if mask.window is None else {"window": mask.window + 1}),
         quick=True,
     ),
@@ -105,7 +105,7 @@ EVERY = (
     Fault(
         "softmax over hidden keys",
         "attention",
-        (f"{MASK}.visible",),
+        (f"{MASK}.block",),
         with_mask(lambda mask: {"key_mask": None, "left_padding": None}),
     ),
     Fault(
