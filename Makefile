@@ -6,7 +6,7 @@ FOLDERS ?= tests
 # Bytecode is kept: a hundred processes of the tests would compile the library again each, where a machine forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
-NEWEST := config families layer_policies layer_types published strict_reading movable_cache patch patch_remap model_laws
+NEWEST := config families layer_policies layer_types published strict_reading by_rule movable_cache patch patch_remap model_laws
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help compare test slow lab docs sheet pages bench real programs newest lint constraints resolve smoke clean

@@ -145,7 +145,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("qwen3", head_dim=None), "refuses the config: .*'head_dim' expected int, got NoneType"),
     (
         config("xlnet"),
-        "model_type 'xlnet' is a family of transformers whose config is not read here; its positions can",
+        "model_type 'xlnet' of transformers .* was not measured here, and it cannot be read by rule: its config "
+        "has 'd_model', which Llama's has not; its positions can be measured",
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import by_rule
 from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES
 from posenc.integrations.huggingface.keys import check_outer, rope_dictionary
@@ -49,13 +50,17 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     part, path = language_part(config)
     made = None if isinstance(config, Mapping) else text_config(config)
     try:
-        return replace(_positions(Reader(part, base, as_type, made)), path=path)
+        reader = Reader(part, base, as_type, made)
+        positions = replace(_positions(reader), path=path)
     except RefusedByClass as refusal:
         if rope := rope_dictionary(part):  # in the one place where the rules below look
             base_beside = {} if {*map(type, rope.values())} & {dict} else {"rope_theta": part.get("rope_theta")}
             part = {**part, "rope_scaling": None, "rope_parameters": {**base_beside, **rope}}
         _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, where a rule here knows
         raise
+    if reader.family.by_rule:
+        by_rule.hold(positions, reader.made)
+    return positions
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:

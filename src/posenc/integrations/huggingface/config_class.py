@@ -88,7 +88,7 @@ def _class_form(config: str) -> Any:
     given = json.loads(config, object_hook=_number)
     kind = config_class(given["model_type"])
     try:
-        with _quiet():
+        with quiet():
             return kind.from_dict(given)
     except Exception as error:  # whatever a class raises for odd values
         raise RefusedByClass(kind, error) from error
@@ -100,7 +100,7 @@ def _number(value: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without what transformers says about values that are refused here, or have nothing to do with positions."""
     logger = logging.getLogger("transformers")
     level = logger.level

@@ -66,7 +66,16 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     raise InvalidArgument(f"{name} = {value!r} must be {expected}; correct it")
 
 
-FAMILIES = parse((files(__package__) / "families.toml").read_text("utf-8"))
+class Families(dict[str, Family]):
+    """The measured families by ``model_type``; one that is looked up and was not measured is read by rule."""
+
+    def __missing__(self, model_type: str) -> Family:
+        from posenc.integrations.huggingface.by_rule import by_rule
+
+        return by_rule(model_type)
+
+
+FAMILIES = Families(parse((files(__package__) / "families.toml").read_text("utf-8")))
 """What a config of each ``model_type`` says about positions."""
 
 ALIASES = {

@@ -177,6 +177,7 @@ class Family:
         tower: positions in a picture.
         wrong_up_to_version: the newest transformers known to compute something else than such a config says.
         extra: further keys about positions that its class takes and does not keep, or its code reads.
+        by_rule: whether this is no entry of families.toml but the rule for types that nobody measured.
     """
 
     kind: Kind = "rotary"
@@ -213,6 +214,7 @@ class Family:
     tower: Tower = Tower()
     wrong_up_to_version: str | None = None
     extra: tuple[str, ...] = ()
+    by_rule: bool = False
 
     @property
     def sees(self) -> bool:

@@ -12,7 +12,7 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_form, class_version
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
-from posenc.integrations.huggingface.family import MAPS
+from posenc.integrations.huggingface.family import MAPS, Family
 from posenc.integrations.huggingface.keys import check_keys, check_rope_keys, check_twice, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, check_type_keys, ntk_from, rope_type, scaling_from
@@ -31,7 +31,8 @@ class Reader:
             transformers' class makes of it.
 
     Attributes:
-        config: that object's values by name, older and standard ones.
+        made: that object.
+        config: its values by name, older and standard ones.
         family: what its model does with positions that no config says.
         stated_rope: its rope dictionary as it was given.
         assumed: each value that the config leaves out.
@@ -49,11 +50,14 @@ class Reader:
             )
         named = stated.get("model_type")
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
-        if self.model_type not in FAMILIES:
-            raise _not_read(self.model_type)
-        self.stated, self.family = stated, FAMILIES[self.model_type]
+        self.stated, self.family = stated, family_of(self.model_type)
         self.stated_rope = rope_dictionary(stated)
         self.assumed: list[str] = []
+        if self.family.by_rule:
+            self.assume(
+                "read by rule (every layer rotates, a window counts tokens back) and not measured against "
+                f"transformers {class_version()}: posenc inspect PATH --measure does that"
+            )
         if as_type is None and named in ON_HUB:
             self.assume(f"read as {self.model_type}: the code of {named} is on the Hub, and was not asked")
         check_keys(stated, self.family, self.model_type)
@@ -65,8 +69,10 @@ class Reader:
         if getattr(made, "model_type", None) != self.model_type:
             made = class_form({**stated, "model_type": self.model_type})
             stated = made.to_dict()
-        self.base, self.fields = base, {field.name: field.default for field in fields(made)}
+        self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
         self.names = made.attribute_map
+        if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
+            self.assume("indexer: not read; it picks which keys a query sees")
         check_twice(self.stated, self.names)
         check_rope_keys(self.stated_rope, stated.get("rope_parameters"))
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
@@ -357,23 +363,20 @@ SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
 with a scaling it makes tables of that share, which fit no head."""
 
 
-def _not_read(model_type: str) -> InvalidArgument:
-    """Why a family is refused: transformers has it and this reader does not, or else nobody has."""
+def family_of(model_type: str) -> Family:
+    """The family of a type: measured, or by rule; an error with the reason where it is neither."""
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
     except ImportError:
         CONFIG_MAPPING_NAMES = {}
     if why := NOT_IN_CONFIG.get(model_type):
-        return InvalidArgument(
+        raise InvalidArgument(
             f"model_type {model_type!r} {why}, which no config says; its positions can be measured: posenc inspect "
             "PATH --measure"
         )
-    if model_type in CONFIG_MAPPING_NAMES:
-        return InvalidArgument(
-            f"model_type {model_type!r} is a family of transformers whose config is not read here; its positions "
-            "can be measured: posenc inspect PATH --measure"
-        )
-    return UnknownName(
+    if model_type in FAMILIES or model_type in CONFIG_MAPPING_NAMES:
+        return FAMILIES[model_type]
+    raise UnknownName(
         "model_type",
         model_type,
         FAMILIES,

@@ -1,0 +1,129 @@
+"""Types of transformers that nobody measured: read by Llama's rule, and held to their own rotary module.
+
+By that rule every layer rotates, scores are divided by √D, and a window counts tokens back. What can be asked
+without running a model is asked: the pairs that the file's own functions rotate, and the frequencies and the factor
+of its rotary module. What neither shows, such as how a window counts, only ``measure`` finds.
+"""
+
+import importlib
+import inspect
+from functools import cache
+from typing import Any, cast, get_args
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encodings.rotary import Pairing, Rotary
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config_class import class_keys, class_version, config_class, quiet
+from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.keys import BOTH_FORMS, EVERYWHERE
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.policies import RECURRENT
+from posenc.integrations.huggingface.schema import KEYS, RARE
+
+SHARE = "partial_rotary_factor"
+READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
+"""The keys about positions that the rule reads."""
+CLOSE = 2.0**-20
+"""Sixteen roundings of float32, by which frequencies may be apart that were computed in another order."""
+
+
+class NotByRule(InvalidArgument):
+    """A type that the rule does not fit."""
+
+    def __init__(self, model_type: str, why: str) -> None:
+        super().__init__(
+            f"model_type {model_type!r} of transformers {class_version()} was not measured here, and it cannot be "
+            f"read by rule: {why}; its positions can be measured: posenc inspect PATH --measure"
+        )
+
+
+@cache
+def by_rule(model_type: str) -> Family:
+    """The family of a type without an entry in families.toml.
+
+    Raises:
+        MissingExtra, InvalidArgument: transformers is missing, or has no such type.
+        NotByRule: the rule does not fit it.
+    """
+    if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
+        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's has not")
+    try:
+        with quiet():
+            config = config_class(model_type)()
+            pairings = _pairings(_module(config), config)
+    except NotByRule:
+        raise
+    except Exception as error:  # whatever somebody's classes need
+        raise NotByRule(model_type, f"its classes fail at their own defaults ({error})") from error
+    if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
+        raise NotByRule(model_type, f"its file rotates pairs that are {' or '.join(sorted(pairings)) or 'unknown'}")
+    shares = SHARE in (getattr(config, "rope_parameters", None) or {})
+    return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
+
+
+def hold(positions: ModelPositions, config: Any) -> None:
+    """Refuse what was read by rule where the model's own rotary module computes something else.
+
+    Raises:
+        NotByRule: it does, or which layers it rotates cannot be told.
+    """
+    try:
+        with quiet():
+            module = _module(config)
+    except Exception as error:
+        raise NotByRule(positions.model_type, f"its rotary module cannot be built ({error})") from error
+    types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
+    if len(types) > 1 and not getattr(module, "layer_types", None):
+        raise NotByRule(positions.model_type, f"{' and '.join(types)} have one rotation, which some may leave out")
+    for name, encoding in positions.encodings(positions.max_length, "float32").items():
+        if isinstance(encoding, Rotary):
+            frequencies, factor = _of_type(module, name)
+            read = torch.tensor(encoding.clock.frequencies.float32)
+            same = frequencies.shape == read.shape and torch.allclose(frequencies, read, rtol=CLOSE, atol=0)
+            if not same or abs(factor - encoding.attention_factor) > CLOSE * factor:
+                raise NotByRule(positions.model_type, f"its rotary module computes other numbers for {name!r}")
+
+
+def _file(config: Any) -> dict[str, Any]:
+    """The names in the modelling file of a config."""
+    return vars(importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")))
+
+
+def _module(config: Any) -> nn.Module:
+    """The one rotary module that takes this config."""
+    of = (type(config), type(config).__name__)
+    kinds = [
+        kind
+        for name, kind in _file(config).items()
+        if name.endswith("RotaryEmbedding") and inspect.get_annotations(kind.__init__).get("config") in of
+    ]
+    if len(kinds) != 1:
+        raise NotByRule(config.model_type, f"its file has {len(kinds) or 'no'} rotary modules for such a config")
+    return cast(nn.Module, kinds[0](config))
+
+
+def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
+    """Frequencies and attention factor of a layer type; those of all layers where the module has no others."""
+    prefix = f"{name}_" if hasattr(module, f"{name}_inv_freq") else ""
+    return getattr(module, f"{prefix}inv_freq"), float(getattr(module, f"{prefix}attention_scaling"))
+
+
+def _pairings(module: nn.Module, config: Any) -> set[str]:
+    """How the rotating functions of a model's file pair channels, each asked with unit vectors at position 1."""
+    if sections := [name for name in vars(module) if "section" in name]:
+        raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions of several axes")
+    types = getattr(module, "layer_types", None) or [""]
+    width = 2 * len(_of_type(module, types[0])[0])
+    x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
+    cos_sin = module(x, at, **({"layer_type": types[0]} if types[0] else {}))
+    functions = [one for name, one in _file(config).items() if name.startswith("apply_rotary")]
+    kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
+    for function in functions:
+        if "k" not in inspect.signature(function).parameters:
+            raise NotByRule(config.model_type, "its file rotates queries and keys one by one")
+        first = function(x, x, *cos_sin)[0][0, 0, 0]  # of channel 0: cos there, and sin in its partner
+        partner = 1 + int(first[1:].abs().argmax())
+        pairings.add(kinds.get(partner, "of another kind") if first[partner] > 0 else "rotated backwards")
+    return pairings
