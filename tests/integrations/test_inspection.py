@@ -203,9 +203,9 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Differs: layer 3 (all): queries at position" in differs.output
     assert (said.exit_code, differs.exit_code) == (0, 1)
     monkeypatch.delitem(FAMILIES, "smollm3")
-    assert (
-        "Not compared: model_type 'smollm3' is a family" in CliRunner().invoke(app, [str(path), "--measure"]).output
-    )
+    said = CliRunner().invoke(app, [str(path), "--measure"])
+    assert "Not compared: model_type 'smollm3' of transformers" in said.output
+    assert "Llama's rule does not fit it: its config has 'no_rope_layer_interval'" in said.output
     refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
     assert "--output 'a.svg' does not apply to --measure" in str(refused.exception)
 

@@ -145,8 +145,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("qwen3", head_dim=None), "refuses the config: .*'head_dim' expected int, got NoneType"),
     (
         config("xlnet"),
-        "model_type 'xlnet' of transformers .* was not measured here, and it cannot be read by rule: its config "
-        "has 'd_model', which Llama's has not; its positions can be measured",
+        "model_type 'xlnet' of transformers .* is not among the families that are read, and Llama's rule does not "
+        "fit it: its config has 'd_model', which Llama's has not; its positions can be measured",
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},

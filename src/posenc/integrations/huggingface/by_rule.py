@@ -7,20 +7,20 @@ of its rotary module. What neither shows, such as how a window counts, only ``me
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import class_keys, class_version, config_class, quiet
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.keys import BOTH_FORMS, EVERYWHERE
-from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.policies import RECURRENT
-from posenc.integrations.huggingface.schema import KEYS, RARE
+from posenc.integrations.huggingface.schema import KEYS, RARE, RECURRENT
 
 SHARE = "partial_rotary_factor"
 READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
@@ -34,8 +34,8 @@ class NotByRule(InvalidArgument):
 
     def __init__(self, model_type: str, why: str) -> None:
         super().__init__(
-            f"model_type {model_type!r} of transformers {class_version()} was not measured here, and it cannot be "
-            f"read by rule: {why}; its positions can be measured: posenc inspect PATH --measure"
+            f"model_type {model_type!r} of transformers {class_version()} is not among the families that are read, "
+            f"and Llama's rule does not fit it: {why}; its positions can be measured: posenc inspect PATH --measure"
         )
 
 
@@ -63,8 +63,12 @@ def by_rule(model_type: str) -> Family:
     return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
 
 
-def hold(positions: ModelPositions, config: Any) -> None:
+def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
     """Refuse what was read by rule where the model's own rotary module computes something else.
+
+    Args:
+        encodings: what was read of each layer type, with the angles of float32.
+        config: the object of its class.
 
     Raises:
         NotByRule: it does, or which layers it rotates cannot be told.
@@ -73,17 +77,17 @@ def hold(positions: ModelPositions, config: Any) -> None:
         with quiet():
             module = _module(config)
     except Exception as error:
-        raise NotByRule(positions.model_type, f"its rotary module cannot be built ({error})") from error
+        raise NotByRule(config.model_type, f"its rotary module cannot be built ({error})") from error
     types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
     if len(types) > 1 and not getattr(module, "layer_types", None):
-        raise NotByRule(positions.model_type, f"{' and '.join(types)} have one rotation, which some may leave out")
-    for name, encoding in positions.encodings(positions.max_length, "float32").items():
+        raise NotByRule(config.model_type, f"{' and '.join(types)} have one rotation, which some may leave out")
+    for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):
             frequencies, factor = _of_type(module, name)
             read = torch.tensor(encoding.clock.frequencies.float32)
             same = frequencies.shape == read.shape and torch.allclose(frequencies, read, rtol=CLOSE, atol=0)
             if not same or abs(factor - encoding.attention_factor) > CLOSE * factor:
-                raise NotByRule(positions.model_type, f"its rotary module computes other numbers for {name!r}")
+                raise NotByRule(config.model_type, f"its rotary module computes other numbers for {name!r}")
 
 
 def _file(config: Any) -> dict[str, Any]:

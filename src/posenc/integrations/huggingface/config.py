@@ -59,7 +59,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
         _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, where a rule here knows
         raise
     if reader.family.by_rule:
-        by_rule.hold(positions, reader.made)
+        by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions
 
 

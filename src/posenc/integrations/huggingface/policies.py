@@ -19,11 +19,9 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
-from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
+from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, RECURRENT, ROPE
 from posenc.scaling import Default
 
-RECURRENT = frozenset(("conv", "linear_attention", "mamba"))
-"""Layers that do not attend."""
 Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 

@@ -270,3 +270,5 @@ LAYER_TYPES = frozenset(
     ]
 )
 """What transformers 5.23 takes in ``layer_types``, older spellings included."""
+RECURRENT = frozenset(("conv", "linear_attention", "mamba"))
+"""Those of them that do not attend."""
