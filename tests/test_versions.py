@@ -41,9 +41,10 @@ def test_the_floors_are_the_versions_that_were_tested() -> None:
     }
 
 
-def test_the_page_names_every_floor() -> None:
-    page = (ROOT / "docs" / "versions.md").read_text()
-    assert [name for name, floor in floors().items() if f"| {name} | {floor} |" not in page] == []
+def test_the_page_explains_floors_of_today() -> None:
+    explained = re.findall(r"^\| (\w+) \| ([\d.]+) \|", (ROOT / "docs" / "versions.md").read_text(), re.MULTILINE)
+    assert explained
+    assert set(explained) <= set(floors().items())
 
 
 def test_no_version_is_too_new() -> None:

@@ -36,11 +36,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does a release compute the positions that a published config asks for? *equal*: yes (lengths are not compared).
-*cos …*: the largest error of cos of one difference, up to four times the trained length. A field: that one differs.
-*refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
-*not asked*: its model file was not asked. `python -m tools.matrix` writes this page; [how releases are
-asked](one-config.md#programs).
+Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: the largest error
+of cos, up to four times the trained length. A field: it differs. *refused*: the release does not run the config. *not read*: posenc has
+no rules for this family in this release. *not asked*: its model file was not run. `python -m tools.matrix` writes this page; [how
+releases are asked](one-config.md#programs).
 
 """
 
@@ -76,14 +75,15 @@ def page() -> str:
         "",
         "## Equal in every release that is compared { #equal }",
         "",
-        "| configs | not compared |",
-        "| --- | --- |",
+        "| configs | not read by | not asked |",
+        "| --- | --- | --- |",
     ]
     for row, names in sorted(equal.items()):
-        missing = ", ".join(
-            f"{title} ({short})" for title, short in zip(titles, row, strict=True) if short != "equal"
+        missing = (
+            ", ".join(title for title, short in zip(titles, row, strict=True) if short == reason)
+            for reason in ("not read", "not asked")
         )
-        lines.append(f"| {', '.join(names)} | {missing} |")
+        lines.append(f"| {', '.join(names)} | {' | '.join(missing)} |")
     return HEAD + "\n".join([*lines, "", *notes, *by_release()]) + "\n"
 
 
@@ -109,8 +109,7 @@ def by_release() -> list[str]:
                     changes.setdefault(change.what, (change.text, []))[1].append(config["model_type"])
         for text, types in changes.values():
             lines.append(f"| {program.title} {older} → {newer} | {', '.join(dict.fromkeys(types))} | {text} |")
-    alone = [f"{one.title} {one.releases.versions[0]}" for one in programs if len(one.releases.versions) == 1]
-    return [*lines, "", f"One release was asked of {' and '.join(alone)}, and one build of llama.cpp."]
+    return lines
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:

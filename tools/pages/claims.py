@@ -9,9 +9,9 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
-Common statements about positional encodings, and the verdict on each. `posenc verify` runs them and ends with status 1 when a
-verdict does not stand; `--only NAME` runs one, `--slow` adds those that train a model. The lab's `/claims` asks for your guess
-first. `make pages` writes this page.
+Common statements about positional encodings, and the verdict on each. `posenc verify` runs them and exits with status 1 if a verdict
+changes; `--only NAME` runs one, `--slow` adds those that train a model. The lab's `/claims` asks for your guess first. `make pages`
+writes this page.
 """  # noqa: E501
 
 

@@ -1,6 +1,6 @@
 """The pages that the lessons' data make: the index by lesson, and every question with its answer."""
 
-from posenc.teaching.lessons.card import DECK, KINDS, TOPICS, Card
+from posenc.teaching.lessons.card import DECK, TOPICS, Card
 from posenc.teaching.lessons.deck import answered
 from posenc.teaching.lessons.facts import LESSONS, Entry, Fact, of_section
 
@@ -8,15 +8,14 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
-Each row of the five lessons links to the page that explains it, the claim that runs it, its stage in the lab (`posenc lab`)
-and the exercise. *Take care* marks errors, and statements on which lessons disagree. The lab's `/lessons` keeps your progress.
+Each row links to the page that explains it, the claim that checks it, its stage in the lab (`posenc lab`) and the exercise.
+*Careful* marks errors, and statements on which lessons disagree. The lab's `/lessons` keeps your progress.
 """  # noqa: E501
 
 QUESTIONS = """# Questions
 
-Questions of lessons and interviews; the library computes the numbers, and the claim in brackets runs. ★ is easy, ★★★ hard.
-Companies are those whose models or papers a question is about. The lab asks the same questions and says why a wrong choice
-is wrong.
+Questions of lessons and interviews; the claims in brackets check the answers. ★ is easy, ★★★ hard. The lab asks the same questions,
+sorts them by kind and company, and says why a wrong choice is wrong.
 """  # noqa: E501
 
 ASKED = "questions.md"
@@ -37,7 +36,7 @@ def index_page() -> str:
 def _row(fact: Fact, entry: Entry) -> str:
     asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
     pages = [page for page in entry.pages if page != ASKED or not asked]  # a question is on it, by its name
-    what = f"**Take care:** {fact.what}" if fact.errs else fact.what
+    what = f"**Careful:** {fact.what}" if fact.errs else fact.what
     links = [
         *map(_page, pages),
         *asked,
@@ -63,9 +62,8 @@ def _question(card: Card) -> str:
     answer = answered(card)
     if not answer.startswith(right):
         answer = f"{right}. {answer}"
-    about = ", ".join([f"{'★' * card.stars} {KINDS[card.kind]}", *card.companies])
     settled = ", ".join(_claim(name) for name in card.claims)
-    return f"\n### {card.prompt} {{ #{card.name} }}\n\n{about}: {answer} ({settled})\n"
+    return f"\n### {card.prompt} {{ #{card.name} }}\n\n{'★' * card.stars} {answer} ({settled})\n"
 
 
 def _page(page: str) -> str:

@@ -101,8 +101,9 @@ def differences(
     result: list[Difference] = []
 
     def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
-        sentence = f"{text} {_words(values[0])} in {names[0]}, {_words(values[1])} in {names[1]}"
-        result.append(Difference(what, layer_type, *values, sentence, errors))
+        shown = [_words(value) for value in values]
+        apart = f"{text} {shown[0]} in {names[0]}, {shown[1]} in {names[1]}"
+        result.append(Difference(what, layer_type, *values, apart if len({*shown}) > 1 else text.strip(":"), errors))
 
     both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
     for one, other in both:
