@@ -36,10 +36,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: the largest error
-of cos, up to four times the trained length. A field: it differs. *refused*: the release does not run the config. *not read*: posenc has
-no rules for this family in this release. *not asked*: its model file was not run. `python -m tools.matrix` writes this page; [how
-releases are asked](one-config.md#programs).
+Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: the
+largest error of cos, up to four times the trained length. A field: it differs. *refused*: the release does not run
+the config. *not read*: posenc has no rules for this family in this release. *not asked*: its model file was not
+run. `python -m tools.matrix` writes this page; [how releases are asked](one-config.md#programs).
 
 """
 

@@ -102,8 +102,8 @@ def differences(
 
     def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
         shown = [_words(value) for value in values]
-        apart = f"{text} {shown[0]} in {names[0]}, {shown[1]} in {names[1]}"
-        result.append(Difference(what, layer_type, *values, apart if len({*shown}) > 1 else text.strip(":"), errors))
+        both = f" {shown[0]} in {names[0]}, {shown[1]} in {names[1]}" if shown[0] != shown[1] else ""
+        result.append(Difference(what, layer_type, *values, f"{text}{both}".removesuffix(":"), errors))
 
     both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
     for one, other in both:
