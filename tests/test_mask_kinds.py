@@ -293,7 +293,7 @@ def test_what_does_not_fit_the_call_is_refused(mask: Mask, message: str) -> None
 def test_groups_of_a_shard_are_refused() -> None:
     q, k, v = torch.randn(3, 1, 2, 4, 8)
     mask = Mask(causal=True, q_order=arange(2), k_order=arange(4), bidirectional_groups=torch.zeros(4).long())
-    with pytest.raises(InvalidArgument, match="with q_order nobody knows which of 4 the 2 queries are"):
+    with pytest.raises(InvalidArgument, match="with q_order it is unknown which keys the 2 queries are"):
         attention(q[:, :, :2], k, v, NoPE().at(arange(2), arange(4)), mask)
 
 

@@ -115,10 +115,10 @@ def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
         (
             [Image(4, 5)],
             "qwen2-vl",
-            r"has columns=5, which is no multiple of the 2 that a token stands for; resize",
+            r"has columns=5; it must be a multiple of 2, as 2 make one token: resize it",
         ),
         ([Image(0, 4)], "qwen2-vl", "has rows=0; it must be at least 1"),
-        ([Video(3, 4, 4)], "ernie-4.5-vl", "has frames=3, which is no multiple of the 2 that a token stands for"),
+        ([Video(3, 4, 4)], "ernie-4.5-vl", "has frames=3; it must be a multiple of 2"),
         ([Video(2, 4, 4)], "qwen2.5-vl", "needs seconds above 0, how long one frame of its grid lasts"),
         ([Video(2, 4, 4, seconds=0.0)], "qwen2.5-vl", "needs seconds above 0"),
         ([Video(2, 4, 4, seconds=float("nan"))], "qwen2.5-vl", "needs seconds above 0"),

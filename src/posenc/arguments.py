@@ -166,7 +166,7 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
 
 
 def argument(parameter: inspect.Parameter, value: Any) -> Any:
-    """The value of a parameter as its annotation has it; None where that is its default."""
+    """The value of a parameter as its annotation has it; None if that is its default."""
     if value is None and parameter.default is None:
         return None
     return checked(parameter.annotation, value, parameter.name)

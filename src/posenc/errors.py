@@ -28,7 +28,7 @@ class PositionOutOfRange(PosencError, IndexError):  # noqa: N818
 
 
 class BackendUnavailable(PosencError, RuntimeError):  # noqa: N818
-    """An implementation that was asked for by name and cannot serve here."""
+    """An implementation that was requested by name and cannot serve here."""
 
 
 class MissingExtra(PosencError, ImportError):  # noqa: N818

@@ -49,7 +49,7 @@ class Pytree:
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
-        """Find anew what followed from the numbers of its tensors: others have taken their places."""
+        """Find again what followed from the numbers of its tensors: others have taken their places."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
         """A copy with these attributes in place of its own."""

@@ -27,13 +27,13 @@ from support.checking import annotations_unchecked
         (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
         (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
         (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
-        (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes a base beyond all numbers"),
+        (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes the base overflow"),
         (
             lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
             "use phases='exact'",
         ),
-        (lambda: Rotary(8, pairing="half").at(3), "positions=3 is no tensor"),
-        (lambda: Rotary(8, pairing="half").at([0, 1]), r"positions=\[0, 1\] is no tensor"),
+        (lambda: Rotary(8, pairing="half").at(3), "positions=3 is not a tensor"),
+        (lambda: Rotary(8, pairing="half").at([0, 1]), r"positions=\[0, 1\] is not a tensor"),
         (
             lambda: Rotary(8, pairing="half").at(arange(3), dtype=torch.int64),
             "dtype=torch.int64 must be a floating",

@@ -77,7 +77,7 @@ def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path
     with Ledger(tmp_path, write=True) as ledger:
         outcome = Comparison(replace(SHORT, encodings=(text,)), python_text(), ledger).run(inline)
     assert not outcome.failures
-    with pytest.raises(InvalidArgument, match=r"or take a scaling that is fixed, such as ntk\(4\)"):
+    with pytest.raises(InvalidArgument, match=r"or use a fixed scaling, such as ntk\(4\)"):
         posenc.encoding(text, head_dim=8)
     assert posenc.encoding(text, head_dim=8, total_length=64).scaling == NTK(4.0)
 

@@ -7,7 +7,7 @@ from posenc.integrations.program_names import split
 
 
 def positions_of(text: str | None) -> list[int] | None:
-    """``"0,1,4095"`` as numbers; None where nothing is stated."""
+    """``"0,1,4095"`` as numbers; None if nothing is stated."""
     try:
         return None if text is None else [int(one) for one in text.split(",")]
     except ValueError as error:

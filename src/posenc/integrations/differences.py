@@ -149,7 +149,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Whether a field says the same of both, or nothing that may be compared: None where a file does not say it."""
+    """Whether a field says the same of both, or nothing that may be compared: None if a file does not say it."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     if what in ("pairing", "query_dim") and None in values:

@@ -116,7 +116,7 @@ class PositionTable:
         model_type: the family's name in Hugging Face, or llama.cpp's of its architecture.
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
-        pretrained_length: the trained length before any scaling; None where a file does not say it.
+        pretrained_length: the trained length before any scaling; None if a file does not say it.
         tuned_length: the length that the model was released for.
         admitted_length: the longest input that is let in.
         layout: the layout of a tower's patches in ``attention_layouts``; empty for text.

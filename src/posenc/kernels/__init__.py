@@ -1,1 +1,1 @@
-"""The same functions, faster: twins of a specification that must equal it, forward and backward."""
+"""The same functions, faster: implementations that must equal a specification, forward and backward."""

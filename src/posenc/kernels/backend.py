@@ -1,4 +1,4 @@
-"""Who computes: picks an implementation for a device, says why, and refuses what cannot be served."""
+"""Picks an implementation for a device, with the reason, and refuses calls that none can serve."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -22,7 +22,7 @@ class Selection:
 
 
 def check_backend(backend: str) -> None:
-    """Refuse a name that is none, and an implementation that this installation cannot serve on any device."""
+    """Refuse an unknown name, and an implementation that this installation cannot serve on any device."""
     one_of("backend", backend, get_args(Backend))
     if backend == "native":
         native.load()
@@ -33,7 +33,7 @@ def select(backend: str, device: str) -> Selection:
 
     Raises:
         UnknownName: no implementation of that name.
-        BackendUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
+        BackendUnavailable: requested by name, and cannot serve here. Only ``"auto"`` looks for another.
     """
     served = by_name(backend, device)
     if backend == "auto":
@@ -42,7 +42,7 @@ def select(backend: str, device: str) -> Selection:
 
 
 def by_name(backend: str, device: str) -> str:
-    """The same without the reason, which is not asked for in a call.
+    """The same without the reason.
 
     Raises:
         UnknownName, BackendUnavailable: as ``select``.

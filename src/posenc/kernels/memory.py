@@ -1,4 +1,4 @@
-"""What tensors stand on: whether two share memory, and whether their memory may be looked at."""
+"""The memory of tensors: whether two share it, and whether it may be read."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def may_be_looked_at(*tensors: Tensor) -> bool:
-    """Whether these are ordinary tensors: not traced, not fake, not inside a function transform, not on meta."""
+    """Whether these are plain tensors: not traced, fake, inside a function transform, or on meta."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     for x in tensors:  # noqa: SIM110  asked in every call, where a generator is a call for each
@@ -21,14 +21,14 @@ def may_be_looked_at(*tensors: Tensor) -> bool:
 
 
 def is_transformed() -> bool:
-    """Whether a function transform or a forward-mode derivative is active: those know plain operators alone."""
+    """Whether a function transform or a forward-mode derivative is active: those support plain operators only."""
     if torch.compiler.is_compiling():
         return False
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def is_recorded(*tensors: Tensor) -> bool:
-    """Whether autograd, backward or forward, has to know what becomes of these."""
+    """Whether autograd, backward or forward, has to record operations on these."""
     recorded = torch.is_grad_enabled()
     for x in tensors:  # noqa: SIM110
         if (recorded and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
@@ -37,10 +37,10 @@ def is_recorded(*tensors: Tensor) -> bool:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether an element of a and one of b lie in the same place; exact for tensors of one type.
+    """Whether an element of a and one of b share memory; exact for tensors of one type.
 
-    Slices of one projection to q, k and v lie interleaved and share nothing, so where the ranges cross, a byte is
-    marked for every element of one and looked for by the other.
+    Slices of one projection to q, k and v are interleaved and share nothing. So if the ranges overlap, every
+    element of one marks a byte, and those of the other are looked up.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
         return False
@@ -57,12 +57,12 @@ def overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _span(x: Tensor) -> int:
-    """Elements from the first to the last of x in memory, both included."""
+    """Number of elements from x's first to its last in memory, inclusive."""
     return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can still be used there, files that are kept in memory not counted; on a Mac all that it has."""
+    """Bytes still available there, not counting cached files; on a Mac its total memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if MEMINFO.exists():  # Linux

@@ -1,7 +1,7 @@
 """The native kernel: a C library with several instruction sets, compiled with the package, loaded when first used.
 
-Nothing is compiled or written here. A library that is older than the sources beside it, as in a checkout after a
-pull, is not loaded.
+Nothing is compiled or written here. A library older than the sources beside it, as in a checkout after a pull, is
+not loaded.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ SOURCES = LIBRARY.with_suffix("")
 
 
 class Job(ctypes.Structure):
-    """What the kernel reads besides addresses; the fields of the structure in ``rotary/native/call.h``."""
+    """The kernel's arguments other than addresses: the fields of the structure in ``rotary/native/call.h``."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
@@ -30,7 +30,7 @@ def load() -> ctypes.CDLL:
     """The functions of the library.
 
     Raises:
-        BackendUnavailable: there is none that works here; how to get it.
+        BackendUnavailable: none works here; the message says how to get one.
     """
     library, lack = _load()
     if library is None:
@@ -50,7 +50,7 @@ def level() -> str:
 
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """The library, or what is lacking."""
+    """The library, or why there is none."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     remedy = (
         "type: python tools/build_kernel.py"

@@ -1,4 +1,4 @@
-"""What a mask knows of a field that holds a tensor, and how it takes one."""
+"""The properties of a mask's tensor fields, and the checks of their values."""
 
 import operator
 from collections.abc import Iterable, Mapping
@@ -12,26 +12,26 @@ from torch import Tensor
 from posenc.errors import InvalidArgument
 
 Row = Mapping[str, str]
-"""What is known of a field that holds a tensor.
+"""The properties of a field that holds a tensor.
 
 ``axes``: what its axes count, ``b`` rows of the batch, ``h`` heads, ``q`` queries, ``k`` keys. Integers may lack
-``b``; b and h may be 1. ``truth``: of booleans, which hide a key where they are false: what true means, and how to
-make booleans of something else.
+``b``; b and h may be 1. ``truth``, for booleans, which hide a key if they are false: what true means, and how to
+convert other types.
 
-From this the field is checked, copied, sliced, sharded and handed to FlexAttention. Booleans need no more; what
-integers mean is a line of ``Mask.sees``.
+With these the field is checked, copied, sliced, sharded and passed to FlexAttention. That suffices for booleans;
+the meaning of integers is a line of ``Mask.sees``.
 """
 
 PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}
 
 
 def declared(names: Mapping[str, Any]) -> dict[str, Row]:
-    """The rows that a class declares in its body."""
+    """The fields that a class declares in its body."""
     return {name: x.metadata for name, x in names.items() if isinstance(x, Field) and "axes" in x.metadata}
 
 
 def whole(**sizes: Any) -> dict[str, int | None]:
-    """So many places, from any type of integer."""
+    """A number of places, from any type of integer."""
     for name, size in sizes.items():
         if size is None or (type(size) is int and size >= 1):
             continue
@@ -49,8 +49,8 @@ def per(axes: str) -> str:
 
 
 def copied(name: str, x: Tensor, row: Row) -> Tensor:
-    """A copy, in int64 or bool, of a tensor of the kind that its field holds; in narrower integers, differences of
-    places would come round."""
+    """A copy, in int64 or bool, of a tensor that fits its field; in narrower integers, differences of places would
+    overflow."""
     axes, truth = row["axes"], row.get("truth")
     if truth is not None and (x.dtype != torch.bool or x.dim() != len(axes)):
         shape = ", ".join([{"b": "B", "h": "H", "q": "T", "k": "S"}[axis] for axis in axes])
@@ -77,6 +77,6 @@ def check_fit(name: str, x: Tensor, axes: str, sizes: Mapping[str, int], device:
 
 
 def all_of(parts: Iterable[Tensor | None]) -> Tensor | None:
-    """Where all of them hold; None hides nothing."""
+    """True where all conditions hold; None hides nothing."""
     given = [part for part in parts if part is not None]
     return reduce(torch.logical_and, given) if given else None

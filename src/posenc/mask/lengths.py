@@ -1,4 +1,4 @@
-"""How documents and padding lie in a mask's tensors, found by looking at them."""
+"""The lengths of documents and padding, read from a mask's tensors."""
 
 import torch
 from torch import Tensor
@@ -6,15 +6,15 @@ from torch import Tensor
 from posenc.kernels.memory import may_be_looked_at
 
 Lengths = tuple[tuple[int, ...], ...]
-"""Of the documents in every row, which lie end to end; one row where all have the same."""
+"""Lengths of the documents in every row, end to end; one row if all rows have the same."""
 
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
 
 SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""Shorter documents, and padded rows of fewer tokens (more without a bias), on average, are left to one call with a
-mask. Documents hide most of what a mask would compute, so that many calls win soon; padding hides little, and a
-mask without a bias is made once for all heads."""
+"""If documents, or padded rows, are shorter on average (padded rows without a bias: even longer), one call with a
+mask is faster than one each. Documents hide most of a mask's scores, so separate calls soon win; padding hides
+little, and a mask without a bias is made once for all heads."""
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -22,13 +22,13 @@ def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values
-    # How many keys are below, and how many not above: one number that no key has counts the same twice.
+    # How many keys are below, and how many not above: the two are equal for a number that no key has.
     q, k = (torch.searchsorted(ascending, x) + torch.searchsorted(ascending, x, right=True) for x in (q, k))
     return q, k
 
 
 def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
-    """The lengths of documents in every row, if none is torn apart and the keys are the queries' own."""
+    """The lengths of documents in every row, if each is contiguous and the keys are the queries' own."""
     if of_keys is not None and of_keys is not segments:
         comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
         if not comparable or not torch.equal(segments, of_keys):
@@ -56,7 +56,7 @@ def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
 
 
 def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, biased: bool) -> Spans | None:
-    """How rows of T tokens fall into documents, or into padding and the rest; None where not worth a call each."""
+    """Rows of T tokens split into documents, or into padding and the rest; None if separate calls do not pay."""
     rows: Spans | None = None
     row = SHORT_ROW if biased else SHORT_PLAIN_ROW
     short = row if documents is None else SHORT_DOCUMENT

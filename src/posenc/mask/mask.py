@@ -1,4 +1,4 @@
-"""Who may see whom: a value made once per forward pass, like a placed encoding, and read by attention.
+"""Which query sees which key: a value made once per forward pass, like a placed encoding, and read by attention.
 
 A query sees a key unless something hides it: the key comes later in the sequence (causal), lies outside the
 window, in another chunk or document, or is padding. Causality, windows and chunks compare *order*, a token's place
@@ -29,38 +29,36 @@ Kind = TypeVar("Kind", bound="Mask")
 
 @dataclass(frozen=True, eq=False)
 class Mask(Pytree):
-    """What queries may see of the keys; a pytree of its tensors. ``Mask()`` is everything.
+    """The keys that each query may see; a pytree of its tensors. ``Mask()`` hides nothing.
 
     Args:
-        causal: a query sees itself and what comes before it in order.
+        causal: a query sees itself and the keys before it in order.
         q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default both
-            sequences end at the same token, as with a cache that grows: query t stands at t + (S − T). A shard, a
-            permuted sequence, a preallocated cache pass their own.
-        k_order: the keys', likewise; without it keys have the queries'.
-        window: a query sees the keys less than this many places before it in order, and, where not causal,
-            after it.
+            sequences end at the same token, as with a cache that grows: query t is at t + (S − T). Pass it for a
+            shard, a permuted sequence or a preallocated cache.
+        k_order: the same for keys; by default ``q_order``.
+        window: a query sees the keys less than this many places before it in order, itself included, and, if not
+            causal, after it.
         q_segments: integers of the same shapes, the document of every query; no token sees another document.
-        k_segments: the keys'; without them they are ``q_segments``. With a cache give both.
+        k_segments: the same for keys; by default ``q_segments``. With a cache give both.
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
-        document_lengths: of every row of segments the lengths of its documents, end to end: ``((3, 5),)``.
-        left_padding: of every row of the key mask how many keys it hides, all of them at its start.
-        chunk: a query sees the keys of its own chunk alone (Llama 4). Chunks have so many places each, counted from
-            the first token of a document that is no padding, or as ``q_order`` and ``k_order`` count.
+        document_lengths: for every row of segments, the lengths of its documents, end to end: ``((3, 5),)``.
+        left_padding: for every row of the key mask, how many keys it hides, all of them at its start.
+        chunk: places per chunk; a query sees only the keys of its own chunk (Llama 4). Chunks are counted from the
+            first real token of a document, or by ``q_order`` and ``k_order``.
         bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T of
-            them. Tokens of one group of 0 or more see each other both ways, past causality and window, as those of
-            a picture do in PaliGemma and Gemma 3; −1 for all others.
-        dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for what the others cannot say, such as
-            a tree of drafted tokens. It costs T·S bytes, and every block of keys is computed.
+            them. Tokens of one group, 0 or more, see each other both ways, past causality and window, as the tokens
+            of a picture in PaliGemma and Gemma 3; −1 for all others.
+        dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for any other rule, such as a tree of
+            drafted tokens. It costs T·S bytes, and every block of keys is computed.
 
     All conditions apply together: a key is seen if none hides it.
 
-    Tensors are copied: one that is changed in place afterwards changes nothing here, so a loop that fills its mask
-    makes a mask for every step.
+    Tensors are copied: a later change in place has no effect, so make a new mask for every step.
 
-    ``document_lengths`` and ``left_padding`` say nothing new. They are what attention needs to go document by
-    document, or past the padding, instead of masking: found by looking where segments and mask are on the CPU, and
-    yours to declare where they are not, since looking would wait for the device. ``tree_map`` to other tensors, as
-    for beams or microbatches, forgets them and looks again.
+    ``document_lengths`` and ``left_padding`` only make attention faster: it then goes document by document, or
+    skips padding, instead of masking. They are read from tensors on the CPU; for other devices declare them, since
+    reading would synchronise. ``tree_map`` to other tensors, as for beams or microbatches, reads them again.
 
     A query that may see no key attends to nothing and returns zeros.
     """
@@ -90,7 +88,7 @@ class Mask(Pytree):
     )
 
     rows: ClassVar[dict[str, Row]] = declared(vars())
-    """Its fields that hold tensors."""
+    """The fields that hold tensors."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -117,7 +115,7 @@ class Mask(Pytree):
         return {name: x for name in self.rows if (x := getattr(self, name)) is not None}
 
     def look(self) -> None:
-        """Find in the tensors how documents and padding lie, or hold what was declared to them."""
+        """Read the lengths of documents and padding from the tensors, or check the declared ones."""
         self._learn("document_lengths", "q_segments", lambda segments: document_lengths(segments, self.k_segments))
         self._learn("left_padding", "key_mask", left_padding)
 
@@ -126,7 +124,7 @@ class Mask(Pytree):
         self.look()
 
     def _learn(self, fact: str, source: str, look: Callable[[Tensor], tuple | None]) -> None:
-        """Find what a tensor says, or hold what was declared of it to that."""
+        """Read lengths from a tensor, or check the declared ones."""
         tensor, declared = getattr(self, source), getattr(self, fact)
         if tensor is None and declared is not None:
             raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; give both")
@@ -141,7 +139,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """The mask itself, or the one that ``causal`` and ``window`` say in short; both at once are refused."""
+        """The mask itself, or that of ``causal`` and ``window``; both at once are refused."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -163,9 +161,9 @@ class Mask(Pytree):
         return mask
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
-        """The same, within this window and chunk besides; the narrower of two windows holds."""
+        """A copy that also has this window and chunk; of two windows the narrower applies."""
         windows = [size for size in (window, self.window) if size is not None]
-        window = min(windows) if windows else None  # compilers know no default of min
+        window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
             raise InvalidArgument(f"chunk={self.chunk} of the mask is not the layer's {chunk}; leave it out")
         chunk = chunk or self.chunk
@@ -174,11 +172,11 @@ class Mask(Pytree):
         return self._with(**whole(window=window, chunk=chunk))
 
     def _with(self, **changes: Any) -> "Mask":
-        """The same with other attributes; shares tensors, which nobody else holds, and what was found in them."""
+        """A copy with other attributes; it shares tensors, which are private, and the lengths found in them."""
         return self.become(type(self), **changes)
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """The same as a mask of this kind, which may have more fields or fewer, with these attributes."""
+        """This mask as one of another class, which may have more or fewer fields, with these attributes."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
             made = kind(**{**state, "dense": None})
@@ -189,7 +187,7 @@ class Mask(Pytree):
         return other
 
     def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
-        """The same with every chunk as a document of its own."""
+        """A copy with every chunk as a document."""
         if self.chunk is None or (self.q_order is None and self.chunk >= S):
             return self if self.chunk is None else replace(self, chunk=None)
         q, k = self.places(T, S, device)
@@ -202,7 +200,7 @@ class Mask(Pytree):
             starts = places.new_full((*places.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, places, "amin")
             q_names = q_names.expand(*starts.shape[:-1], -1)
             q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
-            q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token is of its chunk
+            q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token belongs to its chunk
         q, k = q // self.chunk, k // self.chunk
         if self.q_segments is not None:
             q, k = (a + b * (2 * S + 1) for a, b in zip(common_names(q, k), (q_names, k_names), strict=True))
@@ -215,15 +213,15 @@ class Mask(Pytree):
         return self.window is None and self.by_offset
 
     def spans(self, T: int, S: int, biased: bool = True) -> Spans | None:
-        """How a batch falls into stretches of tokens that see no token outside their own; None if not known."""
+        """The batch split into runs of tokens that see only each other; None if unknown."""
         if T != S or self.q_order is not None:
             return None
         by_start = self.causal and self.q_segments is None and self.bidirectional_groups is None
-        padding = self.left_padding if by_start else None  # of a group padding may see what comes later
+        padding = self.left_padding if by_start else None  # in a group, padding may see later keys
         return spans(self.document_lengths, padding, T, biased)
 
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
-        """The same for these queries and keys alone, of one row of the batch or of all. Slices have two ends."""
+        """The mask of these queries and keys only, of one row of the batch or of all. Slices have two ends."""
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
         other = self._with(**some)
@@ -231,7 +229,7 @@ class Mask(Pytree):
         return other
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
-        """What one span may see: its own tokens, within the window."""
+        """The mask of one run: its own tokens, within the window."""
         padding = {} if self.document_lengths is not None else {"key_mask": None}
         alone, tokens = self._with(q_segments=None, k_segments=None, **padding), slice(first, last)
         return alone.cut(row, tokens, tokens)
@@ -244,9 +242,9 @@ class Mask(Pytree):
         return keys[S - T :], keys
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The same with documents one after the other, for what sums along it and must not mix them."""
+        """The order with documents one after the other, for sums along it that must not mix documents."""
         q, k = self.places(T, S, device)
-        # A compiled program serves documents of any lengths, and is given no shortcut for some.
+        # A compiled program serves documents of any lengths, without shortcuts for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
@@ -264,13 +262,13 @@ class Mask(Pytree):
         return True
 
     def keys_before(self, last: int, T: int, S: int) -> int:
-        """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
+        """How many of the first keys the first ``last`` queries can see at most; all keys in another order."""
         if self.q_order is not None or self.bidirectional_groups is not None or not (self.causal or self.window):
             return S
         return last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
 
     def keys_from(self, first: int, T: int, S: int) -> int:
-        """How many of the first keys no query from ``first`` on can see, out of its window."""
+        """How many of the first keys lie outside the window of every query from ``first`` on."""
         slides = self.window is not None and self.q_order is None and self.bidirectional_groups is None
         return max(0, S - T + first - (self.window or 0) + 1) if slides else 0
 
@@ -278,8 +276,8 @@ class Mask(Pytree):
         """Whether queries see keys; None if nothing hides any.
 
         ``at`` has the mask's tensors for these queries and keys, by the names of their fields, in shapes that
-        broadcast: a block of rows, or one query and one key, as FlexAttention asks. Of ``q_order`` and ``k_order``
-        it has the defaults too, and as ``q_groups`` the queries' ``bidirectional_groups``.
+        broadcast: a block of rows, or one query and one key for FlexAttention. It includes the defaults of
+        ``q_order`` and ``k_order``, and as ``q_groups`` the queries' ``bidirectional_groups``.
         """
         near, hides = [], []
         window = at.get("nearer_than", self.window)
@@ -297,7 +295,7 @@ class Mask(Pytree):
         return all_of(near + hides)
 
     def known(self, T: int, S: int, device: torch.device) -> list[tuple[str, str, Tensor]]:
-        """What ``sees`` reads, of T queries and S keys: by name, with what the axes count."""
+        """The inputs of ``sees`` for T queries and S keys: by name, with what the axes count."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
         known = [(name, self.rows[name]["axes"][-x.dim() :], x) for name, x in self.tensors().items()]
@@ -318,12 +316,12 @@ class Mask(Pytree):
     def block(
         self, known: list[tuple[str, str, Tensor]], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """The same from what is ``known``, which is asked for once for all blocks."""
+        """The same from ``known``, the inputs that all blocks share."""
         at = {"b": slice(None), "h": slice(None), "q": slice(first, last), "k": slice(start, keys)}
         return self.sees({name: x[tuple([at[a] if a in axes else None for a in at])] for name, axes, x in known})
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
-        """``sees`` as a function of one query and one key, as FlexAttention takes it; None for all."""
+        """``sees`` as a function of one query and one key, for FlexAttention; None if nothing is hidden."""
         if self.only_causal and not self.causal:
             return None
         window = [("nearer_than", "", as_tensor(self.window, device))] if self.window is not None else []
@@ -336,7 +334,7 @@ class Mask(Pytree):
             check_fit(name, x, self.rows[name]["axes"], sizes, device)
         if self.bidirectional_groups is not None and self.q_order is not None and T != S:
             raise InvalidArgument(
-                f"bidirectional_groups says the group of every key, and with q_order nobody knows which of {S} the "
+                "bidirectional_groups says the group of every key, and with q_order it is unknown which keys the "
                 f"{T} queries are; leave q_order out, or in a step after the pictures bidirectional_groups"
             )
         if self.q_order is None and T > S and (self.causal or self.window or self.chunk):

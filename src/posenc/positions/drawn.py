@@ -1,4 +1,4 @@
-"""Positions drawn from a longer range than a text has tokens, to train short for reading long."""
+"""Positions drawn from a longer range than a text has tokens: train on short texts, read long ones."""
 
 import torch
 from jaxtyping import Int
@@ -14,9 +14,9 @@ def randomised(
 ) -> Int[Tensor, " T"]:
     """T different positions below ``up_to`` in ascending order, every set of them equally likely.
 
-    Ruoss et al. 2023, arXiv 2305.16843, section 3: drawn anew for every training text, so that all distances below
-    ``up_to`` are met, though few tokens are neighbours. Evaluate at positions drawn alike, or counted. Every row of
-    a batch has its own by ``torch.stack``.
+    Ruoss et al. 2023, arXiv 2305.16843, section 3: draw them again for every training text, so that all distances
+    below ``up_to`` occur, though few tokens are neighbours. Evaluate at drawn positions or at 0, 1, 2 …. For a
+    batch draw each row and ``torch.stack`` them.
 
     Raises:
         InvalidArgument: fewer positions than tokens, or more than there are.
@@ -25,7 +25,7 @@ def randomised(
     if up_to <= 4 * T:
         return torch.randperm(up_to, generator=generator)[:T].sort().values.to(device)
     drawn = torch.randint(up_to, (T,), generator=generator).unique()
-    while len(drawn) < T:  # a number that is there already is drawn again, which leaves every set as likely
+    while len(drawn) < T:  # duplicates are drawn again, so all sets stay equally likely
         more = torch.randint(up_to, (T - len(drawn),), generator=generator)
         drawn = torch.cat((drawn, more)).unique()
     return drawn.to(device)
@@ -34,13 +34,13 @@ def randomised(
 def pose(
     T: int, up_to: int, chunks: int = 2, generator: torch.Generator | None = None, *, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """Positions of T tokens in chunks that count by one, each moved on by as much as the one before or more.
+    """Positions of T tokens in chunks that count by one, with a random gap before each later chunk.
 
     PoSE (Zhu et al. 2024, arXiv 2309.10400, section 3): the text is cut into chunks at random places, and chunk i
-    stands u_i behind where it would, u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours stay
-    neighbours, and all distances below ``up_to`` are met. The paper takes the chunks from a longer text.
+    is moved up by u_i, with u_0 = 0 and u_i uniform in {u_{i−1}, …, up_to − T}. Neighbours in a chunk stay
+    neighbours, and all distances below ``up_to`` occur. The paper draws the chunks from a longer text.
 
-    The authors' code has two chunks, the first of them half of the text at most; here every cut is as likely.
+    The authors' code has two chunks, the first at most half of the text; here all cuts are equally likely.
 
     Raises:
         InvalidArgument: fewer positions than tokens, or more than there are; more chunks than tokens.
@@ -48,7 +48,7 @@ def pose(
     _check(T, up_to)
     at_least_one(chunks=chunks)
     if chunks > T:
-        raise InvalidArgument(f"chunks={chunks} is more than T={T} tokens; each has one at least")
+        raise InvalidArgument(f"chunks={chunks} is more than T={T} tokens; each chunk has at least one")
     cuts = torch.randperm(T - 1, generator=generator)[: chunks - 1] + 1
     skips, skip = torch.zeros(T, dtype=torch.int64), 0
     for cut in cuts.sort().values.tolist():
@@ -61,13 +61,13 @@ def pose(
 def coupled(
     groups: Int[Tensor, "*B T"], up_to: int, generator: torch.Generator | None = None
 ) -> Int[Tensor, "*B T"]:
-    """Positions of tokens that share one where they belong together, each row moved on by a start of its own.
+    """Positions that tokens of one group share, with a random start for each row.
 
-    Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): ``groups`` numbers what belongs together, such
-    as digits by their significance in both operands and the sum, and a start uniform in 0 … up_to − 1 − max(groups)
-    is added while training, so that a model meets all positions that longer sums need. Evaluate at ``groups`` with
-    any start. The authors leave position 0 to padding and to the begin and the end of a text; here it is one like
-    others, so number groups from 1 where such tokens have 0, and put those back afterwards.
+    Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): ``groups`` numbers the tokens that belong
+    together, such as digits of one significance in both operands and the sum. While training, a start uniform in 0
+    … up_to − 1 − max(groups) is added, so that a model sees all positions that longer sums need. Evaluate at
+    ``groups`` with any start. The authors reserve position 0 for padding and for the beginning and end of a text;
+    to do the same, number groups from 1 and set these tokens to 0 afterwards.
 
     Raises:
         InvalidArgument: floats, or groups that are not below ``up_to``.

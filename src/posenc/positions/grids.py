@@ -1,4 +1,4 @@
-"""Positions of grids: every point of a picture or a video, one coordinate an axis, the last axis fastest."""
+"""Positions of grids: every point of a picture or a video, one coordinate per axis, the last axis fastest."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ def grid(
 
     Args:
         shape: points along every axis, such as rows and columns, or frames, rows and columns.
-        corner: the first point's coordinate, one for all axes or one each: where a crop lies in its picture, or 1
-            where a model counts from 1. Below 0 it needs an encoding that is ``signed``.
-        step: from one point to the next, likewise.
+        corner: the first point's coordinate, one for all axes or one each: the place of a crop in its picture, or 1
+            if a model counts from 1. Below 0 it needs an encoding that is ``signed``.
+        step: from one point to the next, one for all axes or one each.
 
     The result is int64 ``(A, T)``, T the product of the shape.
     """
@@ -41,16 +41,16 @@ def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
 
 
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
-    """Middles of cells of a picture that reaches from −1 to 1, counted in units of 1/parts (DINOv3).
+    """Middles of cells of a picture that spans −1 to 1, in units of 1/parts (DINOv3).
 
     Cell i of n is at (2i + 1 − n)/n, so that the result is (2i + 1 − n)·parts/n, exactly: parts must be a multiple
-    of the cells along every axis. For pictures of several sizes take one that all sizes divide, ``math.lcm(…)``;
+    of the cells along every axis. For pictures of several sizes use ``math.lcm(…)`` of all sizes;
     the encoding's units are 1/parts.
     """
     parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):
         raise InvalidArgument(
-            f"parts={parts} must be a multiple of the cells along every axis, {shape}; take math.lcm of all sizes"
+            f"parts={parts} must be a multiple of the cells along every axis, {shape}; use math.lcm of all sizes"
         )
     return grid(
         *shape, corner=[(1 - n) * (parts // n) for n in shape], step=[2 * parts // n for n in shape], device=device
@@ -58,9 +58,9 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
 
 
 def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
-    """Sequences of positions with axes as one batch, and the mask of real tokens; the shorter are padded in front.
+    """Sequences of positions with axes as one batch, and the mask of real tokens; shorter ones are padded in front.
 
-    Padding stands at 0; hide it with ``key_mask=mask`` in attention.
+    Padding has position 0; hide it with ``key_mask=mask`` in attention.
     """
     _check_rows(rows)
     longest = max(row.shape[1] for row in rows)
@@ -72,7 +72,7 @@ def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A
 def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
     """Sequences of positions with axes laid end to end, and their segments: pictures of any sizes in one row.
 
-    Pass the segments to attention so that none sees another.
+    Pass the segments to attention so that no picture sees another.
     """
     _check_rows(rows)
     lengths = torch.tensor([row.shape[1] for row in rows], device=rows[0].device)
@@ -90,8 +90,8 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
 
 
 def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
-    """One whole number an axis."""
+    """One whole number per axis."""
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
-        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give one, or one an axis")
+        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give one number, or {axes}")
     return [as_integer(n, name) for n in values]

@@ -1,4 +1,4 @@
-"""What a position may be, and how a tensor of them is refused."""
+"""The range of positions, and the check of a tensor of them."""
 
 import torch
 from jaxtyping import Int
@@ -21,15 +21,15 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Refuse what is no position: another type or shape, below 0 (−limit where signed), or at ``limit`` and beyond.
+    """Refuse invalid positions: another type or shape, below 0 (signed: below −limit), or at ``limit`` and beyond.
 
     On the CPU a value out of range raises here. If values cannot be read (traced, fake, or on another device, where
-    looking would wait for it) the check is an asynchronous assertion. ``past_limit`` is what the error says after a
-    position beyond the limit, in place of which is the last.
+    reading would synchronise) the check is an asynchronous assertion. ``past_limit`` ends the error for a position
+    beyond the limit; by default it names the last one.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} is no tensor; expected integers (T,) or (B, T): positions.arange(length), or "
+            f"{name}={positions!r} is not a tensor; expected integers (T,) or (B, T): positions.arange(length), or "
             "torch.tensor([…])"
         )
     if positions.dtype not in (torch.int64, torch.int32):
@@ -60,7 +60,7 @@ def check(
 
 
 def _extremes(positions: Tensor) -> tuple[int, int] | None:
-    """The lowest and the highest position; None where values cannot be looked at."""
+    """The lowest and the highest position; None if values cannot be read."""
     if torch.compiler.is_compiling() or positions.device.type != "cpu":
         return None
     while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: all rows at once

@@ -1,9 +1,9 @@
 """Positions of text, pictures and videos in one sequence, as each family counts them (arXiv 2409.12191, M-RoPE).
 
 A sequence is a row of spans. Every token has three coordinates, time, row and column. Text has all three equal and
-continues by one a token; a picture or a video starts at one coordinate s on every axis:
+advances by one per token; a picture or a video starts at one coordinate s on every axis:
 
-    time = s + t(frame),   row = s + y,   column = s + x,   and what follows starts at 1 + the largest of all.
+    time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the largest of all.
 
 Families differ in t, in how many patches one token stands for, and in whether a video is one span.
 """
@@ -24,18 +24,18 @@ from posenc.positions.grids import grid
 from posenc.positions.limits import Device
 
 FINEST = 10**6
-"""A float number of seconds is read as the nearest fraction of at most this denominator, so that 1/3 is a third."""
+"""The largest denominator of the fraction that a float number of seconds is rounded to, so that 1/3 is a third."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """How a family counts.
+    """The counting rule of a family.
 
     Args:
         merge: patches that one token stands for, along rows and along columns (``spatial_merge_size``).
         frames: of a video's grid that one token stands for (``temporal_merge_size``).
-        ids_per_second: time ids a second of video (``tokens_per_second``, ``position_id_per_seconds``); None
-            counts one id a frame.
+        ids_per_second: time ids per second of video (``tokens_per_second``, ``position_id_per_seconds``); None
+            counts one id per frame.
         whole_videos: whether a video is one span; if not, its frames are pictures with text between them.
     """
 
@@ -57,7 +57,7 @@ COUNTINGS = {
 
 
 class Span(ABC):
-    """A run of tokens that counts in one way."""
+    """A run of tokens of one kind."""
 
     @abstractmethod
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
@@ -66,7 +66,7 @@ class Span(ABC):
 
 @dataclass(frozen=True)
 class Text(Span):
-    """So many tokens of text, markers around pictures among them, or of Omni's sound, which counts as text does."""
+    """A number of tokens of text, including markers around pictures, or of Omni's sound, which counts as text."""
 
     tokens: int
 
@@ -77,7 +77,7 @@ class Text(Span):
 
 @dataclass(frozen=True)
 class Image(Span):
-    """A picture, or one frame of a video where frames stand apart: rows and columns of patches before merging."""
+    """A picture, or one frame of a video whose frames are separate: rows and columns of patches before merging."""
 
     rows: int
     columns: int
@@ -90,8 +90,8 @@ class Image(Span):
 class Video(Span):
     """A video: frames of its grid, rows and columns of patches before merging.
 
-    ``seconds`` is how long one frame of the grid lasts, temporal_patch_size / fps (``second_per_grid_ts``): exactly
-    as a fraction, or as a float. Families that count time in seconds need it.
+    ``seconds`` is the duration of one frame of the grid, temporal_patch_size / fps (``second_per_grid_ts``), as a
+    fraction or a float. Families that count time in seconds need it.
     """
 
     frames: int
@@ -103,7 +103,7 @@ class Video(Span):
         if not counting.whole_videos:
             raise InvalidArgument(
                 f"{self} cannot be one span here: this family has text with a time between frames; give every "
-                "frame as Image(rows, columns) and what stands between them as Text(tokens)"
+                "frame as Image(rows, columns) and the text between them as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
         axes = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
@@ -127,16 +127,16 @@ def multimodal(
     """Positions ``(3, T)`` of one sequence of spans, and the position of the token that comes next, on all axes.
 
     ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Rows of a batch are
-    put together by ``left_padded_rows`` or ``packed_rows``; each has a next position of its own.
+    put together by ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
 
     Args:
         spans: ``Text``, ``Image`` and ``Video``, in the order of their tokens.
         counting: the family's name in ``COUNTINGS``, or a rule of your own.
-        start: the first position; where a conversation continues, the next position of what came before.
+        start: the first position; to continue a conversation, the next position of the previous part.
 
-    A video's time is floored after frame, seconds and ids a second are multiplied exactly; the families' own code
-    multiplies in float32. Text after a video starts above the video's last time id, as the models were trained;
-    transformers 5.23 starts it above the larger side of its grid, which falls into a long video.
+    A video's time is the floor of the exact product of frame, seconds and ids per second; the families' own code
+    multiplies in float32. Text after a video starts above the video's last time id, as in training; transformers
+    5.23 starts it above the larger side of its grid, which lies inside a long video.
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
@@ -156,8 +156,7 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
     for name, size in sizes.items():
         if size % by:
             raise InvalidArgument(
-                f"{span} has {name}={size}, which is no multiple of the {by} that a token stands for; resize it so "
-                "that it is"
+                f"{span} has {name}={size}; it must be a multiple of {by}, as {by} make one token: resize it"
             )
     return tuple(size // by for size in sizes.values())
 

@@ -1,4 +1,4 @@
-"""Positions along one axis: plain, with an offset, left-padded (from a mask), packed (from lengths), sharded."""
+"""Positions along one axis: with an offset, left-padded (from a mask), packed (from lengths), sharded."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
 
 
 def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
-    """Positions of text for an encoding with so many axes: the same along each, which they lead."""
+    """Positions of text for an encoding with this many axes: the same on each, with the axes first."""
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
 
 
@@ -57,7 +57,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
 
 def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of documents laid end to end, from the bounds that FlashAttention's varlen calls take.
+    """Positions and segments of documents laid end to end, from the bounds that FlashAttention's varlen calls use.
 
     ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
     """
@@ -71,8 +71,8 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)
         raise InvalidArgument(
-            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at {at + 1}; every document has a token at "
-            "least: leave empty ones out"
+            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at {at + 1}; every document has at "
+            "least one token: leave empty ones out"
         )
     return packed([b - a for a, b in itertools.pairwise(bounds)], device=cu_seqlens.device)
 
@@ -83,15 +83,15 @@ def sharded(
     """The places in a sequence of ``length`` tokens that one of ``ranks`` ranks holds.
 
     In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that
-    under a causal mask every rank has the same work. They serve as positions and as ``Mask.q_order``; index the
-    tokens by them too.
+    under a causal mask every rank has the same work. Use them as positions, as ``Mask.q_order`` and to index the
+    tokens.
     """
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
         raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")
     if length % pieces:
-        raise InvalidArgument(f"length={length} must be a multiple of {pieces} to be cut for {ranks} ranks; pad it")
+        raise InvalidArgument(f"length={length} must be a multiple of {pieces} for {ranks} ranks; pad it")
     pieces_here = (rank, pieces - 1 - rank) if zigzag else (rank,)
     size = length // pieces
     return torch.cat([arange(size, offset=piece * size, device=device) for piece in pieces_here])

@@ -1,13 +1,14 @@
-"""RoPE seen at several positions: text beyond the trained length at distances that training knew.
+"""RoPE at remapped positions: text beyond the trained length at distances seen in training.
 
     encoding = posenc.remap.SelfExtend(posenc.Rotary(128, pairing="half"), group=8, window=1024)
     placed = encoding.at(positions)
     q, k = placed.rotate(q, k)                                  # queries raw, keys as a cache keeps them
     y = posenc.attention(q, k, v, placed, causal=True)
 
-A query meets near keys at their distance and far keys at another one, which no single rotation of q and k says. A
-remapped encoding is a few *parts*: each has its own positions of queries, perhaps of keys, and the distances whose
-keys it sees. Every visible key lies in one part. Attention rotates for each part, attends, and merges the results
+Near keys keep their distance to a query and far keys get another one, which no single rotation of q and k can do. A
+remapped encoding has a few *parts*, each with its own positions of queries, perhaps of keys, and a range of
+distances whose keys it sees. Every visible key is in one part. Attention rotates for each part, attends, and merges
+the results
 by their logsumexps, which is exact: no key is counted twice, and sinks enter once.
 """
 

@@ -1,11 +1,12 @@
-"""Dual Chunk Attention, DCA: keys stand at their place in a chunk (An et al. 2024, arXiv 2402.17463, section 3).
+"""Dual Chunk Attention, DCA: a key's position is its place in a chunk (An et al. 2024, arXiv 2402.17463, section
+3).
 
-    s tokens a chunk, c = s + w:          key at p mod s
+    s tokens per chunk, c = s + w:        key at p mod s
     keys of the query's chunk:            query at p mod s
     keys of the chunk before:             query at min(p mod s + s, c − 1)
     keys of earlier chunks:               query at c − 1
 
-so that no distance is c or more, the w tokens before a query stand at their own distance, and keys rotate once.
+so that no distance is c or more, the w tokens before a query keep their distance, and keys rotate once.
 """
 
 import math
@@ -25,14 +26,14 @@ from posenc.remap.remap import At, Remap
 class DCA(Remap):
     """Distances within a chunk, to the chunk before and to all others; a cache keeps keys at p mod ``chunk``.
 
-    The authors' code puts far queries at c and not at c − 1, and multiplies cos and sin by YaRN's factor of the
-    length of the request; for that pass a rotary with ``YaRN`` here.
+    The authors' code puts far queries at c, not c − 1, and multiplies cos and sin by YaRN's factor for the
+    request's length; for that pass a rotary with ``YaRN``.
 
     Args:
         rotary: the model's.
-        chunk: s, tokens of a chunk; the authors take about three quarters of the trained length, less ``local``.
-        local: w, how many tokens of the chunk before stand at their own distance; chunk + local is at most the
-            trained length.
+        chunk: s, tokens of a chunk; the authors use about three quarters of the trained length, less ``local``.
+        local: w, how many tokens of the chunk before keep their distance; chunk + local is at most the trained
+            length.
     """
 
     name: ClassVar[str] = "dca"

@@ -1,4 +1,4 @@
-"""What a remapped encoding is: a rotation at several positions, each for some of the distances."""
+"""Remapped encodings: a rotation at several positions, each for a range of distances."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
 At = Callable[..., Placed]
-"""The rotation at some positions: of the encoding's rotary, or of the one that is passed behind them."""
+"""The rotation at some positions, by the encoding's rotary or by the second argument."""
 
 
 class PlacedRemap(Placed):
-    """The rotations of every part at the queries' positions, and at those of keys that a part moves."""
+    """The rotations of every part: at the queries' positions, and at the keys' if the part moves keys."""
 
     def __init__(
         self, remap: "Remap", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -42,16 +42,16 @@ class PlacedRemap(Placed):
             self.keys = remap.rotary.placed(q, q if k_positions is q_positions else k, dtype)
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Queries as they are, since every part rotates them elsewhere, and keys as a cache keeps them."""
+        """Queries unrotated, since each part rotates them to its own positions, and keys as a cache keeps them."""
         keys_at_queries(self, q, k, self.head_dim)
         return q, k if k is None or self.keys is None else self.keys.rotate(None, k)[1]
 
 
 class Remap(Encoding):
-    """A rotation whose queries and keys stand elsewhere for some distances than for others; without parameters.
+    """A rotation whose queries and keys have different positions for different distances; without parameters.
 
-    A subclass writes ``parts``, which share out all distances, and, where the keys of all parts stand at the same
-    positions, ``cached``. Positions have one axis, and masks are causal.
+    A subclass writes ``parts``, which together cover all distances, and ``cached`` if keys have the same positions
+    in all parts. Positions have one axis, and masks are causal.
 
     Args:
         rotary: what rotates: the model's own.
@@ -71,15 +71,15 @@ class Remap(Encoding):
 
     @abstractmethod
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
-        """The parts of queries at the positions q and keys at k, near keys first; every key is one part's."""
+        """The parts of queries at the positions q and keys at k, near keys first; every key is in one part."""
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """How many tokens a text may have so that no distance above ``trained`` − 1 is used, the largest in a text
-        of ``trained`` tokens: ∞ for any number, ``trained`` if settings change no distance of so short a text."""
+        """How many tokens a text may have so that no distance above ``trained`` − 1 is used: ∞ for any number,
+        ``trained`` if the settings remap no distance of so short a text."""
 
     def cached(self, positions: Tensor) -> Tensor | None:
-        """The positions that keys in a cache are rotated to; None where a cache keeps them raw."""
+        """The positions that keys in a cache are rotated to; None if a cache keeps them raw."""
         return None
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -102,11 +102,11 @@ class Remap(Encoding):
 
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
-    """The encoding with the positions of layers remapped that a longer context stretches: ``remapped(layers,
+    """The encoding with the layers remapped that a longer context affects: ``remapped(layers,
     "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for each layer's own.
 
     Raises:
-        InvalidArgument: such a layer has other positions than a rotary's of one axis.
+        InvalidArgument: such a layer is not a rotary of one axis.
     """
     if not isinstance(encoding, Layers):
         return remap(parse(text), encoding)

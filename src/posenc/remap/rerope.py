@@ -2,7 +2,7 @@
 
     distance used = min(d, w)
 
-Far keys stay unrotated, and queries that meet them stand at w.
+For far keys, keys are unrotated and queries are at position w.
 """
 
 import math
@@ -21,7 +21,7 @@ from posenc.remap.remap import At, Remap
 class ReRoPE(Remap):
     """Distances up to ``window`` as they are, and all others equal to it; a cache keeps raw keys.
 
-    The author's code multiplies queries by max(1, ln(p + 1)/ln L) besides, L the trained length: that is
+    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), L the trained length: that is
     ``stack(rerope(…), query-scale(…))`` here.
 
     Args:
@@ -38,7 +38,7 @@ class ReRoPE(Remap):
 
     def parts(self, q: Tensor, k: Tensor, at: At) -> tuple[RemappedPart, ...]:
         edge = q - self.window + 1
-        # Position 0 changes nothing but by YaRN's factor.
+        # Position 0 changes nothing except YaRN's factor.
         unrotated = None if self.rotary.attention_factor == 1.0 else at(torch.zeros_like(k))
         far = RemappedPart(at(torch.full_like(q, self.window)), unrotated, None, edge)
         return RemappedPart(at(q), at(k), edge), far

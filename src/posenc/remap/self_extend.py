@@ -20,9 +20,9 @@ from posenc.remap.remap import At, Remap
 class SelfExtend(Remap):
     """Near keys at their distance, far ones at a G-th of it; a cache keeps raw keys.
 
-    The authors' code shifts by W − W/G, which is no whole number where G does not divide W, and by nothing as long
-    as no query stands at W or behind; no key is far then. If asked, it multiplies queries by ln(p + 1)/ln(base):
-    that is ``stack(self-extend(…), query-scale(…))`` here.
+    The authors' code shifts by W − W/G, not a whole number unless G divides W, and does not shift if every query is
+    before W, where no key is far. Optionally it multiplies queries by ln(p + 1)/ln(base): that is
+    ``stack(self-extend(…), query-scale(…))`` here.
 
     Args:
         rotary: the model's.

@@ -3,7 +3,7 @@
     distance used = d            where d < S
                     d − S + W    where d ≥ S
 
-The largest distances of training are seldom in its texts, and are left out; the nearest W stay to the neighbours.
+The largest trained distances are rare in training texts and are not used; the nearest W keep their distance.
 This is not the rotation STRING of robotics (arXiv 2502.02562).
 """
 
@@ -20,12 +20,12 @@ from posenc.remap.remap import At, Remap
 
 @final
 class STRING(Remap):
-    """Distances below ``shift`` as they are, all others moved down; a cache keeps keys rotated as RoPE's.
+    """Distances below ``shift`` unchanged, all others reduced; a cache keeps keys rotated as RoPE does.
 
     Args:
         rotary: the model's.
-        shift: S; the authors take a third of the trained length.
-        window: W, at most S; the authors take 128.
+        shift: S; the authors use a third of the trained length.
+        window: W, at most S; the authors use 128.
     """
 
     name: ClassVar[str] = "string"

@@ -1,4 +1,4 @@
-"""How the clock's frequencies are set for the trained length, and changed for longer contexts."""
+"""Scalings: the frequencies of a rotation for the trained length, and their changes for longer contexts."""
 
 from posenc.scaling.default import Default as Default
 from posenc.scaling.dynamic import DynamicNTK as DynamicNTK

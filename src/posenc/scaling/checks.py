@@ -1,5 +1,5 @@
-"""Settings of scalings as fields: each says beside its type how it is checked. A message names the field, its
-value, the range and the fix."""
+"""Settings of scalings as fields, each annotated with its check. A message names the field, its value, the range
+and the fix."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -10,8 +10,8 @@ from posenc.errors import InvalidArgument
 
 
 class Checked:
-    """A frozen dataclass whose fields are checked, in their order, as their annotations say; NumPy's numbers become
-    the Python numbers they are equal to, and lists tuples."""
+    """A frozen dataclass whose fields are checked, in order, by their annotations; NumPy's numbers become Python's,
+    and lists tuples."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -27,7 +27,7 @@ def positive(fix: str) -> Callable[[Any, str], None]:
 
 
 def integer_from(least: int, meaning: str) -> Callable[[Any, str], None]:
-    """A check for an integer that is no less."""
+    """A check for an integer of at least this."""
     return such_that(
         lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least,
         f"be an integer of at least {least}: {meaning}",

@@ -23,10 +23,10 @@ class DynamicNTK(LengthScaling):
         factor: f ≥ 1, the growth beyond the trained length.
         original_length: L, the trained context in tokens.
 
-    Cached keys are stale as soon as a request outgrows the length it was planned for: keys rotated under one
-    plan and queries under another are not one attention. Plan for prompt and answer together, or move the cache
-    with ``posenc.rerotate``. Where Hugging Face grows the base in mid-generation it keeps the old keys; and it
-    computes the base from a float32 length there, so a later bit may differ from ``plan``.
+    Cached keys are stale as soon as a request outgrows the length it was planned for: scores of keys rotated under
+    one plan with queries of another are wrong. Plan for prompt and answer together, or move the cache with
+    ``posenc.rerotate``. When Hugging Face grows the base during generation it keeps the old keys, and computes the
+    base from a float32 length, so its last bits may differ from ``plan``.
     """
 
     factor: Factor

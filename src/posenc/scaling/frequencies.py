@@ -1,4 +1,4 @@
-"""The frequency of every pair, exact and as float32 checkpoints saw it, and the attention factor."""
+"""The frequency of every pair, exact and in the float32 of checkpoints, and the attention factor."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,12 +8,12 @@ from posenc.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Frequencies:
-    """What every scaling returns.
+    """The result of a scaling.
 
     Args:
         exact: θ_i, radians per position, one per pair, as exact decimals (50 digits).
         float32: the same frequencies as the float32 recipe of public checkpoints computes them, bit for bit.
-            They differ from ``exact`` by float32 rounding and nothing else.
+            They differ from ``exact`` only by float32 rounding.
         attention_factor: a; cos **and** sin are multiplied by it, so scores grow by a².
     """
 

@@ -2,8 +2,8 @@
 
     θ'_i = θ_i / s
 
-The same as squeezing positions by s: no pair leaves the range of angles seen in training, and neighbours move
-s times closer together. That is why it costs quality at every length until the model is tuned a little.
+The same as dividing positions by s: no pair leaves the range of angles seen in training, but neighbours are s times
+closer, which costs quality at every length until the model is tuned a little.
 """
 
 from dataclasses import dataclass

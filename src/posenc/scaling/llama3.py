@@ -4,7 +4,7 @@ With r_i = L/λ_i, the turns that pair i completes within the trained length:
 
     r_i > high: θ_i       r_i < low: θ_i / s       else: u·θ_i + (1−u)·θ_i/s,  u = (r_i − low)/(high − low)
 
-There is no attention factor. Where low = high, as in Llama 4 Scout, the ramp is a step.
+There is no attention factor. If low = high, as in Llama 4 Scout, the ramp is a step.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""LongRoPE: a factor of its own for every pair, found by search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
+"""LongRoPE: a factor for every pair, found by search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
 
     θ'_i = θ_i / f_i,  f the short list up to the trained length L, the long list beyond it
     a = √(1 + ln s / ln L) for s > 1, else 1
@@ -27,7 +27,7 @@ from posenc.scaling.scaling import (
 
 @dataclass(frozen=True)
 class PerPair(Scaling):
-    """Every pair divided by a factor of its own: what LongRoPE is once a length is planned.
+    """Every pair divided by its own factor: LongRoPE for a planned length.
 
     Args:
         factors: f_i > 0, one per pair.
@@ -53,7 +53,7 @@ class PerPair(Scaling):
 
 @dataclass(frozen=True)
 class LongRoPE(LengthScaling):
-    """Two lists of factors; which one holds depends on the length of the whole request.
+    """Two lists of factors; the length of the whole request decides between them.
 
     Args:
         short_factors: f_i up to and including ``original_length``.
@@ -63,8 +63,8 @@ class LongRoPE(LengthScaling):
         attention_factor: a, if a config states it; default √(1 + ln s / ln L).
 
     Cached keys are stale when a request planned short grows beyond L: plan for prompt and answer together, or
-    move the cache with ``posenc.rerotate``. Hugging Face chooses by the longest row of the batch, so that one
-    row's answer there depends on its neighbours; here each request has its own plan.
+    move the cache with ``posenc.rerotate``. Hugging Face chooses by the longest row of the batch, so that an answer
+    depends on the other rows; here each request has its own plan.
     """
 
     short_factors: Factors

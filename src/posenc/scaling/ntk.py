@@ -38,7 +38,7 @@ class NTK(Scaling):
 
     Args:
         factor: s ≥ 1, target length over trained length.
-        form: ``"base"``, what the name means nearly everywhere, ``"fixed"``, or ``"abf"``, the largest base.
+        form: ``"base"``, the usual meaning of NTK, ``"fixed"``, or ``"abf"``, the largest base.
     """
 
     factor: Factor
@@ -53,7 +53,7 @@ class NTK(Scaling):
         except OverflowError:
             larger = math.inf
         if larger == math.inf:
-            raise InvalidArgument(f"factor={self.factor:g} makes a base beyond all numbers; lower it")
+            raise InvalidArgument(f"factor={self.factor:g} makes the base overflow; lower it")
         return larger
 
     @exact

@@ -3,8 +3,8 @@
     θ_i = b^(−2i/D) for i < p·D/2, else 0
 
 The frequencies are those of the whole head, and channels pair over the whole head, (i, i+D/2) with half pairing.
-Partial rotation is another thing: ``Rotary(rotary_dim=r)`` gives the first r channels all frequencies of their
-own, b^(−2i/r). The two are not interchangeable on trained weights.
+Partial rotation differs: ``Rotary(rotary_dim=r)`` gives the first r channels the frequencies b^(−2i/r). The two are
+not interchangeable on trained weights.
 """
 
 from dataclasses import dataclass
@@ -28,11 +28,12 @@ Fraction = Annotated[
 
 @dataclass(frozen=True)
 class Proportional(Scaling):
-    """The fastest pairs of all; the rest stand still.
+    """Only the fastest pairs rotate.
 
     Args:
         fraction: p, between 0 and 1: ⌊p·D/2⌋ pairs rotate; 0 is NoPE, 1 plain RoPE.
-        factor: s ≥ 1; those that rotate are divided by it. Hugging Face has it, the paper does not.
+        factor: s ≥ 1; the frequencies of rotating pairs are divided by it, as in Hugging Face; the paper has no
+        factor.
     """
 
     fraction: Fraction

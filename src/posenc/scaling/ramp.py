@@ -1,4 +1,4 @@
-"""What ramped scalings share: turns within a length, and the mix of kept and interpolated frequencies."""
+"""Shared by ramped scalings: turns within a length, and the mix of kept and interpolated frequencies."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -8,7 +8,7 @@ from posenc.scaling.scaling import TWO_PI, exact
 
 @exact
 def turns_within(frequency: Decimal, length: int) -> Decimal:
-    """r = L/λ: how many turns a hand of this frequency completes within ``length`` positions."""
+    """r = L/λ: how many turns a pair of this frequency completes within ``length`` positions."""
     return frequency * length / TWO_PI
 
 

@@ -1,4 +1,4 @@
-"""The only place that maps names, and the factors of methods, to scalings; and their round trip through JSON."""
+"""Maps names, and methods with a factor, to scalings; and converts scalings to JSON and back."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
@@ -41,7 +41,7 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "llama3": ("llama3", {}),
     "proportional": ("proportional", {"fraction": 0.25, "factor": 1.0}),
 }
-"""The scaling of every method that needs only a factor and a trained length, and what the method sets in it."""
+"""The scaling, and its settings, of every method that needs only a factor and a trained length."""
 
 
 def method(
@@ -50,12 +50,13 @@ def method(
     """The scaling of a method of extension, for ``factor`` times the trained length.
 
     Args:
-        name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is none of them: its lists of factors are
-            found by a search.
-        factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as Hugging Face's configs
-            have it: at s times the trained length it is then NTK at s² − s + 1.
-        original_length: L, the trained length, where the method depends on it.
-        beta_fast: of YaRN, where it is not the usual 32.
+        name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is not among them, since its lists of
+        factors
+            are found by a search.
+        factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as in Hugging Face's
+            configs: at s times the trained length it is then NTK at s² − s + 1.
+        original_length: L, the trained length, if the method depends on it.
+        beta_fast: of YaRN, if not 32.
     """
     name = "none" if name == "default" else name
     scaling, constants = METHODS[one_of("method", name, METHODS)]

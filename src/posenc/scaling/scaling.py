@@ -1,4 +1,4 @@
-"""What a scaling is: a frozen value that makes frequencies of (rotary_dim, base)."""
+"""Scalings: frozen values that compute frequencies from (rotary_dim, base)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,9 +26,9 @@ DIGITS = 50
 
 
 class Scaling(Checked, ABC):
-    """How the clock's frequencies are set, perhaps changed for longer contexts.
+    """A rule for the frequencies of a rotation, perhaps for longer contexts.
 
-    A scaling is a frozen dataclass of plain numbers. It knows no module, no layout and no cache.
+    A scaling is a frozen dataclass of plain numbers, independent of modules, layouts and caches.
     Pairing, partial rotation and dtype are separate choices.
     """
 
@@ -38,15 +38,15 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """What attention's 1/√D is multiplied by besides: YaRN's second number, 1 elsewhere."""
+        """A further factor on attention's 1/√D: YaRN's second number, 1 elsewhere."""
         return 1.0
 
 
 class LengthScaling(Checked, ABC):
-    """A recipe whose frequencies depend on how long a request gets; ``plan`` fixes them for one request.
+    """A rule whose frequencies depend on the length of a request; ``plan`` fixes them for one request.
 
-    It has no frequencies of its own: which hold is decided once, from the length of prompt and answer
-    together, before the first key is cached, and never again by growth or by another row of the batch.
+    It has no frequencies itself: they are decided once, from the length of prompt and answer together, before the
+    first key is cached, and change neither with growth nor with other rows of the batch.
     """
 
     @abstractmethod
@@ -59,19 +59,19 @@ class LengthScaling(Checked, ABC):
 
 
 def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
-    """The scaling itself, or its plan for a request of ``total_length`` tokens where it depends on that."""
+    """The scaling itself, or its plan for a request of ``total_length`` tokens if it depends on that."""
     if isinstance(scaling, Scaling):
         return scaling
     if total_length is None:
         raise InvalidArgument(
             f"{type(scaling).__name__} depends on the length of the request; pass total_length=, prompt and "
-            "answer together, or take a scaling that is fixed, such as ntk(4) or yarn(4, 4096)"
+            "answer together, or use a fixed scaling, such as ntk(4) or yarn(4, 4096)"
         )
     return scaling.plan(total_length)
 
 
 def fixed(scaling: object) -> Scaling:
-    """The scaling itself; an error where it is none, or depends on a length that was not given."""
+    """The scaling itself; an error if it is not a scaling, or depends on a length that was not given."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
             f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
@@ -81,7 +81,7 @@ def fixed(scaling: object) -> Scaling:
 
 
 def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rotary_dim") -> None:
-    """Refuse a width without pairs or a base without frequencies; ``name`` is what the caller calls the width."""
+    """Refuse a width without pairs or a base without frequencies; ``name`` is the caller's name of the width."""
     if rotary_dim < 2 or rotary_dim % 2:
         raise InvalidArgument(
             f"{name}={rotary_dim} must be even and at least 2: channels rotate in pairs; "
@@ -128,8 +128,8 @@ def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decima
 def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
     """base^(2i/d) in float32, of all or the first ``pairs`` pairs: the first step of every float32 recipe.
 
-    The last bit of a power depends on the length of the vector it is computed in (whole SIMD registers and the
-    rest take different routes), so a recipe that asks for fewer pairs computes fewer.
+    The last bit of a power depends on the length of the vector it is computed in (whole SIMD registers and the rest
+    are computed differently), so a recipe for fewer pairs computes fewer.
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim

@@ -1,4 +1,4 @@
-"""How long a turn of every pair is, how many turn within a length, and by how much a scaling slows them."""
+"""Wavelengths of pairs, how many pairs turn within a length, and by how much a scaling slows them."""
 
 import math
 

@@ -48,14 +48,14 @@ class YaRN(Scaling):
         factor: s ≥ 1, target length over trained length.
         original_length: L, the trained context in tokens.
         beta_fast: turns within L above which a pair is kept; 32. At small head sizes it can exceed the turns of
-            the fastest pair, L/2π, and then every pair is touched: lower it.
-        beta_slow: turns below which a pair is fully interpolated; 1. Kimi K2 has 1 for both, and its ramp the width
-            of one pair.
-        ramp: ``"dimension"`` as the authors' code and checkpoints have it, ``"rotations"`` as the paper has it.
+            the fastest pair, L/2π, and then every pair is scaled: lower it.
+        beta_slow: turns below which a pair is fully interpolated; 1. Kimi K2 has 1 for both, so its ramp is one
+        pair
+            wide.
+        ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
-        attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the pair below.
-        mscale: of DeepSeek's pair; both or neither, and not beside an ``attention_factor``.
-        mscale_all_dim: the other of that pair.
+        attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the two numbers below.
+        mscale, mscale_all_dim: DeepSeek's two numbers; give both or neither, and no ``attention_factor`` with them.
     """
 
     factor: Factor
@@ -101,7 +101,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """What attention's 1/√D is multiplied by besides: DeepSeek's second number, 1 where none is stated."""
+        """A further factor on attention's 1/√D: DeepSeek's second number, 1 if none is stated."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
@@ -120,7 +120,7 @@ class YaRN(Scaling):
         return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
 
     def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
-        """First and last pair of the dimension ramp, in float64 as the authors' code has them.
+        """First and last pair of the dimension ramp, in float64 as in the authors' code.
 
         Raises:
             InvalidArgument: the ends cross, where that code would run the ramp backwards or divide wrongly: all

@@ -120,7 +120,7 @@ class RingCache(Cache):
 
     The first ``sinks`` tokens and the last ``slots − sinks`` are seen, the sinks right before the others, as in
     StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores know distances alone, so that the others stay where
-    they were rotated, a new key takes the slot of the oldest, and only the sinks are rotated anew. Logits are those
+    they were rotated, a new key replaces the oldest, and only the sinks are rotated again. Logits are those
     of ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
 
     Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding (which
@@ -135,7 +135,7 @@ class RingCache(Cache):
         slots: S, keys in all; at most the trained length.
         sinks: tokens of the beginning that are never dropped; those of the paper are 4.
         wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. Between two of them every key
-            moves once at most, in float64, and rounds. None where positions count all tokens, as those of
+            moves once at most, in float64, and rounds. None if positions count all tokens, as those of
             ``generate`` do: a model that makes its angles in float32 errs by some p·2⁻²⁴ at position p, and one
             whose frequencies grow with the length needs ``wrap`` at its trained length at most.
 
@@ -257,7 +257,7 @@ class RingLayer(DynamicLayer):
 
 
 def _rotation(encoding: Encoding) -> Encoding:
-    """What rotates a layer's cached keys: nothing where positions are remapped, whose attention takes raw keys."""
+    """What rotates a layer's cached keys: nothing if positions are remapped, whose attention takes raw keys."""
     encoding = NoPE() if encoding.remapped else encoding
     if encoding.not_rerotatable:
         raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")

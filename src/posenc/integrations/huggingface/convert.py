@@ -105,7 +105,7 @@ class HeadOrder:
     order: list[int]
 
     def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
-        """The axis of this tensor that has channels of heads, and its new order; None where it keeps its own."""
+        """The axis of this tensor that has channels of heads, and its new order; None if it keeps its own."""
         if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
             return None
         match = SEPARATE.search(name)
@@ -118,7 +118,7 @@ class HeadOrder:
         return None if rows is None else (0, rows)
 
     def rows(self, name: str, count: int) -> list[int] | None:
-        """The new order of this tensor's rows; None where it keeps its own."""
+        """The new order of this tensor's rows; None if it keeps its own."""
         known = any(pattern.search(name) for pattern in (LATENT, SEPARATE, JOINED, PER_HEAD))
         if PARTS.search(name) and TOWER.search(name):
             raise InvalidArgument(

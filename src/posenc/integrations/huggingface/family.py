@@ -42,7 +42,7 @@ class Windows:
         two_sided: the same, where ``use_bidirectional_attention`` is on.
         before: the key of how many tokens before itself a token sees, which then stands for the window.
         pattern: the key of the distance from one full layer to the next.
-        codes: the key of a list of numbers, one a layer, that stand for ``types`` where ``layer_types`` is not
+        codes: the key of a list of numbers, one per layer, that stand for ``types`` where ``layer_types`` is not
             stated; those of further layers, which predict, have no effect.
         types: what the numbers stand for.
     """
@@ -149,7 +149,7 @@ class Family:
         base: the key of the rotary base where rope_parameters does not hold it.
         fixed_base: a base written in the family's code, which no config can change.
         local_base: the key of the base of sliding layers, where older configs have another there.
-        partial: the key of the share of channels that rotate; None where every channel rotates whatever is stated.
+        partial: the key of the share of channels that rotate; None if every channel rotates whatever is stated.
         rotary_dim: the key of the number of channels that rotate, instead of a share or beside one.
         head_dim: the key of the channels per head; width / heads where it is absent, and empty where the class
             takes width / heads whatever is stated.

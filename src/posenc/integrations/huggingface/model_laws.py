@@ -209,7 +209,7 @@ def does_what_its_config_says(model: LoadedModel) -> None:
     """Pairs, frequencies, factors, windows, biases and tables are those that its config says.
 
     Where this model alone differs, load it again by from_pretrained with the config that it was trained with;
-    ``posenc inspect`` says what that is. Where a model built anew of its config does, too, no loading mends it: its
+    ``posenc inspect`` states it. If a model built again from its config does so too, no loading mends it: its
     code or what posenc reads is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
@@ -342,7 +342,7 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     Args:
         model: a loaded transformers model that takes token ids, on any device, also one of remote code.
         tokenizer: pads the texts as you would; without one they are random tokens, padded on the left.
-        packed: pass False where you put no more than one text into a row; some models do not separate them.
+        packed: pass False if you put no more than one text into a row; some models do not separate them.
 
     Returns:
         A verdict on every law, with what to do where one is broken; ``ok`` where none is.

@@ -73,7 +73,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
-    """Whether each layer rotates; None where all do."""
+    """Whether each layer rotates; None if all do."""
     rule = reader.family.rotates
     if rule.by == "windows" and reader.get("sliding_window") is not None:
         return [kind == NEAR for kind in stated_types(reader)]

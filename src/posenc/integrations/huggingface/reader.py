@@ -98,7 +98,7 @@ class Reader:
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
-        """The value of a key; None where the config says null, or where there is no such key."""
+        """The value of a key; None if the config says null, or where there is no such key."""
         if not key or key in self.family.ignored:
             return None
         if self.config.get(key) is None:

@@ -81,7 +81,7 @@ def _stretched(
 
 
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
-    """Whether the config has a rope dictionary; an error where it has none and the scaling needs one."""
+    """Whether the config has a rope dictionary; an error if it has none and the scaling needs one."""
     family = FAMILIES[positions.model_type]
     if family.kind != "rotary" or family.fixed_base is not None:
         if scaling not in (None, Default()):

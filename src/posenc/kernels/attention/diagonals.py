@@ -1,8 +1,8 @@
-"""Gradients of rows whose mask lies along a learned line; its own are sums along diagonals of the scores' ones.
+"""Gradients for a bias that is a learned line of offsets: the line's are sums along diagonals of the scores'.
 
 Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients
 are laid out with as many zeros behind each row as there are rows: read with one number less from row to row, each
-diagonal becomes a column. Plain products of matrices, in float32 or wider, in memory that all blocks share.
+diagonal becomes a column. It uses plain matrix products, in float32 or wider, in memory that all blocks share.
 """
 
 import torch
@@ -13,7 +13,7 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients block by block, of at most ``rows`` rows; those of the line ``(H, S+T−1)`` add up in ``line``."""
+    """Gradients in blocks of at most ``rows`` rows; those of the line, ``(H, S+T−1)``, are summed in ``line``."""
 
     def __init__(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], rows: int, dtype: torch.dtype
@@ -35,7 +35,7 @@ class Diagonals:
         scale: float,
         of: Block,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of q, k and v of a block whose mask begins at this place of the line."""
+        """Gradients of q, k and v of a block whose bias begins at this place of the line."""
         (out, lse), wide = of, mask.dtype
         (B, H, R, _), (_, K, S, _) = q.shape, k.shape
         grad, q = (split(x.to(wide), K).flatten(0, 1) for x in (grad, q))

@@ -1,9 +1,9 @@
-"""Masks and relative biases by FlexAttention: neither is ever stored, forward or backward, and blocks that are
-hidden whole are left out.
+"""Masks and relative biases by FlexAttention: neither is ever stored, forward or backward, and fully hidden blocks
+are skipped.
 
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
 
-For CUDA devices, where it takes the place of blocks of rows. On the CPU it has no backward (torch 2.13). It equals
+For CUDA devices, in place of blocks of rows. On the CPU it has no backward (torch 2.13). It equals
 the specification uncompiled there, and compiled on a GPU (tests/test_cuda.py).
 """
 
@@ -26,21 +26,21 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def serves(q: Tensor, v: Tensor) -> bool:
-    """Whether FlexAttention takes queries and values like these."""
+    """Whether FlexAttention accepts queries and values like these."""
     takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return q.device.type == "cuda" and takes and min(q.shape[-1], v.shape[-1]) >= 16
 
 
 @lru_cache
 def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """FlexAttention and what makes its masks, compiled once a process, as without a compiler both hold squares."""
+    """FlexAttention and its mask builder, compiled once per process; uncompiled, both store L×L tensors."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     return torch.compile(flex_attention), torch.compile(create_block_mask)
 
 
 def sums_of_rows() -> dict[str, Any]:
-    """How FlexAttention is asked for the logsumexp, in this torch."""
+    """The argument by which this torch's FlexAttention returns the logsumexp."""
     from torch.nn.attention import flex_attention
 
     request = getattr(flex_attention, "AuxRequest", None)  # of torch 2.9
@@ -50,19 +50,19 @@ def sums_of_rows() -> dict[str, Any]:
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
-"""How many kinds of call are compiled: encodings, masks, types, training or not. After torch's own eight it
-would continue without a compiler, and hold squares."""
+"""How many kinds of call are compiled: encodings, masks, types, training or not. After torch's default of eight it
+would run uncompiled and store L×L tensors."""
 
 FEW = 8
-"""Masks of blocks that are remembered: a model has one a layer type."""
+"""How many block masks are cached: a model has one per layer type."""
 
 
 def block_mask_of(
     mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int | None, ...], device: str
 ) -> Any:
-    """Which blocks hold anything visible: made once for all layers whose masks are made of the same.
+    """Which blocks hold anything visible: computed once for all layers whose masks have the same tensors.
 
-    Tensors are the same where they are one object that was not changed since.
+    Tensors are the same if they are one object, unchanged since.
     """
     tensors = [x for x in made_of if isinstance(x, Tensor)]
     if not may_be_looked_at(*tensors):
@@ -72,7 +72,7 @@ def block_mask_of(
     if key not in _BLOCK_MASKS:
         while len(_BLOCK_MASKS) >= FEW:
             del _BLOCK_MASKS[next(iter(_BLOCK_MASKS))]
-        # With the tensors, so that no other one gets the id of one of them.
+        # The tensors are kept too, so that their ids are not reused.
         _BLOCK_MASKS[key] = made_of, compiled()[1](mask_mod, *sizes, device=device)
     return _BLOCK_MASKS[key][1]
 
@@ -88,10 +88,10 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """softmax(q·kᵀ·scale, modified, where the mask is true)·v, where rows that see no key are zero, and the
-    logsumexp of its scores where that is asked for.
+    """softmax(q·kᵀ·scale, modified, where the mask is true)·v, with zero for rows that see no key, and the
+    logsumexp of its scores if requested.
 
-    ``made_of`` is all that decides ``mask_mod``, numbers and tensors, for ``mask_heads`` heads or for all alike.
+    ``made_of`` is everything ``mask_mod`` depends on, numbers and tensors, for ``mask_heads`` heads or one for all.
     """
     sizes = q.shape[0], mask_heads, q.shape[2], k.shape[2]
     with torch._dynamo.config.patch(recompile_limit=GRAPHS):
@@ -119,7 +119,7 @@ def alibi_score_mod(
 ) -> ScoreMod:
     """score − m_h·|p_k − p_q|, at any positions: with a cache, packed, left-padded.
 
-    ``k_positions`` are the keys' where they differ, as with a cache.
+    ``k_positions`` are the keys' if they differ, as with a cache.
     """
     keys = q_positions if k_positions is None else k_positions
 
@@ -142,10 +142,10 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 
 
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: list[tuple[str, str, Tensor]]) -> MaskMod:
-    """What a predicate says of one query and one key, from what it reads of them.
+    """A predicate of one query and one key, as a ``mask_mod``.
 
-    ``known`` has what it reads by name, with what its axes count: ``b`` the batch and ``h`` heads, all alike where
-    they are 1, ``q`` queries and ``k`` keys; a number has no axes.
+    ``known`` has the values that it reads, by name, with what their axes count: ``b`` the batch, ``h`` heads
+    (either may be 1), ``q`` queries and ``k`` keys; a number has no axes.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -160,8 +160,8 @@ def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: list[tup
 
 
 def as_tensor(number: float, device: torch.device) -> Tensor:
-    """A number for FlexAttention to read from memory: a Python number becomes a symbol of the graph when a second
-    value is met, and FlexAttention compiles none (torch 2.11: ``LoweringException``).
+    """A number for FlexAttention to read from memory: at its second value a Python number becomes a symbol of the
+    graph, which FlexAttention does not compile (torch 2.11: ``LoweringException``).
     """
     return torch.full((), number, device=device)  # filled there: a copy would wait for the device
 
@@ -176,7 +176,7 @@ def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
 def table_score_mod(
     table: Float[Tensor, "offsets H"], bound: int, q_positions: Tensor, k_positions: Tensor
 ) -> ScoreMod:
-    """score + the table's number for the offset, those beyond ±``bound`` taken for that; row 0 is −``bound``."""
+    """score + the table's number for the offset, clamped to ±``bound``; row 0 is −``bound``."""
 
     furthest = as_tensor(bound, table.device)
 

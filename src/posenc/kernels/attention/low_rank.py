@@ -1,8 +1,8 @@
 """Extra channels of queries and keys that add a bias to q·k, in numbers whose products the type holds exactly.
 
 A score is summed channel by channel, so these come first and their large terms cancel before q·k is added: products
-are exact, every key's term stands beside that of its query, and what is left is as large as the bias itself. That
-leans on how a kernel sums, so ``exact`` tries it out once per device and type.
+are exact, each key's term follows its query's, and the rest is as large as the bias itself. That depends on how a
+kernel sums, so ``exact`` tests it once per device and type.
 """
 
 from functools import lru_cache
@@ -17,20 +17,20 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc.kernels.attention.softmax import for_every_head
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
-"""Of queries and of keys; keys without a heads' axis of their own share theirs, as grouped queries need."""
+"""Of queries and of keys; keys without an axis of heads share one, as grouped queries need."""
 
 UNIT = 256.0
-"""Keys' channels count in it, so that float16, which ends at 65 504, holds what long sequences need."""
+"""The factor of the keys' channels, so that float16, which ends at 65 504, can hold long sequences."""
 
 SPAN = 1 << 16
-"""Positions may lie this far apart: a piece of a slope has 8 bits, and 8 + 16 are what float32 sums exactly."""
+"""The largest distance: a piece of a slope has 8 bits, and float32 sums 8 + 16 bits exactly."""
 
 LEAST_SCALE = 2.0**-7
-"""Scores may be scaled by no less, or float16 could not hold a slope in units of it."""
+"""The smallest scale of scores; below it float16 could not hold a slope in units of the scale."""
 
 
 def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
-    """x as a sum of numbers that ``dtype`` holds, largest first. Gradients flow through the first."""
+    """x as a sum of numbers of type ``dtype``, largest first. Gradients flow through the first."""
     parts = []
     for _ in range(count):
         parts.append(x.to(dtype).to(x.dtype))
@@ -48,7 +48,7 @@ def linear(
     """m_h·(p_k − p_q)/scale for positions less than ``SPAN`` from their row's first.
 
     Slopes in three pieces of 8 bits; positions whole in float32, in two digits of 256 in 16 bits. The query's term
-    m·p_q is the same along a row, so it may be rounded: it only has to cancel what is large.
+    m·p_q is constant along a row, so it may be rounded: it only has to cancel the large terms.
     """
     start = k_positions.amin(-1, keepdim=True)
     q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
@@ -74,7 +74,7 @@ def linear(
 def of_sums(
     q_sums: Float[Tensor, "B H T"], k_sums: Float[Tensor, "B H S"], dtype: torch.dtype, scale: float
 ) -> Channels:
-    """(c_q − c_k)/scale, each in as many pieces as hold float32's digits; the queries' are constant along a row."""
+    """(c_q − c_k)/scale, each in enough pieces for float32's digits; the queries' are constant along a row."""
     last = k_sums[..., -1:]
     ones = torch.full_like(k_sums, UNIT), torch.full_like(q_sums, UNIT)
     count = 2 if dtype == torch.float32 else 3
@@ -88,10 +88,10 @@ def of_sums(
 def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:
     """q and k with these channels in front, and v with zeros behind, as wide as they are.
 
-    Heads that share keys stay grouped where the channels of keys are the same for all.
+    Heads that share keys stay grouped if the channels of keys are the same for all.
     """
     B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
-    # Kernels of GPUs take widths in steps of 8.
+    # GPU kernels need widths in steps of 8.
     padding = 0 if q.device.type == "cpu" else -(q.shape[-1] + more_q.shape[-1]) % 8
     if more_k.shape[1] != 1:
         k, v = (for_every_head(x, H) for x in (k, v))
@@ -101,21 +101,21 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether attention on this device sums channels of this type as they need; tried out once a process."""
-    # What may be changed while a process runs and changes how products are summed.
+    """Whether attention on this device sums channels of this type exactly enough; tested once per process."""
+    # Settings that a process may change and that change how products are summed.
     cuda = torch.backends.cuda
     kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
     precision = torch.get_float32_matmul_precision(), cuda.matmul.allow_tf32
     return _exact(str(device), dtype, (*precision, *kernels, cuda.math_sdp_enabled()))
 
 
-# What torch.compiler.assume_constant_result sets, without loading the compiler: asked while tracing, answered then.
+# As torch.compiler.assume_constant_result, without loading the compiler: evaluated while tracing.
 exact._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache
 def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> bool:
-    """A steep and a shallow slope far from the first key, where sums that do not cancel lose most."""
+    """A steep and a shallow slope far from the first key, where sums that do not cancel lose most digits."""
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
     unrounded = torch.autocast(device.split(":")[0], enabled=False)
@@ -124,15 +124,15 @@ def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> boo
 
 
 TOLERANCE = {torch.float32: 2.0**-18, torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
-"""Of a weight: scores of a few units summed over 68 channels in float32, weights and values rounded to the type."""
+"""Tolerance of a weight: scores of a few units summed over 68 channels in float32, then rounded to the type."""
 
 
 def _deviation(device: torch.device, dtype: torch.dtype) -> float:
-    """The largest error of a weight of causal attention under two slopes, all along ``SPAN``."""
+    """The largest error of a weight of causal attention under two slopes, over all of ``SPAN``."""
     generator = torch.Generator().manual_seed(0)
     T, D, scale = 64, 64, 0.125
     q, k = torch.randn(2, 1, 2, T, D, generator=generator).to(dtype)
-    # Pairs of neighbours all along the span.
+    # Pairs of neighbours over the whole span.
     at = torch.arange(T // 2).mul(2 * SPAN // T).repeat_interleave(2) + torch.arange(T) % 2
     slopes = torch.tensor([0.5**0.5, 0.5**8.5])
     bias = slopes.double()[:, None, None] * (at[None] - at[:, None])

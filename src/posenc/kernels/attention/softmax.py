@@ -1,7 +1,7 @@
 """One block of query rows against its keys: output, logsumexp and their gradients, from q, k, v and a float mask.
 
-Where torch's own fused CPU kernel serves, it computes; elsewhere a few plain operators do, in float32 or wider.
-Both know grouped queries. A row whose mask is all −∞ gives zeros, and a logsumexp of −∞.
+Torch's fused CPU kernel computes if it can, else a few plain operators in float32 or wider. Both support grouped
+queries. A row whose mask is all −∞ gives zeros, and a logsumexp of −∞.
 """
 
 import math
@@ -16,8 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.errors import InvalidArgument
 
 SHARES_KEYS = torch.__version__ >= "2.13"
-"""Whether torch's CPU kernel knows grouped queries in its backward pass too; 2.8 ends the process there. Where it
-does not, attention gives every head its keys while gradients are taken."""
+"""Whether torch's CPU kernel supports grouped queries in its backward pass too (2.8 crashes there). If not,
+attention copies keys to every head while gradients are computed."""
 
 Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 
@@ -53,15 +53,15 @@ def merge(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
 
-    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
-    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. ``sinks`` enter once, here: a logit a head, as
+    Keys may be split in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. ``sinks`` enter once, here: a logit per head, as
     of one more key whose value is zero, which the logsumexp then counts too.
     """
     pairs = isinstance(parts, list | tuple) and [
         isinstance(part, list | tuple) and len(part) == 2 for part in parts
     ]
     if not pairs or not all(pairs):
-        raise InvalidArgument("parts must be pairs: [attention(…, return_logsumexp=True), …], one at least")
+        raise InvalidArgument("parts must be pairs: [attention(…, return_logsumexp=True), …], at least one")
     if sinks is not None:
         out, lse = parts[0]
         sink = sinks.to(lse.dtype)[:, None].expand_as(lse)
@@ -74,10 +74,10 @@ def merge(
 
 
 def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[Tensor, Tensor]:
-    """Gradient and output with three channels more, by which their product along a row grows by ``more``.
+    """Gradient and output with three more channels, which add ``more`` to their product along a row.
 
-    Backward takes that product off every row, so that with −(the gradient of the logsumexp) it is that of both, as
-    long as values are zero there. Three numbers of 16 bits hold one of float32.
+    Backward subtracts that product from every row; with −(the gradient of the logsumexp) it then covers both
+    outputs, as long as values are zero in these channels. Three 16-bit numbers hold one of float32.
     """
     rest, channels = more[..., None], []
     for _ in range(3):
@@ -89,7 +89,7 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
     """exp(scores − lse), divided by their sum; zeros in a row that sees no key.
 
-    The sum is 1 but for the rounding of lse, which grows with it: far from all keys ALiBi's is thousands.
+    The sum is 1 up to the rounding of lse, which grows with lse: far from all keys ALiBi's is thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)
@@ -97,7 +97,7 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
 
 
 def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
-    """ln Σ exp(x) along an axis; −∞ where all of it is, and there, unlike torch's, with a gradient of 0."""
+    """ln Σ exp(x) along an axis; where all x are −∞ it is −∞ with, unlike torch's, a gradient of 0."""
     dead = (x == -math.inf).all(dim, keepdim=True)
     return x.masked_fill(dead, 0.0).logsumexp(dim).masked_fill(dead.squeeze(dim), -math.inf)
 
@@ -114,7 +114,7 @@ def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tens
 
 
 def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr n"]:
-    """Heads that share keys laid one under the other, as rows of one matrix."""
+    """Heads that share keys, stacked as rows of one matrix."""
     B, H, rows, n = x.shape
     return x.reshape(B, groups, H // groups * rows, n)
 
@@ -125,17 +125,17 @@ def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Floa
 
 
 def for_every_head(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
-    """What groups of heads share, once for each of them."""
+    """Keys or values of groups of heads, repeated for each head."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def finite(lse: Tensor) -> Tensor:
-    """Zero where a row sees no key, so that its weights are exp(−∞) and not NaN."""
+    """Zero if a row sees no key, so that its weights are exp(−∞) and not NaN."""
     return lse.masked_fill(lse == -math.inf, 0.0)
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's own CPU kernel serves these, with a mask too."""
+    """Whether torch's CPU kernel can compute these, also with a mask."""
     return (
         q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -156,11 +156,11 @@ def attended(
 ) -> Float[Tensor, "B H T V"]:
     """One call of torch's attention, with grouped queries.
 
-    Where a head has one query, those that share keys become the rows of one head: its keys are read once for all of
-    them, by a product of matrices, which in bfloat16 takes a tenth of the time of one by vectors.
+    If a head has one query, the heads that share keys become rows of one head: keys are read once for all of them,
+    by a matrix product, which in bfloat16 takes a tenth of the time of products with vectors.
     """
     heads, groups = q.shape[1], k.shape[1]
-    # Branches, since torch takes no flag that is a symbol of a compiler.
+    # Branches, since torch accepts no flag that is a symbol of a compiler.
     if heads == groups:
         return sdpa(q, k, v, mask, dropout, is_causal, scale=scale)
     if q.shape[2] != 1:
@@ -172,12 +172,13 @@ def attended(
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The same with each row's numbers side by side, which torch's own CPU kernel takes for granted."""
+    """The same with contiguous rows, which torch's CPU kernel assumes."""
     return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
-    """The block by torch's CPU kernel; the logsumexp of a row without keys is 0 here, as its backward expects."""
+    """The block by torch's CPU kernel. A row without keys has logsumexp 0 here, as the kernel's backward
+    expects."""
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
     )

@@ -23,10 +23,10 @@ Pair = tuple[Tensor, Tensor]
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
-"""The type of the kernel's arithmetic and tables where it is not float32."""
+"""The type of the kernel's arithmetic and tables if it is not float32."""
 
 SHARE = 1 << 18
-"""Bytes that are worth a thread of their own."""
+"""Bytes per thread, at least."""
 
 
 def by_native(
@@ -36,7 +36,7 @@ def by_native(
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         rotated = tuple(torch.ops.posenc.rotate(x, cos, sin, pairing) for x in xs)
         return rotated if outs is None else tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
-    if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is in no byte
+    if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is not in memory
         return fusable(xs, cos, sin, pairing, outs)
     if outs is None:
         return tuple(_rotate(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
@@ -44,10 +44,10 @@ def by_native(
 
 
 class Step:
-    """A call of the kernel for q and k, made ready to be made again for others of their shapes and strides.
+    """A prepared call of the kernel, for any q and k of the same shapes and strides.
 
-    In a decoding step the arithmetic takes one microsecond and everything around it takes twenty: this is what
-    remains when all that does not change from layer to layer is decided once.
+    In a decoding step the arithmetic takes one microsecond and the code around it twenty, so everything that does
+    not change from layer to layer is decided once.
     """
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
@@ -58,7 +58,7 @@ class Step:
         self.run = native.load().posenc_rotate_both
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Any, Any] | None:
-        """q and k rotated into fresh memory; None where they are of another kind, or somebody records or traces."""
+        """q and k rotated into fresh memory; None if they are of another kind, recorded or traced."""
         if (
             _kind(q, k) != self.kind
             or q.is_neg()
@@ -75,7 +75,7 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
-    """The step for q and k of this kind; None where the kernel does not serve them as they are."""
+    """The step for q and k of this kind; None if the kernel cannot read them as they are."""
     if not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
     if any(map(Tensor.is_neg, (*q_pair, *k_pair))):
@@ -90,7 +90,7 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
 def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
-    """The orders for a step of this kind, tables left out; None where the kernel has none for q or for k."""
+    """The calls of a step of this kind, without tables; None if the kernel cannot rotate q or k."""
     jobs = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
@@ -109,7 +109,7 @@ def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
 
 @torch.library.custom_op("posenc::rotate", mutates_args=())
 def operator(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x ``(B, H, T, D)`` rotated by tables, as one operator: what compiled and exported graphs hold."""
+    """x ``(B, H, T, D)`` rotated by tables, as one operator in compiled and exported graphs."""
     return _rotate(x, torch.empty_like(x), cos, sin, pairing)
 
 
@@ -132,7 +132,7 @@ operator.register_autograd(_back, setup_context=_remember)
 
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x rotated into y: by the kernel, or by the plain operators of the specification what it does not read."""
+    """x rotated into y by the kernel, or by the specification's operators if the kernel cannot read x."""
     if _kernel_rotates(x, y, cos, sin, pairing):
         return y
     return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
@@ -141,7 +141,7 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
 def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> bool:
     """Rotate x into y by the kernel.
 
-    False where it does not read or write them by strides: tables wider than x, channels apart from each other in
+    False if it does not read or write them by strides: tables wider than x, channels apart from each other in
     memory, mapped axes.
     """
     if not _fits(x, cos, sin):
@@ -171,7 +171,7 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel's orders for tensors of this kind; None where it has none."""
+    """The kernel's call for tensors of this kind; None if it cannot read them."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:

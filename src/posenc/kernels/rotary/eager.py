@@ -2,9 +2,8 @@
 
 Bit for bit what the specification computes.
 
-A fresh output costs more than the arithmetic: its pages must be mapped. What is left to save is passes over
-memory, so a block is copied once into its place (or into float32, where the input is narrower), rotated there,
-and not touched again.
+A fresh output costs more than the arithmetic: its pages must be mapped. To save passes over memory, a block is
+copied once into its place (or into float32, if the input is narrower) and rotated there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 BLOCK = 1 << 18
-"""Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 time alike."""
+"""Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 take the same time."""
 
 
 def blockwise(
@@ -21,7 +20,7 @@ def blockwise(
 ) -> tuple[Tensor, ...]:
     """Every x rotated by the tables, into ``outs`` (which may be the xs) or fresh memory of the same strides.
 
-    Reads any strides without a copy; channels behind the tables' pairs pass bit for bit.
+    Reads any strides without a copy; channels behind the tables' pairs stay bit for bit.
     """
     outs = [torch.empty_like(x) for x in xs] if outs is None else outs
     return tuple(_rotate(x, out, cos, sin, pairing) for x, out in zip(xs, outs, strict=True))
@@ -37,7 +36,7 @@ def _rotate(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> T
         if x.dtype != work:
             block = source.to(work)
             _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
-            # torch loses the sign of a negated view where a copy into it also changes the type.
+            # torch loses the sign of a negated view if a copy into it also changes the type.
             target.copy_(block.to(x.dtype) if out.is_neg() else block)
         else:
             block = source if out is x else target.copy_(source)
@@ -46,7 +45,7 @@ def _rotate(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> T
 
 
 def blocks(x: Tensor, elements: int) -> Iterator[slice]:
-    """Ranges of positions that hold about so many elements of x each."""
+    """Ranges of positions with about this many elements of x each."""
     length = x.shape[-2]
     rows = max(1, elements * length // max(1, x.numel()))
     return (slice(first, first + rows) for first in range(0, length, rows))
@@ -54,12 +53,12 @@ def blocks(x: Tensor, elements: int) -> Iterator[slice]:
 
 def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
     """Rotate all channels of x in place."""
-    if pairing == "interleaved":  # which complex numbers would do faster, fused or not as their loop has it
+    if pairing == "interleaved":  # complex numbers would be faster, but may fuse products
         swapped = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
         cos, sin = torch.stack((cos, cos), -1).flatten(-2), torch.stack((-sin, sin), -1).flatten(-2)
         x.mul_(cos).add_(swapped.mul_(sin))
         return
     a, b = x.chunk(2, dim=-1)
-    from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded differently
+    from_a, from_b = a * sin, b * sin  # separate products: a fused one rounds differently
     a.mul_(cos).sub_(from_b)
     b.mul_(cos).add_(from_a)

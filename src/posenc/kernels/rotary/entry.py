@@ -1,4 +1,4 @@
-"""``rotate_both``, the one entry to rotation: which backend computes, for q and k together or apart, and into which
+"""``rotate_both``, the one entry to rotation: picks the backend, one call or two for q and k, and the output's
 memory."""
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 TRACEABLE = ("native",)
-"""Who is one operator to a compiler, and is taken there where asked for by name."""
+"""The backend that is one operator to a compiler; used there only if requested by name."""
 
 
 class Tables(NamedTuple):
@@ -44,16 +44,15 @@ def rotate_both(
     """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels behind the pairs pass.
 
     Args:
-        q, k: None for one that is not wanted, and comes back as None.
-        q_tables, k_tables: cos and sin; the same where q and k share them.
-        backend: who computes (see ``posenc.kernels.backend``). Which way is taken never depends on whether
-            gradients are recorded, so that the numbers do not either.
+        q, k: either may be None, and is then returned as None.
+        q_tables, k_tables: cos and sin; the same object if q and k share them.
+        backend: see ``posenc.kernels.backend``. The choice never depends on whether gradients are recorded, so
+            that the numbers do not either.
         out: memory for the results, of the same shapes and types: q and k themselves, a part of a cache, or
-            anything else that is not shared between the two; None for fresh memory.
+            any other two tensors that share no memory; None for fresh memory.
 
     Raises:
-        InvalidArgument: an out that does not fit, or tables with gradients under an engine that returns
-            none.
+        InvalidArgument: an out that does not fit, or tables with gradients under a backend that returns none.
     """
     x = k if q is None else q
     if x is None:
@@ -77,7 +76,7 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """The same call once more, for other q and k of these shapes, with all decided; None where it saves nothing."""
+    """A prepared call for other q and k of these shapes; None if it saves nothing."""
     if (
         not may_be_looked_at(q, k)
         or is_recorded(q, k)
@@ -90,7 +89,7 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
 def _rotate_into(
     calls: Sequence[tuple[Tensor, Tables, Tensor | None]], pairing: Pairing, served: str
 ) -> list[Tensor]:
-    """Each of these, by its tables, written to its place; to fresh memory where that is None."""
+    """Each tensor rotated by its tables into its ``out``, or into fresh memory if that is None."""
     xs = [x for x, _, _ in calls]
     places = [torch.empty_like(x) if place is None else place for x, _, place in calls]
     _check_out(xs, places)
@@ -109,7 +108,7 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may rotate both. A result must not ask for gradients that its own input never asked for.
+    """Whether one call may rotate both: a result must not require gradients that its own input does not.
 
     cos says whether tables are shared, as torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
@@ -120,8 +119,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """Who computes, by name; ``"torch"`` is the specification.
 
-    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the fusable formula: there the compiler computes.
-    Tables with gradients are for the specification.
+    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses. Tables with
+    gradients need the specification.
     """
     if backend == "torch":
         return backend
@@ -134,7 +133,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
     if torch.compiler.is_compiling():
         return backend if backend in TRACEABLE else "fusable"
     served = by_name(backend, device)
-    # A trace sees operators of torch alone, and would keep the numbers of this call.
+    # A trace sees only torch's operators, and would keep the numbers of this call.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
 
 
@@ -163,7 +162,7 @@ def _check_apart(out: Tensor) -> None:
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Whether each result can be written at once: over its own x, or over nothing that is still to be read."""
+    """Whether each result can be written at once: over its own x, or where nothing is still to be read."""
     if not may_be_looked_at(*xs, *out):
         return False
     return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))

@@ -1,7 +1,7 @@
-"""Rotation as a compiler is given it: the specification, which it fuses with its neighbours.
+"""Rotation for compilers: the specification, which they fuse with neighbouring operators.
 
-It stands behind the one differentiable operation like every engine, since a compiler that derives the gradient from
-the formula itself makes a backward pass of 1.6 to 3.5 times the time of a rotation back.
+It is called through the one differentiable operation like every engine, since a backward pass that a compiler
+derives from the formula takes 1.6 to 3.5 times as long as a rotation back.
 """
 
 from collections.abc import Sequence
@@ -19,5 +19,5 @@ def fusable(
     rotated = tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
     if outs is not None:
         return tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
-    # Interleaved pairs come as a view, and torch 2.11 gives a compiled function that returns one gradients of zero.
+    # Interleaved pairs are a view, and in torch 2.11 a compiled function that returns a view has zero gradients.
     return tuple(y.clone() for y in rotated) if pairing == "interleaved" else rotated

@@ -1,8 +1,8 @@
 """Rotation as one differentiable operation, whose arithmetic is any engine's.
 
 A rotation is linear in x and its transpose is the rotation back, so an engine only ever rotates: forward by φ,
-backward by −φ, and again for second derivatives. The tables are constants here; where they carry gradients, and
-inside function transforms and forward-mode derivatives, the specification serves.
+backward by −φ, and again for second derivatives. The tables are constants here; if they carry gradients, and inside
+function transforms and forward-mode derivatives, the specification is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +15,14 @@ from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, Sequence[Tensor] | None], tuple[Tensor, ...]]
-"""``engine(xs, cos, sin, pairing, outs)``: every x rotated by the same tables, into ``outs``, each of which is its
-own x or memory apart from all of them, or into fresh memory."""
+"""``engine(xs, cos, sin, pairing, outs)``: every x rotated by the same tables, into fresh memory or into ``outs``,
+each its own x or memory that none of them uses."""
 
 
 class Rotation(torch.autograd.Function):
     """y = R(φ) x for q and k; backward g ↦ R(−φ) g. With ``k=None`` it rotates q alone.
 
-    ``inplace`` overwrites q, and says so to autograd, which expects a view that is changed in place to be the
-    first argument and alone.
+    ``inplace`` overwrites q and marks it for autograd, which allows one changed view only, as first argument.
     """
 
     @staticmethod
@@ -48,7 +47,7 @@ class Rotation(torch.autograd.Function):
 
 
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
-    """One x or two rotated by the same tables, in fresh memory; recorded where somebody records."""
+    """One or two x rotated by the same tables, in fresh memory; recorded by autograd if it is on."""
     if is_transformed():
         return tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
     if may_be_looked_at(*xs) and not is_recorded(*xs):
@@ -59,7 +58,7 @@ def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairin
 
 
 def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x rotated into ``out``, x itself or memory apart from it, which autograd sees as the change it is."""
+    """x rotated into ``out``, which is x itself or other memory; autograd sees it as an in-place change."""
     if out is not x:
         out.copy_(x)
     (rotated,) = Rotation.apply(out, None, cos, sin, engine, pairing, True)

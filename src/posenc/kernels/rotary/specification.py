@@ -1,4 +1,4 @@
-"""Rotation as its formula says, in plain operators: what every other implementation must equal."""
+"""Rotation by its formula, in plain operators; every other implementation must equal it."""
 
 from typing import Literal
 
@@ -15,10 +15,10 @@ def rotate(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """Rotate the first ``2 × pairs`` channels of x; the channels behind them pass bit for bit.
+    """Rotate the first ``2 × pairs`` channels of x; later channels stay bit for bit.
 
     ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
-    The arithmetic runs in the wider of the tables' type and x's, and is rounded once to x's. Negate ``sin`` to
+    It computes in the wider of the tables' type and x's, and rounds once to x's. Negate ``sin`` to
     rotate back.
     """
     pairs = cos.shape[-1]

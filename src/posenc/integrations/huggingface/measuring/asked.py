@@ -215,7 +215,7 @@ def _place(module: str) -> tuple[str, int]:
 
 
 def tables_of(plain: Recording) -> list[tuple[Table, Tensor]]:
-    """Tables whose rows were read in order, one a token, with the rows read."""
+    """Tables whose rows were read in order, one per token, with the rows read."""
     tables = []
     for name, table, index in plain.lookups:
         row = index.reshape(-1, index.shape[-1])[0] if index.dim() else index

@@ -23,7 +23,7 @@ COARSE = 2 * 2.0**-8
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
-    """Every way in which a model does something else than was read of its config; none where both agree."""
+    """Every way in which a model does something else than was read of its config; none if both agree."""
     texts = []
     layers = _numbered(measured)
     at = max((p for layer, _ in layers for p in layer.positions), default=0)

@@ -100,7 +100,7 @@ class Scores:
 
     Args:
         scale: what q·k is multiplied by, the mean over the rows that see several keys.
-        bias: ``(H, T, T)``, what is added, 0 at every query's own key; None where nothing is.
+        bias: ``(H, T, T)``, what is added, 0 at every query's own key; None if nothing is.
         follows_content: whether what is added depends on the tokens.
         causal: whether no query sees a later key.
         window: how many keys back the last query sees, itself included; None for all.
@@ -147,7 +147,7 @@ def source(
 ) -> tuple[list[int], float] | None:
     """Which channel each channel of queries at position 0 was before, and how much longer rotated ones became.
 
-    None where they are no plain selection of those before: they were normed or mixed in between.
+    None if they are no plain selection of those before: they were normed or mixed in between.
     """
     x, y = q.double(), before.double()
     lengths = x.norm(dim=0), y.norm(dim=0).clamp(min=1e-30)

@@ -24,12 +24,12 @@ class MeasuredLayer:
         tower, index: the part of the model that it belongs to, and its number there.
         heads, head_dim: of the queries as they are multiplied.
         positions: those that ``maps`` are of.
-        maps: how queries at every position come from those at the first, ``(P, D, D)``; None where the model could
+        maps: how queries at every position come from those at the first, ``(P, D, D)``; None if the model could
             not be asked.
         residual: the share of the queries that no map explains.
-        rotation: the pairs that rotate; None where none does.
+        rotation: the pairs that rotate; None if none does.
         growth: what the length of what rotates or stands still is multiplied by at every position: a query scale.
-        factor: what cos and sin are multiplied by; None where it does not show.
+        factor: what cos and sin are multiplied by; None if it does not show.
         axes: the axis of positions that every pair rotates by; None in a model whose positions have one.
         scores: scale, bias and mask.
         places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
