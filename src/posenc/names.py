@@ -41,4 +41,4 @@ HINTS = {
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
     **dict.fromkeys(("device", "dtype"), "move and cast the module: .to(…)"),
 }
-"""What is said to somebody who passes one of these arguments where there is none, or leaves it out."""
+"""What is said to somebody who passes one of these arguments if there is none, or leaves it out."""

@@ -169,5 +169,5 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
         table(f"vllm@0.1:{config}")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF")
-    with pytest.raises(InvalidArgument, match="is no whole GGUF file"):
+    with pytest.raises(InvalidArgument, match="is not a complete GGUF file"):
         table(str(tmp_path / "broken.gguf"))

@@ -228,9 +228,9 @@ def test_nanochat_turns_the_other_way() -> None:
     assert differences(found, positions) == []
     wrongly = replace(positions, recipes={"all": positions.rotary.with_(backwards=None)})
     assert "queries at position" in differences(found, wrongly)[0]
-    with pytest.raises(InvalidArgument, match="turns its pairs backwards"):
+    with pytest.raises(InvalidArgument, match="rotates its pairs backwards"):
         vllm.read(made.config)
-    with pytest.raises(InvalidArgument, match="turns its pairs backwards"):
+    with pytest.raises(InvalidArgument, match="rotates its pairs backwards"):
         vllm.write(positions, YaRN(4, 64))
     with pytest.raises(InvalidArgument, match="has pairs that turn backwards, which are not written here"):
         llama_cpp.write(positions)

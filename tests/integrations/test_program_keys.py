@@ -134,9 +134,7 @@ def test_keys_stand_under_the_part_that_was_read(config: dict[str, Any]) -> None
     assert overrides["max_position_embeddings"] == LENGTH
     rope = overrides["rope_parameters"]
     assert (rope["rope_type"], rope["factor"], rope["mscale"]) == ("linear", 2.0, None)  # laid over the part's own
-    with pytest.raises(
-        InvalidArgument, match=r"stands in (\w+\.)?text_config, and what is written here is a whole"
-    ):
+    with pytest.raises(InvalidArgument, match=r"is in (\w+\.)?text_config, and mlx-lm gets a whole"):
         mlx(positions)
     assert mlx(read(config["text_config"] if not outer else PARTS["text_config"]))["rope_scaling"]["factor"] == 4.0
 
@@ -212,7 +210,12 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
     [
         (vllm, PLAIN, Proportional(0.5), "is not what vLLM computes under 'proportional'; use Linear"),
         (gguf, PLAIN, Proportional(0.5), "stand still"),
-        (vllm, GPT_NEOX, YaRN(4.0, LENGTH, ramp="rotations"), "lists of factors for whole heads of halves alone"),
+        (
+            vllm,
+            GPT_NEOX,
+            YaRN(4.0, LENGTH, ramp="rotations"),
+            "lists of factors only for whole heads with pairing='half'",
+        ),
         (
             vllm,
             QWEN2_VL,
@@ -232,7 +235,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (vllm, V3, YaRN(2, LENGTH, truncate=False), r"truncate=False\) in the model, base 10000, yarn\(factor=2, "),
         (gguf, V3, None, "llama.cpp has one number for both"),
         (gguf, V3, Linear(2), "llama.cpp has one number for both"),
-        (mlx, PLAIN, YaRN(1, LENGTH, attention_factor=1.5), "attention_factor=1.5 has no place beside factor=1"),
+        (mlx, PLAIN, YaRN(1, LENGTH, attention_factor=1.5), "attention_factor=1.5 cannot be stated with factor=1"),
         (vllm, GPTJ, None, "'gptj' has its base in its code"),
         (mlx, GPTJ, None, "'gptj' has its base in its code"),
     ],

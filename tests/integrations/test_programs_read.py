@@ -292,9 +292,9 @@ def test_nothing_is_known_of_other_versions_and_families() -> None:
         vllm.read(PLAIN, "0.31.0")
     with pytest.raises(InvalidArgument, match=r"mlx-lm 0\.32\.2 has no model_type 'smollm3'"):
         mlx.read(CONFIGS / "smollm3-3b.json")
-    with pytest.raises(InvalidArgument, match=r"transformers 4\.57\.6 rotates no model_type 'gpt2'"):
+    with pytest.raises(InvalidArgument, match=r"transformers 4\.57\.6 has no rotary model_type 'gpt2'"):
         transformers.read(CONFIGS / "gpt2.json", "4.57.6")
-    with pytest.raises(InvalidArgument, match="the conversion of model_type 'phi3' was not looked at"):
+    with pytest.raises(InvalidArgument, match="the conversion of model_type 'phi3' was not checked"):
         llama_cpp.read(CONFIGS / "phi-3-mini-128k.json")
     with pytest.raises(InvalidArgument, match="writes no lists of factors for 'llama'"):
         llama_cpp.read(rope(**LONG))

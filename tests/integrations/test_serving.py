@@ -214,7 +214,7 @@ def test_flags_of_llama_server(tmp_path: Path) -> None:
     assert unrounded["command"] == f"llama-server -m {file} -c 131072"
     assert len(unrounded["files"][str(file)]["rope_freqs.weight"]) == 8
     assert unrounded["files"][str(file)]["qwen3.context_length"] == 131072
-    assert unrounded["notes"][0].startswith("no flag of llama-server says YaRN(factor=4")
+    assert unrounded["notes"][0].startswith("llama-server has no flag for YaRN(factor=4")
     (note,) = serving("vllm", file)["notes"]
     assert note == "refused: qwen.gguf is llama.cpp's; give the config.json that it was converted from"
 
@@ -223,7 +223,7 @@ def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
     answer = serving("llama.cpp", CONFIGS / "llama-3.1-8b.json", "yarn(16, 8192)")
     assert answer["command"] == "llama-server -m model.gguf -c 131072"
     assert answer["files"]["model.gguf"]["rope_freqs.weight"] is None
-    assert "takes away rope_freqs.weight" in answer["notes"][0]
+    assert "no flag of llama-server removes rope_freqs.weight" in answer["notes"][0]
 
 
 def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert list(one) == ["program", "version", "overrides", "files", "command", "notes", "fingerprint"]
     run = CliRunner().invoke(app, [*words[:3], "vllm,llama.cpp", *words[4:], "--json"])
     assert [one["program"] for one in json.loads(run.stdout)] == ["vllm", "llama.cpp"]
-    assert run.exit_code == 1  # the conversion of Qwen 3 was not looked at
+    assert run.exit_code == 1  # the conversion of Qwen 3 was not checked
     run = CliRunner().invoke(app, ["inspect", str(folder), "--json"])
     assert list(json.loads(run.stdout)) == ["answer", "facts", "risks", "fingerprint"]
     run = CliRunner().invoke(app, ["inspect", str(folder), "--max-length", "9"])

@@ -251,7 +251,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"must end in .json or .safetensors"):
         expected.save(tmp_path / "rope.npz")
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(InvalidArgument, match="is no file of 'posenc-vectors 1'"):
+    with pytest.raises(InvalidArgument, match="is not a file of 'posenc-vectors 1'"):
         load(tmp_path / "other.json")
     with pytest.raises(InvalidArgument, match="model_type 'bloom' has no rotary layers"):
         vectors(read({"model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 2}))

@@ -1,7 +1,7 @@
 """How image and video models rotate queries and keys, as data: each layout's encoding as a text, and its positions.
 
-A layout is a text for ``posenc.encoding`` and a maker of positions; nothing here computes. Public code lays the
-same idea out in a dozen ways, and no wrong one changes a shape or raises an error.
+A layout is a text for ``posenc.encoding`` and a function that makes positions. Public code has a dozen layouts of
+the same idea, and a wrong one changes no shape and raises no error.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ class Layout:
 
     Args:
         letters: its coordinates in the order of positions: y rows, x columns, t frames or what text counts.
-        text: the text of its encoding for a head of so many channels.
-        multiple: what head_dim must be a multiple of.
-        coordinates: ``grid``, or what makes its positions from a shape instead.
-        in_parts: whether its coordinates count parts of the picture; ``text`` and ``coordinates`` then take
-            ``parts``, a multiple of the cells along every axis.
+        text: the text of its encoding, from the channels of a head.
+        multiple: head_dim must be a multiple of it.
+        coordinates: makes positions from a shape: ``grid`` or another function.
+        in_parts: whether its coordinates count parts of the picture; ``text`` and ``coordinates`` then have an
+            argument ``parts``, a multiple of the cells along every axis.
     """
 
     letters: str
@@ -42,7 +42,7 @@ class Layout:
         return self.text(head_dim, parts=self._parts(parts)) if self.in_parts else self.text(head_dim)
 
     def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:
-        """Positions of a picture of so many rows and columns, or a video of frames, rows and columns."""
+        """Positions of a picture of these rows and columns, or a video of frames, rows and columns."""
         if len(shape) != len(self.letters):
             raise InvalidArgument(
                 f"shape={shape} has {len(shape)} numbers; this layout has {len(self.letters)} axes"
@@ -71,7 +71,7 @@ def _thirds(pairing: str) -> Callable[[int], str]:
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """A text whose axes have so many of every 64 channels, neighbours paired."""
+    """A text whose axes have these numbers of every 64 channels, neighbours paired."""
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
@@ -89,13 +89,13 @@ def _dinov3(D: int, parts: int) -> str:
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
-    """Coordinates run over the grid that it was trained with, 16 cells a side, whatever the picture's."""
+    """Coordinates span the trained grid, 16 cells per side, whatever the picture's size."""
     units = f"units=('{trained}/{parts}', '{trained}/{parts}')"
     return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=interleaved)"
 
 
 def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
-    """Where cells start, in parts of the picture."""
+    """The start of each cell, in parts of the picture."""
     if any(parts % n for n in shape):
         raise InvalidArgument(f"parts={parts} must be a multiple of the cells along every axis, {shape}")
     return grid(*shape, step=[parts // n for n in shape])

@@ -1,4 +1,4 @@
-"""All in which two position tables differ, in words, and what every difference does to cos and scores.
+"""The differences of two position tables, in words, and the effect of each on cos and scores.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.differences import differences
@@ -8,8 +8,8 @@
     for difference in differences(ours, theirs):
         print(difference)
 
-Two programs that run one checkpoint with different tables compute different scores: by nothing at position 0, and
-by more the further apart two tokens are, so that no short text shows it.
+Two programs that run one checkpoint with different tables compute different scores. The difference is zero at
+position 0 and grows with the distance of two tokens, so that no short text shows it.
 """
 
 import math
@@ -24,9 +24,9 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 
 BLOCK = 8192
-"""Positions of two tables that are compared at a time."""
+"""How many positions of two tables are compared at a time."""
 CLOSE = 2.0**-21
-"""Eight roundings of float32, which a frequency may have behind it in a file or a program."""
+"""Eight roundings of float32, which a frequency in a file or a program may have."""
 TURNING: dict[str, tuple[str, ...]] = {
     "frequencies": ("frequencies",),
     "attention_factor": ("attention_factor",),
@@ -39,10 +39,10 @@ TURNING: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Error:
-    """How far two tables are apart at a position.
+    """The error between two tables at a position.
 
     Args:
-        position: where a token stands, or how far behind its query.
+        position: of a token, or its distance from its query.
         cos: the largest error of cos over the channels of a head, attention factor included.
         score: the difference of ``LayerTable.score``, in nats.
     """
@@ -54,15 +54,15 @@ class Error:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing in which two tables differ.
+    """One difference of two tables.
 
     Args:
         what: a field of ``LayerTable`` or ``PositionTable``.
         layer_type: where; None for the whole model.
         ours, theirs: both values.
         text: the difference in a sentence.
-        errors: what this field alone does to cos and scores at the positions that were asked for; empty if it
-            does nothing to them.
+        errors: the errors of cos and scores that this field alone causes at the requested positions; empty if it
+            causes none.
     """
 
     what: str
@@ -85,13 +85,13 @@ def differences(
     positions: Sequence[int] | None = None,
     names: tuple[str, str] = ("ours", "theirs"),
 ) -> list[Difference]:
-    """All in which two tables differ, layer types first, then lengths; none for equal ones.
+    """All differences of two tables, layer types first, then lengths; none for equal ones.
 
-    Layers are compared by their number, whatever their types are called. A window as wide as the input is none.
-    Frequencies differ where they are further apart than eight roundings of float32.
+    Layers are compared by number, whatever their types are called. A window as wide as the input counts as none.
+    Frequencies count as different from eight roundings of float32 on.
 
     Args:
-        positions: where errors are asked for; default 0, L/2, L and 4·L for our pretrained length L.
+        positions: where errors are computed; default 0, L/2, L and 4·L for our pretrained length L.
         names: what the sentences call the two.
     """
     length = ours.pretrained_length or ours.admitted_length
@@ -126,10 +126,10 @@ def differences(
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """Where a draft model's positions part from those of the model that it drafts for, in a sentence.
+    """A sentence: from which position on a draft model's positions differ from its target's.
 
     Args:
-        above: the difference of cos, over the channels of a head, from which on they are called apart.
+        above: the smallest difference of cos, over the channels of a head, that counts.
     """
     both = [
         (layer, other)
@@ -149,7 +149,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Whether a field says the same of both, or nothing that may be compared: None if a file does not say it."""
+    """Whether a field has the same value in both, or cannot be compared, since a file does not state it."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     if what in ("pairing", "query_dim") and None in values:
@@ -166,7 +166,7 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
 
 
 def _frequencies(first: LayerTable, second: LayerTable) -> str:
-    """How many frequencies differ and by how much, in words; empty where they are the same."""
+    """How many frequencies differ and by how much, in words; empty if none does."""
     if not first.frequencies or not second.frequencies:
         return ""
     if len(first.frequencies) != len(second.frequencies):
@@ -189,11 +189,11 @@ def _turn(first: LayerTable, second: LayerTable) -> bool:
 
 
 def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
-    """What the second's value of this field does in the first."""
+    """The errors of the first table with the second's value of this field."""
     several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
     if what not in TURNING or several or not _turn(first, second):
         return ()
-    first = replace(first, pairing=first.pairing or second.pairing)  # that of the other, where one is not known
+    first = replace(first, pairing=first.pairing or second.pairing)  # the other's, if one is unknown
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})
     positions = torch.tensor(at, dtype=torch.int64)
     apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()

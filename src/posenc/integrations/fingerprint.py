@@ -3,10 +3,10 @@
 posenc1-3f9c…: the format's version, and 32 hexadecimal digits of a SHA-256 of what every layer declares, first to
 last, whatever its type is called: the encoding, the frequencies as turns per token, the factor of cos and sin and
 that of scores, all rounded to 2⁻⁴⁰, pairs, axes, which channels rotate and which way, windows, chunks, the scale of
-queries, the softcap, sinks, and a table that is added. A field that has its default is left out, so that a field of
-a later release changes no fingerprint. Lengths are not in it, but frequencies that depend on one (dynamic scaling,
-lists of factors) are those for the longest input let in. The base and the scaling by name are not in it either: two
-names of the same frequencies are the same.
+queries, the softcap, sinks, and an added table. Fields at their defaults are left out, so that a field of a later
+release changes no fingerprint. Lengths are not included, but frequencies that depend on one (dynamic scaling, lists
+of factors) are those for the longest allowed input. Base and scaling are not included by name: two names of the
+same frequencies are the same.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint
@@ -29,25 +29,25 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 VERSION = "posenc1"
 GRAIN = 2.0**40
 IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "softmax_origin")
-"""Fields for words alone, which say once more what others say."""
+"""Fields that only put others into words."""
 
 
 def fingerprint(table: PositionTable) -> str:
-    """The fingerprint of a position table, of a config's or of what a program makes of one."""
+    """The fingerprint of a position table, of a config or of a program."""
     layers = {name: _declared(layer) for name, layer in table.layers.items()}
     declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
 
 
 def is_stated(text: str) -> bool:
-    """Whether a text is a fingerprint and no path.
+    """Whether a text is a fingerprint and not a path.
 
     Raises:
         InvalidArgument: one that is cut off, or of another format.
     """
     is_complete = re.fullmatch(rf"{VERSION}-[0-9a-f]{{32}}", text) is not None
     if not is_complete and re.match(r"posenc\d+-", text):
-        raise InvalidArgument(f"{text!r} is no fingerprint; give {VERSION}- and 32 hexadecimal digits")
+        raise InvalidArgument(f"{text!r} is not a fingerprint; give {VERSION}- and 32 hexadecimal digits")
     return is_complete
 
 

@@ -39,14 +39,14 @@ from posenc.scaling.wavelengths import turns
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found.
+    """The result of an inspection.
 
     Args:
         answer: the whole in one sentence.
         facts: one sentence each, in the order of reading.
         risks: what can go wrong, each with its reason; may be empty.
-        positions: what was read of the config.
-        table: the effective positions, whose words the facts are.
+        positions: as read from the config.
+        table: the effective positions, which the facts put into words.
     """
 
     answer: str
@@ -66,8 +66,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file; say what it means.
 
     Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
-            lacks no base, and one is given.
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or a base
+            is given and the config states one.
     """
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
@@ -78,7 +78,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         positions = read(config, base=base, as_type=as_type)
     table, encodings = of(positions), positions.encodings(positions.max_length)
     risks = [f"assumed: {note}" for note in table.notes] + ([] if gguf else list(filter(None, [untried()])))
-    rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no length to be trained at
+    rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
     for name, recipe in rotary.items():
         where = "" if len(rotary) == 1 else f"{name}: "
         risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
@@ -96,8 +96,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it; and
-    whether the two differ."""
+    """A small random model of the config at ``path``, measured layer by layer, beside what was read; and whether
+    the two differ."""
     measurement = measure(path)
     try:
         positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
@@ -117,7 +117,7 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
 
 
 def _reads(config: object, as_type: str | None) -> bool:
-    """Whether the config can be read as it stands."""
+    """Whether the config can be read as it is."""
     try:
         read(config, as_type=as_type)
     except InvalidArgument:
@@ -143,7 +143,7 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
 
 
 def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
-    """What sets the frequencies of a rotary kind: scaling, channels that rotate, base."""
+    """Scaling, rotating channels and base of a rotary layer type, in words."""
     return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
 
 
@@ -165,7 +165,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
-    """Whether this is Llama 3.1's, whose factor times its trained length is half of what its config allows."""
+    """Whether this is Llama 3.1's scaling, whose factor times trained length is half of its config's length."""
     shorter = isinstance(scaling, Llama3) and scaling.factor * positions.original_length != positions.max_length
     return shorter and positions.max_length == 131_072
 
@@ -176,7 +176,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
     risks = []
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    shipped = _shipped(scaling, positions)  # said among the facts
+    shipped = _shipped(scaling, positions)  # among the facts
     if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
         risks.append(
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
@@ -208,7 +208,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
-    """What the model's own number types do to its angles at the longest input."""
+    """The error of the model's number types in its angles at the longest input."""
     last = positions.max_length - 1
     exact, float32 = (
         torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)

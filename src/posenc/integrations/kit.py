@@ -1,9 +1,10 @@
-"""A kit for the author of a kernel: inputs, exact outputs and a test file, for pytest, PyTorch and NumPy alone.
+"""A kit for the author of a kernel: inputs, exact outputs and a test file, which needs only pytest, PyTorch and
+NumPy.
 
     kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
-Each case is B = 2 rows of some tokens: an odd length, one token, left padding, past the trained length, the last
+Each case is two rows of tokens: an odd length, one token, left padding, past the trained length, the last
 position below 2³¹, and 16-bit types. Partial heads, scalings and axes are the model's.
 """
 
@@ -27,7 +28,7 @@ TEST = Path(__file__).with_name("kit_test.py")
 """It needs pytest, which posenc does not."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""What one rounding to the type of x may move a number by, relatively; that of float32 is in the angle's."""
+"""The relative error of one rounding to the type of x; that of float32 is included in the angle's."""
 
 
 def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:
@@ -36,13 +37,13 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
     Args:
         positions: what ``huggingface.read`` returned.
         folder: made if it is missing.
-        total_length: prompt and answer together, where a scaling depends on it; default the longest input.
+        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
 
     Raises:
         InvalidArgument: a model that does not rotate.
     """
     if not positions.rotary_recipes:
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, and so no kit")
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, so it has no kit")
     folder = Path(folder)
     arrays: dict[str, Any] = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
 
 def _cases(length: int, axes: int) -> Iterator[tuple[str, str, Int[Tensor, "*A B T"]]]:
-    """Every case by name, with the type of x and positions; axis k stands k behind axis 0."""
+    """Every case by name, with the type of x and positions; axis k is axis 0 plus k."""
     rows = {
         "odd length": torch.arange(7),
         "one token": torch.tensor([length - 1]),

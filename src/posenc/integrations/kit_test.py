@@ -1,4 +1,4 @@
-"""Holds a rotation to exact numbers: ``PORT=my_kernel:rotate python -m pytest .`` in this folder.
+"""Tests a rotation against exact numbers: ``PORT=my_kernel:rotate python -m pytest .`` in this folder.
 
 ``rotate(x, positions, layer_type)`` gets x, (B, H, T, D) in float32, bfloat16 or float16, and int64 positions,
 (B, T), or (A, B, T) for A axes. It returns x rotated, in x's type. Each number may be off by its ``room``: eight

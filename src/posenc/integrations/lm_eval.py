@@ -22,13 +22,13 @@ class PosencLM(HFLM):
     """A causal model of transformers whose stretched layers get a scaling; every other argument is ``hf``'s.
 
     Args:
-        scaling: such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, over the length that the model was trained
-            for before any scaling of its config, which it takes the place of. Empty leaves the model as it is.
-        settings: of lm_eval's ``hf``. ``max_length``, past which the harness cuts a request's beginning off, is the
-            factor times the trained length where it is not given.
+        scaling: such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length. It replaces
+            a scaling in the config. Empty leaves the model as it is.
+        settings: of lm_eval's ``hf``. ``max_length``, beyond which the harness truncates the beginning of a
+            request, is factor × trained length by default.
 
     Raises:
-        UnknownName, InvalidArgument: a text that names no scaling, or a model without rotary positions.
+        UnknownName, InvalidArgument: an unknown scaling, or a model without rotary positions.
     """
 
     def __init__(self, scaling: str = "", **settings: Any) -> None:
@@ -40,7 +40,7 @@ class PosencLM(HFLM):
         length = round(getattr(stated, "factor", 1.0) * positions.original_length)
         self._max_length = settings.get("max_length") or length
         stretched = positions.with_scaling(stated)
-        self._patch = ExitStack()  # undone where nobody holds it
+        self._patch = ExitStack()  # undone when the model is deleted
         self._patch.enter_context(patched(self.model, stretched.as_layers(length, "float32")))
 
 

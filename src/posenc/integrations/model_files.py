@@ -1,8 +1,8 @@
-"""What the released model files of programs do besides what their rotary files do: asked of them, and kept.
+"""What programs' model files do beyond their rotary files, as recorded from the released files.
 
 ``python -m tools.model_files`` builds the model of every config under stand-ins, runs it, and writes
-model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml has what such a
-class does that its config does not say; the tests hold each line of it to the answers, and none may be missing.
+model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml lists what such a
+class does that its config does not say; the tests compare it with the recordings, line by line.
 """
 
 import json
@@ -19,23 +19,23 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Departure:
-    """What the model files of a program do with some families that their configs do not say.
+    """What a program's model files do with some families, beyond their configs.
 
     Args:
         program: the name of its module.
         types: ``model_type`` of a config or of its language model.
-        says: what it does, in words; alone it is a note, of what looks like a departure and is none.
+        says: what it does, in words. If no other field is set, it is only a note.
         line: where, in the newest of ``releases``.
         releases: those that do; empty for all that were asked.
         refuses: whether it does not run them at all.
-        sets: values of a layer's fields instead of those that it has; ``"none"`` for None.
+        sets: values that replace a layer's fields; ``"none"`` for None.
         one_more: tokens that a window has more than the config says.
-        alone: whether it does so with the language model's config alone, and not with one that has other parts.
-        without: a key of the rope dictionary without which positions have one axis.
-        unless: a key of the config beside which it does not.
+        alone: whether it does so only for the language model's own config, not for one with other parts.
+        without: if this key is missing from the rope dictionary, positions have one axis.
+        unless: a key of the config; with it the departure does not occur.
         unread: keys of the config that are not read.
-        default: values instead of what they say.
-        times_original: by what YaRN's original length is multiplied beside sections.
+        default: the values used instead.
+        times_original: the factor on YaRN's original length if there are sections.
     """
 
     program: str
@@ -65,7 +65,7 @@ class Departure:
 
 @cache
 def departures() -> tuple[Departure, ...]:
-    """All that are known."""
+    """All known departures."""
     lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
     listed = ("types", "releases", "unread")
     typed: list[dict[str, Any]] = [{k: tuple(v) if k in listed else v for k, v in one.items()} for one in lines]
@@ -74,14 +74,14 @@ def departures() -> tuple[Departure, ...]:
 
 @cache
 def asked() -> Mapping[str, Mapping[str, str]]:
-    """Who runs each ``model_type``, by program and release: file, line and class."""
+    """The class that runs each ``model_type``, by program and release, with file and line."""
     return dict(json.loads((files(__package__) / "model_files.json").read_text("utf-8")))
 
 
 def departing_from(
     program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
-    """The departures from a config that this release takes.
+    """The departures of this release from a config.
 
     Args:
         program: the name of its module.
@@ -109,7 +109,7 @@ def departing_from(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """The table with these departures, each told in a note with the line that decides it."""
+    """The table with these departures, each in a note with the line that decides it."""
     changed = table
     for one in departing:
         layers = {name: one.of(layer) for name, layer in changed.layers.items()}
@@ -119,7 +119,7 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
-    """What of a program's answer was not asked, in words; empty where all was."""
+    """The part of a program's answer that was not checked, in words; empty if all was."""
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     if types is None or model_type in types:
         return ""

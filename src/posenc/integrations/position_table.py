@@ -1,4 +1,4 @@
-"""The effective position table: all that a program makes of a file about positions, as plain numbers to compare.
+"""The effective position table: how a program reads a file's positions, as plain numbers to compare.
 
 from posenc.integrations import huggingface, position_table
 
@@ -24,36 +24,36 @@ from posenc.scaling import Default, LengthScaling, Scaling, to_dict
 
 @dataclass(frozen=True)
 class LayerTable:
-    """What the layers of one type do with positions.
+    """The positions of the layers of one type.
 
     A pair of channels turns by p·θ at position p, and cos and sin are multiplied by the attention factor a. Scores
     are q·k·softmax_factor/√D, or c·tanh of that over c with a softcap of c.
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the text of another encoding, by the grammar of ``posenc.encoding``.
-        base, scaling: where the frequencies come from, for words alone; None without rotation.
-        frequencies: θ of every pair in radians a position, exact and then rounded to float64.
-        float32: the same as programs compute them in float32.
-        unscaled: θ without the scaling, for words alone.
+        base, scaling: the origin of the frequencies, only for words; None without rotation.
+        frequencies: θ of every pair in radians per position, exact and then rounded to float64.
+        float32: the same as computed in float32 by programs.
+        unscaled: θ without the scaling, only for words.
         attention_factor: a.
-        own_attention_factor: a of the scaling itself, if the file states another; for words alone.
-        softmax_factor: what 1/√D is multiplied by: DeepSeek's second number, or the family's own scale.
-        softmax_origin: where that comes from, for words alone.
+        own_attention_factor: a of the scaling itself, if the file states another; only for words.
+        softmax_factor: the factor on 1/√D: DeepSeek's second number, or the family's own scale.
+        softmax_origin: its origin, only for words.
         softcap: c; None without.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows;
-            None without rotation, or where it is not known, which differs from nothing.
+            None without rotation, or if unknown, which counts as equal to any.
         head_dim: D, channels of a head, or of the part of it that rotates in latent attention.
         rotary_dim: d, channels that rotate, the first of the head.
-        query_dim: channels of a query in latent attention, of which the last D are those; None elsewhere.
-        axes: the axis of every pair, all 0 where positions have one axis.
-        backwards: whether pairs turn by −p·θ.
+        query_dim: channels of a query in latent attention, of which the last D rotate; None elsewhere.
+        axes: the axis of every pair, all 0 if positions have one axis.
+        backwards: whether pairs rotate by −p·θ.
         signed: whether positions may be negative.
         window: how many tokens a token sees, itself included; None for all.
-        window_after: how many tokens after it a token sees where it sees a window.
-        chunk: tokens of a chunk, where a token sees its own alone.
-        query_scale: the text of the scale of queries that acts besides.
-        added_table: the text of the table that is added to the patches besides.
+        window_after: with a window, how many later tokens a token sees.
+        chunk: tokens of a chunk, if a token sees only its own.
+        query_scale: the text of a further scale of queries.
+        added_table: the text of a table that is added to the patches.
     """
 
     encoding: str = "rotary"
@@ -87,14 +87,14 @@ class LayerTable:
         return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
 
     def cos(self, positions: Int[Tensor, " P"]) -> Float[Tensor, "P D"]:
-        """What cos multiplies every channel of a head by at these positions, the attention factor included."""
+        """The factor of every channel of a head by cos at these positions, attention factor included."""
         frequencies = torch.tensor(self.frequencies, dtype=torch.float64)
         cos = self.attention_factor * torch.outer(positions.double(), frequencies).cos()
         rotated = cos.repeat_interleave(2, 1) if self.pairing == "interleaved" else torch.cat((cos, cos), 1)
         return nn.functional.pad(rotated, (0, max(0, (self.head_dim or 0) - rotated.shape[1])), value=1.0)
 
     def score(self, distance: int) -> float:
-        """The score of a fixed query and the same key so many tokens before it, in nats.
+        """The score of a fixed query and the same key at this distance before it, in nats.
 
         x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1:
         softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate, 1 for others.
@@ -110,7 +110,7 @@ class LayerTable:
 
 @dataclass(frozen=True)
 class PositionTable:
-    """What a program makes of a file about positions; made by ``of`` and by each program's ``read``.
+    """How a program reads a file's positions; made by ``of`` and by each program's ``read``.
 
     Args:
         model_type: the family's name in Hugging Face, or llama.cpp's of its architecture.
@@ -118,11 +118,11 @@ class PositionTable:
         layer_types: the type of every layer, first to last.
         pretrained_length: the trained length before any scaling; None if a file does not say it.
         tuned_length: the length that the model was released for.
-        admitted_length: the longest input that is let in.
+        admitted_length: the longest input that is allowed.
         layout: the layout of a tower's patches in ``attention_layouts``; empty for text.
-        program: who computes this, with its version; empty for what the file itself says.
-        notes: what was assumed, and what the program passes over.
-        not_asked: what of the program was not asked; empty where all was.
+        program: the program that computes this, with its version; empty for the file itself.
+        notes: assumptions, and keys that the program ignores.
+        not_asked: the part of the program that was not checked; empty if all was.
     """
 
     model_type: str
@@ -145,13 +145,13 @@ def of(
     program: str = "",
     notes: Sequence[str] = (),
 ) -> PositionTable:
-    """The table of what was read of a config.
+    """The table of a config that was read.
 
     Args:
         positions: what ``huggingface.read`` returned.
-        length: prompt and answer together, where a scaling depends on it; default the longest input let in.
-        admitted: the longest input let in; default what the config allows.
-        program, notes: of the table; to the notes comes what was assumed.
+        length: prompt and answer together, if a scaling depends on it; default the longest allowed input.
+        admitted: the longest allowed input; default the config's.
+        program, notes: of the table; assumptions are added to the notes.
     """
     types, admitted = positions.types_by_window, admitted or positions.max_length
     windows = dict(zip(types, positions.windows, strict=True))
@@ -218,7 +218,7 @@ def _rotary(recipe: Recipe, scaling: Scaling | LengthScaling, length: int) -> Ro
 
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
-    """The text of a scaling without what it has by default."""
+    """The text of a scaling, without fields at their defaults."""
     stated = {f.name: getattr(scaling, f.name) for f in fields(scaling)}  # type: ignore[arg-type]
     short = {f.name for f in fields(scaling) if f.default != stated[f.name]}  # type: ignore[arg-type]
     stated |= {name: (*value[:2], "…") for name, value in stated.items() if isinstance(value, tuple)}

@@ -13,23 +13,24 @@ SPELT = {
     "llama-factory": "transformers",
     "llamafactory": "transformers",
 }
-"""Names of programs as people write them, besides those of modules; one that trains with another is that other."""
+"""Names of programs as people write them, in addition to those of modules; a trainer maps to the program it
+uses."""
 
 
 def name_of(module: str) -> str:
-    """The name of a program's module as people write it, in every answer."""
+    """The usual name of a program, by its module's name; used in every answer."""
     return next((text for text, named in SPELT.items() if named == module and module != "transformers"), module)
 
 
 def module_of(name: str) -> str | None:
-    """The module of a program's name, in any case and with - or _; None of another program."""
+    """The module of a program's name, in any case and with - or _; None for an unknown program."""
     plain = name.lower().replace("_", "-")
     module = SPELT.get(plain, plain.replace("-", "_").replace(".", "_"))
     return module if module in NAMES else None
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """The program, with its version, and the path of a source; None for a path alone."""
+    """The program, with its version, and the path of a source; None if the source is only a path."""
     program, colon, path = source.partition(":")
     known = module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

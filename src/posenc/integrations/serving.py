@@ -20,9 +20,9 @@ from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
-"""How the note begins that says why a program is given nothing."""
+"""The beginning of the note that says why nothing is given to a program."""
 NOT_ASKED = "not asked: "
-"""How the note begins that says what of a program was not asked, so that no command is proved."""
+"""The beginning of the note that says what of a program was not checked, so that there is no command."""
 
 
 def serving(
@@ -33,26 +33,27 @@ def serving(
     base: float | None = None,
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """What makes a program compute this model's positions, under another scaling or its own.
+    """The keys and the command that make a program compute this model's positions, under another scaling or its
+    own.
 
-    What is answered was read back: ``write`` of a program refuses keys of which its ``read`` makes other positions.
-    A program that computes them from the file as it is gets no keys.
+    Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. A program
+    that computes them from the unchanged file gets no keys.
 
     Args:
         program: such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, the folder it is in, or for llama.cpp a .gguf file.
-        scaling: in place of the model's own; as text, an original length that is left out is the trained one.
-        base: the rotary base, where the config leaves it out.
+        scaling: in place of the model's own; as text, its original length is the trained one by default.
+        base: the rotary base, if the config leaves it out.
         max_length: the longest input; default as in ``huggingface.write``.
 
     Returns:
         ``program`` and ``version``; ``fingerprint`` of what it then computes, empty for llama.cpp; ``overrides``,
         keys that the command passes; ``files``, keys to change by name of file, None for one that goes away;
-        ``command``, the line to type, empty for a library and where it is not proved; ``notes``, what the program
-        takes by itself, or after ``REFUSED`` why it is given nothing, or after ``NOT_ASKED`` what was not asked.
+        ``command``, the line to type, empty for a library or if it was not verified; ``notes``, the program's
+        assumptions, or after ``REFUSED`` the reason, or after ``NOT_ASKED`` what was not checked.
 
     Raises:
-        UnknownName, InvalidArgument: a program, version, file or scaling that there is not, or is not read.
+        UnknownName, InvalidArgument: an unknown program, version, file or scaling, or one that is not read.
     """
     module, version = program_of(program)
     name, version, gguf = (
@@ -89,7 +90,7 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """The answer of a program that reads config.json; keys where something is stated or it computes others."""
+    """The answer of a program that reads config.json; with keys if something is stated or it would differ."""
     config, line, keys = contents(path), module.LINE, {}
     table = module.read(config, version)
     if stated or different(wanted, table):
@@ -113,7 +114,7 @@ def _from_config(
 
 
 def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys to change so that the model's part of config.json is this one, nested as it stands in the whole."""
+    """The keys to change so that the model's part of config.json is this one, nested as in the whole config."""
     keys = changed(positions.source, config)
     if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # which goes with the dictionary
         keys["rope_theta"] = config["rope_theta"]

@@ -1,8 +1,8 @@
-"""Position tables of what people name: a file, overrides of one, or what a program makes of either.
+"""Position tables of the sources that people name: a file, overrides of one, or a program that reads either.
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from it; vllm:config.json is the newest one asked
-overrides.json                      keys without a model_type, laid over the config that it is compared with
+overrides.json                      keys without a model_type, merged into the config that it is compared with
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ def program_of(text: str) -> tuple[Any, str | None]:
     """The module and the version of ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        InvalidArgument: no such program; another one is no substitute, and so none is proposed.
+        InvalidArgument: no such program. The nearest name is not proposed, since another program is no substitute.
     """
     name, _, version = text.partition("@")
     module = module_of(name)
     if module is None:
         raise InvalidArgument(
-            f"program {name!r} is not read here; known: {', '.join(map(name_of, NAMES))}; hold any other to the "
-            "model's own numbers: posenc vectors"
+            f"program {name!r} is not read here; known: {', '.join(map(name_of, NAMES))}; compare any other with "
+            "the model's own numbers: posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
 
@@ -57,9 +57,9 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
 
     Args:
         source: as above.
-        beside: the source that it is compared with, over whose config overrides are laid.
+        beside: the source that it is compared with, into whose config overrides are merged.
         as_type: the family by whose rules a config is read, as in ``huggingface.read``; programs and GGUF files
-            have rules of their own.
+            have their own rules.
 
     Raises:
         UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.

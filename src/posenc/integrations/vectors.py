@@ -1,9 +1,9 @@
-"""Reference vectors: what a model's positions do to numbers, for a port in any language to test against.
+"""Reference vectors: numbers of a model's positions, for a port in any language to test against.
 
     vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
     assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # a port's own, in Python
 
-The names and shapes of the file are those of docs/vectors.md, which a port needs in place of this library.
+Names and shapes of the file are documented in docs/vectors.md; a port does not need this library.
 """
 
 import json
@@ -38,7 +38,7 @@ class Vectors:
     """Reference vectors of a model.
 
     Args:
-        header: what the file says in words and single numbers.
+        header: the file's words and single numbers.
         arrays: by ``"LAYER TYPE.NAME"``.
     """
 
@@ -68,7 +68,7 @@ def load(path: str | Path) -> Vectors:
     """The vectors of a file.
 
     Raises:
-        InvalidArgument: a file of something else.
+        InvalidArgument: a file of another format.
     """
     if Path(path).suffix == ".safetensors":
         from safetensors import safe_open
@@ -81,7 +81,7 @@ def load(path: str | Path) -> Vectors:
         stored = header.pop("arrays", {})
         arrays = {n: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"])) for n, one in stored.items()}
     if header.get("format") != FORMAT:
-        raise InvalidArgument(f"{path} is no file of {FORMAT!r}; write one with posenc vectors")
+        raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write one with posenc vectors")
     return Vectors(header, arrays)
 
 
@@ -99,7 +99,7 @@ def vectors(
         positions: what ``huggingface.read`` returned.
         at: the positions of the vectors; default 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
         phases: ``"float32"`` for the angles that transformers computes.
-        total_length: prompt and answer together, where a scaling depends on it; default the longest input.
+        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
         source: where the config was published, such as its repository, path and commit.
 
     Raises:
@@ -126,7 +126,7 @@ def vectors(
             where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, and so no vectors")
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, so it has no vectors")
     lengths = {key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")}
     header = {"format": FORMAT, "model_type": positions.model_type, "phases": phases, **lengths}
     header |= {"total_length": length, "layer_types": list(table.layer_types), "layers": layers}
@@ -166,7 +166,7 @@ def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, 
 
 
 def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """How far every array may be off: eight roundings of float32 of an angle, and of what is multiplied by it."""
+    """The tolerance of every array: eight float32 roundings of an angle, and of products with it."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
     table = CLOSE * (1 + angles) * _factor(arrays)
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
@@ -176,9 +176,9 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """How far rotated channels may be off if cos and sin may be by ``table``: that times |x| + |y| of a pair.
+    """The tolerance of rotated channels, from that of cos and sin, ``table``: times |x| + |y| of a pair.
 
-    Channels that do not rotate have no room.
+    Channels that do not rotate have none.
     """
     pairs = table.shape[-1]
     rotary, still = x[..., : 2 * pairs].abs(), torch.zeros_like(x[..., 2 * pairs :])
@@ -196,12 +196,12 @@ def _factor(arrays: Mapping[str, Tensor]) -> float:
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
     """Raise an AssertionError unless a port computes the reference vectors; it says what the port has wrong.
 
-    An angle may be off by eight roundings of float32 and the others in proportion, so that a port that multiplies
-    a position by a float32 frequency passes. The mistake is named as ``posenc doctor`` names it.
+    An angle may be off by eight roundings of float32 and the other arrays in proportion, so that a port that
+    multiplies a position by a float32 frequency passes. The mistake is named as in ``posenc doctor``.
 
     Args:
         theirs: the port's arrays by their names in the file, one or more, such as ``{"cos": …, "sin": …}``; the
-            layer type in front may be left out where only one rotates. Or a function of a layer type's name, the
+            layer type in front may be left out if only one rotates. Or a function of a layer type's name, the
             query ``(D,)`` and positions ``(A, T)`` that returns the rotated queries ``(T, D)``.
         expected: vectors, or the file of them.
 

@@ -1,4 +1,4 @@
-"""The words of a position table: a phrase for every field of it, which ``inspect``, ``diff`` and the lab say.
+"""The words of a position table: a phrase for every field, used by ``inspect``, ``diff`` and the lab.
 
 ``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; the tests refuse a
 field without a phrase.
@@ -19,12 +19,12 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 
 @dataclass(frozen=True)
 class Phrase:
-    """How a field is told.
+    """The phrase of a field.
 
     Args:
-        inspect: the words, of (layer, table) or of (table), if the field has a value; what begins with a capital
-            is a sentence, all else continues a line. Empty for what another field's phrase says.
-        differs: what stands before both values in ``diff``; empty for what changes no number.
+        inspect: the words, from (layer, table) or (table), if the field has a value. With a capital they are a
+            sentence, else they continue a line. Empty if another field's phrase covers it.
+        differs: the words before both values in ``diff``; empty if the field changes no number.
     """
 
     inspect: Callable[..., str] = lambda *tables: ""
@@ -32,7 +32,7 @@ class Phrase:
 
 
 def sentences(table: PositionTable) -> list[str]:
-    """What a table says: a line per layer type, then lengths, then the frequencies and factors of every type."""
+    """A table in words: a line per layer type, then lengths, then the frequencies and factors of every type."""
     phrases = {
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
         for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
@@ -81,7 +81,7 @@ def encoding_in_words(text: str) -> str:
 
 
 def axes_in_words(axes: tuple[int, ...]) -> str:
-    """The sections of pairs that rotate by every axis, and how they lie: chunk after chunk, or dealt out."""
+    """The sections of pairs by axis, and their layout: chunked or interleaved."""
     runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
     count = len(set(axes))
     if len(runs) > count:
@@ -93,7 +93,7 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """The layer without a window that no input reaches past."""
+    """The layer without a window that is wider than any input."""
     return replace(layer, window=None) if layer.window and layer.window >= length else layer
 
 
@@ -218,7 +218,7 @@ PHRASES: Mapping[str, Phrase] = {
     "softmax_factor": Phrase(_softmax_factor, "1/√D is multiplied by"),
     "softmax_origin": Phrase(),
 }
-"""Every field of ``LayerTable``, in the order in which ``inspect`` says them."""
+"""Every field of ``LayerTable``, in the order of ``inspect``."""
 
 
 def _lengths(table: PositionTable) -> str:

@@ -93,5 +93,5 @@ def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
     """One whole number per axis."""
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
-        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give one number, or {axes}")
+        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give 1, or {axes}")
     return [as_integer(n, name) for n in values]

@@ -51,8 +51,7 @@ def method(
 
     Args:
         name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is not among them, since its lists of
-        factors
-            are found by a search.
+            factors are found by a search.
         factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as in Hugging Face's
             configs: at s times the trained length it is then NTK at s² − s + 1.
         original_length: L, the trained length, if the method depends on it.

@@ -50,8 +50,7 @@ class YaRN(Scaling):
         beta_fast: turns within L above which a pair is kept; 32. At small head sizes it can exceed the turns of
             the fastest pair, L/2π, and then every pair is scaled: lower it.
         beta_slow: turns below which a pair is fully interpolated; 1. Kimi K2 has 1 for both, so its ramp is one
-        pair
-            wide.
+            pair wide.
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
         attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the two numbers below.

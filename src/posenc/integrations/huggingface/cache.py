@@ -116,7 +116,8 @@ class MovableLayer(DynamicLayer):
 
 
 class RingCache(Cache):
-    """Sinks and the last keys of a rotary model in a buffer that wraps: constant memory, and no key copied a step.
+    """Sinks and the last keys of a rotary model in a buffer that wraps: constant memory, and no key copied per
+    step.
 
     The first ``sinks`` tokens and the last ``slots − sinks`` are seen, the sinks right before the others, as in
     StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores know distances alone, so that the others stay where
@@ -126,7 +127,7 @@ class RingCache(Cache):
     Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding (which
     no cache is shown), beams or gradients. A forward of T tokens drops T before it attends, so that its first query
     sees ``slots − T`` keys besides itself. One longer than the ring sees all that is there and its own tokens, so
-    feed chunks. Where the model has windows or remapped positions, and where T > 1, keys are copied into order.
+    feed chunks. If the model has windows or remapped positions, and where T > 1, keys are copied into order.
 
     Args:
         encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a

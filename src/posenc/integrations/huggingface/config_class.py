@@ -24,7 +24,7 @@ def class_version() -> str:
 
 
 def untried() -> str:
-    """That the installed transformers is newer than the one tried, in a sentence; empty where it is not."""
+    """That the installed transformers is newer than the one tried, in a sentence; empty if it is not."""
     numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (class_version(), TRIED)]
     if numbers[0] <= numbers[1]:
         return ""

@@ -18,7 +18,7 @@ TOKENS_BACK: Mapping[Count, Callable[[int], int | None]] = {
     "both sides, ends in": lambda window: window // 2 + 2,  # Gemma 4 widens it as Gemma 3 does, then sees the ends
     "ignored": lambda window: None,
 }
-"""How many tokens back, itself included, a token sees by a window that counts so many in this way."""
+"""How many tokens back, itself included, a token sees by a window that counts this many in this way."""
 TOKENS_AHEAD: Mapping[Count, Callable[[int], int]] = {
     "neighbours": int,
     "both sides": lambda window: window // 2,
@@ -57,11 +57,11 @@ class Windows:
 
 @dataclass(frozen=True)
 class Rotates:
-    """Which layers rotate, where not all do.
+    """Which layers rotate, if not all do.
 
     Args:
         by: the rule. ``"compression"``: all do, those whose entry under ``key`` is not 0 by a base and a scaling of
-            their own. ``"windows"``: sliding layers, where there are any. ``"flags"``: ``key`` has a list, nonzero
+            their own. ``"windows"``: sliding layers, if there are any. ``"flags"``: ``key`` has a list, nonzero
             for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
             recurrent, and ``"others"`` those that do not rotate, which attend to pictures. ``"bases"``: ``key``
             lists every layer's base, 0 for none. ``"scaled"``: all do, and those that ``key`` lists under the
@@ -89,7 +89,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Products:
-    """What products of queries and keys are multiplied by, where it is not 1/√D.
+    """What products of queries and keys are multiplied by, if it is not 1/√D.
 
     Args:
         key: the config's key for it.
@@ -111,7 +111,7 @@ class Tables:
         sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` of a family that
             has one stack; ``spacing`` is that of their frequencies.
         padding_rows: the key of the last row before that of position 0, where the length counts such rows.
-        per_layer: whether every layer has a table of biases, not one a stack.
+        per_layer: whether every layer has a table of biases, not one per stack.
     """
 
     encoder_length: str | None = None
@@ -148,23 +148,23 @@ class Family:
         decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
         base: the key of the rotary base where rope_parameters does not hold it.
         fixed_base: a base written in the family's code, which no config can change.
-        local_base: the key of the base of sliding layers, where older configs have another there.
+        local_base: the key of the base of sliding layers, if older configs have another there.
         partial: the key of the share of channels that rotate; None if every channel rotates whatever is stated.
         rotary_dim: the key of the number of channels that rotate, instead of a share or beside one.
-        head_dim: the key of the channels per head; width / heads where it is absent, and empty where the class
+        head_dim: the key of the channels per head; width / heads if it is absent, and empty if the class
             takes width / heads whatever is stated.
-        full_head_dim: the key of the channels per head in full layers, where they have others.
+        full_head_dim: the key of the channels per head in full layers, if they have others.
         defaults: values that hold when the config leaves them out, because every released model of the family has
             them; ``ModelPositions.assumed`` names each one used. A value that varies within a family is not here.
         windows: how wide windows are, and which layers see them.
-        rotates: which layers rotate, where not all do.
+        rotates: which layers rotate, if not all do.
         backwards: whether pairs turn the other way.
         query_scale: the rule by which it scales queries.
         ignored: keys about positions that its released configs have and transformers does not read.
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic multiplies the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
         axes: how positions of several axes share the pairs.
-        products: what products of queries and keys are multiplied by, where it is not 1/√D.
+        products: what products of queries and keys are multiplied by, if it is not 1/√D.
         softcap: c in c·tanh(score/c), which its code applies where attn_logit_softcapping is missing.
         sinks: which layers have a trained sink per head in their softmax.
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.

@@ -34,7 +34,7 @@ NARROW = {torch.bfloat16, torch.float16}
 
 
 class LoadedModel(Asked):
-    """A model under check, and what it answers; 16-bit weights as a float32 copy where memory has room for one."""
+    """A model under check, and what it answers; 16-bit weights as a float32 copy if memory has room for one."""
 
     def __init__(self, model: Any, tokenizer: Any = None, packed: bool = True) -> None:
         dtypes, size = {p.dtype for p in model.parameters()}, 4 * sum(p.numel() for p in model.parameters())
@@ -208,7 +208,7 @@ def _unread(model: LoadedModel) -> str:
 def does_what_its_config_says(model: LoadedModel) -> None:
     """Pairs, frequencies, factors, windows, biases and tables are those that its config says.
 
-    Where this model alone differs, load it again by from_pretrained with the config that it was trained with;
+    If this model alone differs, load it again by from_pretrained with the config that it was trained with;
     ``posenc inspect`` states it. If a model built again from its config does so too, no loading mends it: its
     code or what posenc reads is wrong, so report the config.
     """
@@ -234,7 +234,7 @@ def _stands_nowhere(model: LoadedModel) -> str:
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
-    """Whether the last three of so many positions, the other way round, give three tokens other answers."""
+    """Whether the last three of this many positions, the other way round, give three tokens other answers."""
     ids = model.tokens(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     both = [model.answers(ids, position_ids=one, attention_mask=torch.ones_like(ids)) for one in (at, at.flip(1))]
@@ -337,7 +337,7 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     one, packed and alone. It measures what positions do and compares that with the config, reads at the last
     position of the config, and makes the buffers that no checkpoint has again. Ten seconds for 135 million
     parameters on two cores. The model stays as it is, and so does the state of random numbers; 16-bit weights are
-    checked in a float32 copy where memory has room for one.
+    checked in a float32 copy if memory has room for one.
 
     Args:
         model: a loaded transformers model that takes token ids, on any device, also one of remote code.
@@ -345,7 +345,7 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
         packed: pass False if you put no more than one text into a row; some models do not separate them.
 
     Returns:
-        A verdict on every law, with what to do where one is broken; ``ok`` where none is.
+        A verdict on every law, with what to do where one is broken; ``ok`` if none is.
 
     Raises:
         InvalidArgument: no model that takes token ids.
@@ -373,7 +373,9 @@ def assert_positions(model: object, fingerprint: str) -> None:
     from posenc.integrations.position_table import of
 
     if not is_stated(fingerprint):
-        raise InvalidArgument(f"{fingerprint!r} is no fingerprint; give what posenc inspect --fingerprint prints")
+        raise InvalidArgument(
+            f"{fingerprint!r} is not a fingerprint; give what posenc inspect --fingerprint prints"
+        )
     computed = fingerprint_of(of(read(getattr(model, "config", model))))
     if computed != fingerprint:
         raise AssertionError(f"other positions: expected {fingerprint}, and this model has {computed}")

@@ -51,7 +51,7 @@ class ModelPositions:
         window_after: how many tokens after it a token sees where it sees a window, as in encoders.
         query_dim: channels of a query in latent attention, of which the last rotate; None elsewhere.
         chunk: how many tokens a chunk has, where layers that rotate see their own alone (Llama 4).
-        original_length: the trained length, before any scaling, where the config states it; else max_length.
+        original_length: the trained length, before any scaling, if the config states it; else max_length.
         max_length: the longest input that the config allows.
         scales: the scale of queries of every layer type that has one; ``as_layers`` stacks it on the type.
         assumed: each value that the config leaves out and every released model of the family has, and what of it
@@ -178,7 +178,7 @@ class ModelPositions:
         """A fresh encoding per layer type; tables start untrained, their rows are in the checkpoint.
 
         Args:
-            total_length: prompt and answer together, where a scaling depends on it.
+            total_length: prompt and answer together, if a scaling depends on it.
             phases: ``"float32"`` for the angles that transformers computes.
         """
         recipes = {name: recipe.with_(phases=phases) for name, recipe in self.rotary_recipes.items()}

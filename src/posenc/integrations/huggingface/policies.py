@@ -92,7 +92,7 @@ def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
 
 
 def windows(reader: Reader) -> tuple[int | None, ...]:
-    """How many tokens back every layer sees, itself included, where the config says so; None for all."""
+    """How many tokens back every layer sees, itself included, if the config says so; None for all."""
     count, stated = reader.depth, _window(reader)
     if not stated:
         return (None,) * count
@@ -130,7 +130,7 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """``layer_types``, where the config has it: one for every layer, as the class makes it."""
+    """``layer_types``, if the config has it: one for every layer, as the class makes it."""
     types, coded = tuple(reader.get("layer_types") or ()), _decoded(reader)
     if coded and coded != [*types]:
         raise InvalidArgument(

@@ -114,7 +114,7 @@ class Reader:
         return value
 
     def need(self, key: str) -> Any:
-        """The value of a key, the family's default where the config leaves it out, else an error."""
+        """The value of a key, the family's default if the config leaves it out, else an error."""
         value = self.get(key)
         self.check_stated(key, value is not None)
         return self.family.defaults[key] if value is None else value
@@ -129,7 +129,7 @@ class Reader:
 
     @property
     def decoder_depth(self) -> int:
-        """Layers of the decoder; as many as the encoder's where the config does not say, or says null, as in T5."""
+        """Layers of the decoder; as many as the encoder's if the config does not say, or says null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     def assume(self, note: str) -> None:
@@ -162,7 +162,7 @@ class Reader:
 
     @property
     def scale_of_scores(self) -> float | None:
-        """What products of queries and keys are multiplied by, where the family has its own."""
+        """What products of queries and keys are multiplied by, if the family has its own."""
         products = self.family.products
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
@@ -181,7 +181,7 @@ class Reader:
         return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
     def rope_parameters(self) -> dict[str, Any]:
-        """The rope dictionary under either key; the class's default, or an empty one, where there is none."""
+        """The rope dictionary under either key; the class's default, or an empty one, if there is none."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or {}
@@ -257,7 +257,7 @@ class Reader:
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Channels per head of full layers, where the family has others there: layer by layer, or once."""
+        """Channels per head of full layers, if the family has others there: layer by layer, or once."""
         if self.family.full_head_dim is None:
             return None
         each = [one for one in (self.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]

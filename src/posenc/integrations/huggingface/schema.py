@@ -81,7 +81,7 @@ class Key:
     """One key of a config.
 
     Args:
-        values: what it may hold besides null, which is as good as leaving it out where null is allowed.
+        values: what it may hold besides null, which is as good as leaving it out if null is allowed.
         meaning: what it says, after "which is".
         idle: values without effect in a family that does not have the key; null and False always are.
     """

@@ -1,4 +1,4 @@
-"""A callback for transformers' Trainer that says, while a model trains, how its loss depends on the position."""
+"""A callback for transformers' Trainer that measures, while a model trains, its loss by position."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,17 +16,17 @@ def loss_by_position(
     tokenizer: Any = None,
     report: Callable[[int, dict[str, float]], Any] = lambda step, losses: None,
 ) -> Any:
-    """Score the beginning of ``text`` before the first step, after every so many, and after the last.
+    """Score the beginning of ``text`` before the first step, every ``every`` steps, and after the last.
 
     ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are those of ``posenc extend``, in nats
     per token under the model's own positions: ``loss_to_1024`` is the mean over positions 512 … 1023. They go into
-    the Trainer's log history, and so into ``trainer_state.json``, and to ``report``. Of several processes the first
-    one scores, which needs all weights: not for models that are sharded.
+    the Trainer's log history, and so into ``trainer_state.json``, and to ``report``. The first of several processes
+    scores, which needs all weights: not for sharded models.
 
     Args:
         length: positions that are scored; four times the length that the model's config states.
         every: steps.
-        tokenizer: the Trainer's own ``processing_class`` where it has one.
+        tokenizer: the Trainer's own ``processing_class`` if it has one.
         report: called with the step and the losses by name.
 
     Raises:

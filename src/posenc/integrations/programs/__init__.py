@@ -1,8 +1,8 @@
-"""One file a program, a value: which releases are asked, what it makes of a config, and how it is told positions.
+"""One file per program: its tested releases, how it reads a config, and how positions are passed to it.
 
-``read`` gives the position table that the program computes from a config, by its own source, also where that is
-not what the config says. ``write`` says positions in the program's own words, reads them back, and refuses where
-other positions come of them: a key that a program ignores is worse than none. What several need stands here.
+``read`` gives the position table that the program computes from a config, following its own source, even if that is
+not what the config says. ``write`` states positions in the program's own keys, reads them back, and refuses if the
+result differs: a key that a program ignores is worse than none. This file has what several programs share.
 """
 
 import json
@@ -35,16 +35,16 @@ PLAN = "write scaling.plan(total_length), which is fixed"
 
 @dataclass(frozen=True)
 class Releases:
-    """Releases that the tests of real programs ask.
+    """Releases that the tests run.
 
     Args:
         package: the wheel's name.
         versions: ascending.
-        files: beginnings of the names of Python files that are taken out of each wheel; without any, the package
-            is installed into the environment of all programs, and without what it asks for.
+        files: prefixes of the names of Python files that are extracted from each wheel; without any, the package is
+            installed, without dependencies, into the environment of all programs.
         requirements: exact versions that are installed there too.
-        under: the transformers under which the model files of each version are asked, and what it asks for besides;
-            the version allows it, and another one makes differences that there are not.
+        under: the transformers, with its requirements, under which the model files of each version are run. The
+            version allows it; another one would show false differences.
     """
 
     package: str
@@ -54,7 +54,7 @@ class Releases:
     under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
-        """This version, or the newest that is asked; others are refused, as nobody has looked at them."""
+        """This version, or the newest tested one; untested ones are refused."""
         if version not in (None, *self.versions):
             raise UnknownName(f"version of {self.package}", str(version), self.versions)
         return version or self.versions[-1]
@@ -62,12 +62,12 @@ class Releases:
 
 @dataclass(frozen=True)
 class Line:
-    """How a program is told what ``write`` gives.
+    """How the keys of ``write`` are passed to a program.
 
     Args:
         start: the words of the command, with ``{model}`` for the model's folder; empty for a library.
-        overrides: the flag that takes the keys as JSON; empty where they go into a file.
-        length: the flag of the longest input; empty where the program has none.
+        overrides: the flag that takes the keys as JSON; empty if they go into a file.
+        length: the flag of the longest input; empty if the program has none.
         file: the name of that file.
     """
 
@@ -80,11 +80,11 @@ class Line:
 Read = Callable[[object, str | None], PositionTable]
 Spell = Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
 PROVED = ("axes", "encoding", "query_scale")
-"""What must be as it was meant besides what changes cos and scores."""
+"""Fields that must match in addition to those that change cos and scores."""
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """In what a program computes other positions for inputs of the length of its table; not windows nor lengths."""
+    """The differences in positions for inputs of the table's length, without windows and lengths."""
     wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(wanted, table, names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
@@ -92,15 +92,15 @@ def different(positions: ModelPositions, table: PositionTable) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """What a program makes of a config, and how it is told positions.
+    """How a program reads a config, and how positions are passed to it.
 
     Args:
         title: its name in sentences.
-        releases: those that are asked.
-        line: how it is told what ``write`` gives.
+        releases: the tested ones.
+        line: how the keys of ``write`` are passed to it.
         read: what it computes from a config: (config, version) to a table.
-        spell: the keys that say positions to it: (positions, scaling, max_length, version) to keys; a refusal where
-            it has no words for them.
+        spell: the keys that state positions to it: (positions, scaling, max_length, version) to keys; an error if
+            it has no keys for them.
     """
 
     title: str
@@ -124,7 +124,7 @@ class Program:
             version: one of ``releases.versions``; the newest by default.
 
         Raises:
-            InvalidArgument: positions that it has no words for, or of whose keys it would compute other
+            InvalidArgument: positions that it has no keys for, or from whose keys it would compute other
                 frequencies, factors, scales, pairs or axes, or admit shorter inputs.
         """
         version = self.releases.chosen(version)
@@ -150,9 +150,9 @@ class Program:
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with these keys in place of its own, part by part; a key that is null goes away.
+    """A config with these keys in place of its own, part by part; null removes a key.
 
-    A rope dictionary replaces both spellings of the one that was there, with the base beside it.
+    A rope dictionary replaces both spellings of the existing one, with the base beside it.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     result = {key: value for key, value in config.items() if key not in gone}
@@ -171,7 +171,7 @@ def config_of(
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any]]:
-    """The recipe of the rotary layers, all alike, and the config that says it."""
+    """The one recipe of all rotary layers, and the config that states it."""
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
@@ -186,7 +186,7 @@ def config_of(
 
 
 def entry_of(positions: ModelPositions, config: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The rope dictionary under this key, as a dict of its own."""
+    """A copy of the rope dictionary under this key."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has its base in its code, and no rope dictionary to write"
@@ -195,12 +195,12 @@ def entry_of(positions: ModelPositions, config: Mapping[str, Any], key: str) -> 
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
-    """YaRN's entry with its attention factor as DeepSeek's pair, beside the second number that it may have."""
+    """YaRN's entry with its attention factor as DeepSeek's first number, next to the second if there is one."""
     if "attention_factor" not in entry:
         return entry
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
     if factor == 1:
-        raise InvalidArgument(f"attention_factor={scale:g} has no place beside factor=1; use a factor above 1")
+        raise InvalidArgument(f"attention_factor={scale:g} cannot be stated with factor=1; use a factor above 1")
     pair = {
         "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),
         "mscale_all_dim": second,
@@ -217,14 +217,14 @@ def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) ->
 
 
 def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
-    """Refuse what rotary files that come from vLLM's fail at, and inputs past the end of their table."""
+    """Refuse what rotary files derived from vLLM's cannot compute, and inputs past the end of their table."""
     kind, now = entry["rope_type"], recipe.get("scaling")
     if kind == "proportional":
         raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; use Linear, Llama3 or YaRN")
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:
         raise InvalidArgument(
-            f"{program} has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
+            f"{program} has lists of factors only for whole heads with pairing='half'; use Linear, Llama3 or YaRN"
         )
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
         raise InvalidArgument(
@@ -234,13 +234,13 @@ def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) 
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
-    """YaRN's attention factor, where nothing else is stated; 1 for a factor below 1."""
+    """YaRN's attention factor, if nothing else is stated; 1 for a factor below 1."""
     return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 
 @cache
 def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
-    """What a program takes for a base, a share of channels and a length that a config leaves out, by model_type.
+    """A program's defaults of base, share of channels and length for configs that leave them out, by model_type.
 
     Made by ``tools/program_defaults.py`` from the released programs.
     """
@@ -259,19 +259,19 @@ def table_of(
     unread: Sequence[str] = (),
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
 ) -> PositionTable:
-    """What a program makes of a config: its defaults filled in, each rope dictionary changed as it takes it.
+    """The table that a program computes from a config, with its defaults and its reading of each rope dictionary.
 
     Args:
         name: of the program's module.
         title, version: of the program in sentences, and of its release.
         config: as in ``huggingface.read``.
-        takes: whose ``defaults`` stand in for what the config leaves out.
-        change: a rope dictionary, alone or of one layer type, and the config, to the dictionary that says to
-            ``huggingface.read`` what the program computes from it.
-        admitted: the longest input that it lets in by default, of what was read and the rope dictionary as given;
-            without it what the config allows.
+        takes: whose ``defaults`` are used for missing keys.
+        change: from a rope dictionary, alone or of one layer type, and the config to the dictionary with which
+            ``huggingface.read`` computes what the program does.
+        admitted: the longest input that it allows by default, from the positions and the given rope dictionary;
+            without it the config's.
         unread: keys of the config that it does not know.
-        rotated: what it rotates of the positions that are read, if no dictionary tells ``huggingface.read``.
+        rotated: changes the positions that were read, for what no dictionary can state.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -296,7 +296,7 @@ def table_of(
     model_type = str(part.get("model_type"))
     family = family_of(part)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
-    if takes == "transformers5":  # where the rope dictionary wins over what stands beside it
+    if takes == "transformers5":  # where the rope dictionary wins over keys outside it
         part = {key: value for key, value in part.items() if inside.get(key) not in stated}
     for key, value in defaults(takes).get(model_type, {}).items():
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
@@ -306,8 +306,8 @@ def table_of(
     positions = rotated(positions, given)
     if name != "transformers" and FAMILIES[positions.model_type].backwards:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} turns its pairs backwards, and no program but transformers was "
-            "asked which way it turns them; serve it with transformers"
+            f"model_type {positions.model_type!r} rotates its pairs backwards, and only transformers was checked "
+            "for the direction; serve it with transformers"
         )
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)
@@ -320,15 +320,15 @@ def table_of(
 
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
-"""Keys of YaRN that say by how much cos and sin are multiplied, or that only some programs know."""
+"""Keys of YaRN for the factor of cos and sin, or that only some programs know."""
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """A rope dictionary with the attention factor that a program takes, and no other key of it.
+    """A rope dictionary with the attention factor that a program uses, and no other key for it.
 
     LongRoPE has long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, whatever else is stated.
-    ``yarn`` makes YaRN's of the dictionary and of whether the family has DeepSeek's second number, which is kept;
-    programs compute such a ramp with rounded ends.
+    ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's second number,
+    which is kept; programs compute such a ramp with rounded ends.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -343,7 +343,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The dictionary that DeepSeek's class in vLLM, and in SGLang, which took it over, makes of any that scales."""
+    """The dictionary by which DeepSeek's class in vLLM and SGLang reads any scaling."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
@@ -353,7 +353,8 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
 
 
 def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Sections are rotated apart without scaling and under YaRN alone: vLLM's ``get_rope``, and SGLang's."""
+    """Sections are rotated by their own axes only without scaling and under YaRN, in vLLM's and SGLang's
+    ``get_rope``."""
     if kind_of(entry) in ("default", "mrope", "yarn"):
         return positions
     return replace(positions, recipes={name: one.with_(axes=None) for name, one in positions.recipes.items()})
@@ -366,7 +367,7 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """The type of a rope dictionary under either key and spelling; ``"default"`` where none is given."""
+    """The type of a rope dictionary under either key and spelling; ``"default"`` if none is given."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 

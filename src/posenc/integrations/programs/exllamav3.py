@@ -28,12 +28,12 @@ LINE = Line("", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """What ExLlamaV3 computes from this config.json.
+    """The table that ExLlamaV3 computes from this config.json.
 
     YaRN's factor is max_position_embeddings over the original length, whatever factor is stated, and its attention
     factor attention_factor, or 1 beside llama_4_scaling_beta, or 0.1·ln s + 1: the pair is not read. LongRoPE has
-    the factor of its lengths and, past the original length, its long list for every input. A base beside the rope
-    dictionary wins over the one in it. ``exllamav3/util/rope.py`` and ``model/config.py`` were asked.
+    the factor of its lengths and, past the original length, its long list for every input. A base outside the rope
+    dictionary wins over the one in it. ``exllamav3/util/rope.py`` and ``model/config.py`` were run.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -45,7 +45,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
     version = RELEASES.chosen(version)
     model_type = str(language_part(config)[0].get("model_type"))
     if model_type not in defaults("exllamav3"):
-        raise InvalidArgument(f"what ExLlamaV3 {version} makes of model_type {model_type!r} was not asked; ask it")
+        raise InvalidArgument(
+            f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare with posenc vectors"
+        )
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:
         default = 1.0 if entry.get("llama_4_scaling_beta") else sharpening(entry["factor"])

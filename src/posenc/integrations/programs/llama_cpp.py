@@ -35,18 +35,18 @@ RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
-"""The architectures of every rope type; asked of llama.cpp's library by ``tools/rope_types.py``."""
+"""The architectures of every rope type, read from llama.cpp's library by ``tools/rope_types.py``."""
 INTERLEAVED = frozenset(
     ("chatglm", "cohere2", "command-r", "deepseek2", "ernie4_5", "ernie4_5-moe", "glm4", "llama4")
 )
-"""Architectures that rotate neighbours, and whose converter leaves the rows of the checkpoint as they are."""
+"""Architectures that rotate neighbours, and whose converter keeps the checkpoint's rows."""
 SORTED = (
     "arcee arctic bailingmoe baichuan chameleon deci deepseek granite granitemoe internlm2 llama minicpm "
     "mistral3 olmo smollm3 xverse"
 )
-"""Those that rotate neighbours, and whose converter sorts the rows of a checkpoint in halves for that."""
+"""Those that rotate neighbours, and whose converter reorders the rows of a half-paired checkpoint."""
 NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
-"""Those that llama.cpp has a type for and whose graph does not rotate, or that it does not load."""
+"""Those with a rope type in llama.cpp whose graph does not rotate, or that it does not load."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have the two channels of a pair in the two halves of a head."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
@@ -82,18 +82,18 @@ def fields(path: Path) -> Fields:
         raise MissingExtra("gguf", "hf") from error
     try:
         file = GGUFReader(path)
-    except Exception as error:  # what is cut off fails in NumPy in many ways
-        raise InvalidArgument(f"{str(path)!r} is no whole GGUF file ({error}); download it again") from error
+    except Exception as error:  # truncated files fail in NumPy in many ways
+        raise InvalidArgument(f"{str(path)!r} is not a complete GGUF file ({error}); download it again") from error
     values = {name: entry.contents() for name, entry in file.fields.items() if not name.startswith("tokenizer.")}
     tensors = {one.name: torch.tensor(one.data) for one in file.tensors if one.name.startswith("rope")}
     return Fields({name: one for name, one in values.items() if type(one) in (int, float, str)}, tensors)
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """What llama.cpp computes from a GGUF file, or from what its own converter makes of a config.
+    """The table that llama.cpp computes from a GGUF file, or from a config after its own conversion.
 
-    The converter keeps of YaRN the factor and the original length alone, for architecture llama, and takes Llama
-    3's original length from beside the dictionary, else 8,192. A factor without a type of scaling scales linearly.
+    For architecture llama the converter keeps only YaRN's factor and original length, and reads Llama 3's original
+    length outside the dictionary, else 8,192. A factor without a scaling type scales linearly.
 
     Args:
         config: ``Fields``, the path of a .gguf file, or as in ``huggingface.read``, for the families of
@@ -110,7 +110,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     model_type = language_part(config)[0].get("model_type")
     if model_type not in defaults("llama_cpp"):
         raise InvalidArgument(
-            f"the conversion of model_type {model_type!r} was not looked at; convert it, and read the GGUF file"
+            f"the conversion of model_type {model_type!r} was not checked; convert it, and read the GGUF file"
         )
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,9 +129,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """What a file says of positions, as a model of its architecture where transformers has one of that name.
+    """The positions of a file, as a model of its architecture, or of the transformers family of that name.
 
-    Of an architecture in none of the tables above the pairing is not known: halves are ``assumed``, in words.
+    For an architecture in none of the tables above the pairing is unknown: half pairs are ``assumed``, in words.
 
     Raises:
         InvalidArgument: an architecture that does not rotate; fields that are not read here: windows by layer,
@@ -142,7 +142,7 @@ def positions_of(file: Fields) -> ModelPositions:
     unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
-            f"{' and '.join(names)} of architecture {architecture!r} is not read here; ask llama.cpp"
+            f"{' and '.join(names)} of architecture {architecture!r} is not read here; compare with posenc vectors"
         )
     if architecture in STILL:
         raise InvalidArgument(f"architecture {architecture!r} does not rotate in llama.cpp; read its config.json")
@@ -201,38 +201,38 @@ def _architecture(file: Fields) -> str:
 def _table(file: Fields, program: str) -> PositionTable:
     """The table of a file's fields."""
     positions = positions_of(file)
-    listed = isinstance(positions.rotary.get("scaling"), PerPair)  # such as Llama 3.1's, whose length is not said
+    listed = isinstance(positions.rotary.get("scaling"), PerPair)  # such as Llama 3.1's, whose length is not stated
     length = None if listed and positions.original_length == positions.max_length else positions.original_length
     table = of(positions, program=program)
-    if positions.assumed:  # where the pairs are not known
+    if positions.assumed:  # if the pairing is unknown
         table = replace(table, layers={name: replace(one, pairing=None) for name, one in table.layers.items()})
     return replace(table, model_type=_architecture(file), pretrained_length=length)
 
 
 def converted(table: PositionTable) -> Fields:
-    """Of the file that the converter makes of a config, the fields that ``flags`` looks at."""
+    """The fields that ``flags`` reads, as the converter would write them for a config."""
     (layer,) = table.layers.values()
     lists = {"rope_freqs.weight": torch.ones(0)} if str(layer.scaling).startswith("llama3") else {}
     return Fields({"general.architecture": "llama", "llama.context_length": table.admitted_length}, lists)
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """The words of llama-server's command line that make it rotate by these positions, whatever scaling a file has.
+    """The flags that make llama-server rotate by these positions, whatever scaling a file has.
 
-    YaRN's attention factor has a flag that is not read; the key of the file is, and may be overridden.
+    The flag for YaRN's attention factor is not read; the file's key is, and may be overridden.
 
     Raises:
-        InvalidArgument: a scaling that is a list of factors to llama.cpp, which a file holds alone, and a file that
-            has one, which no flag takes away.
+        InvalidArgument: a scaling that is a list of factors in llama.cpp, which only a file can hold; and a file
+            that has one, which no flag removes.
     """
     recipe = positions.rotary
     now, architecture = recipe.get("scaling"), _architecture(file)
     entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
     kind, key = entry["rope_type"], f"{architecture}.rope.scaling.attn_factor"
     if file.tensors:
-        raise InvalidArgument(f"no flag of llama-server takes away {', '.join(file.tensors)}; write the file anew")
+        raise InvalidArgument(f"no flag of llama-server removes {', '.join(file.tensors)}; write the file again")
     if kind not in ("default", "linear", "yarn") or not entry.get("truncate", True):
-        raise InvalidArgument(f"no flag of llama-server says {now}; write these fields into the file")
+        raise InvalidArgument(f"llama-server has no flag for {now}; write these fields into the file")
     words = [
         "--rope-scaling",
         "none" if kind == "default" else kind,
@@ -258,10 +258,10 @@ def write(
     architecture: str = "llama",
     max_length: int | None = None,
 ) -> Fields:
-    """The fields that llama.cpp reads of a rotation, by the names of the GGUF specification.
+    """The fields of a rotation in llama.cpp, by the names of the GGUF specification.
 
-    Linear and YaRN have a type of their own; LongRoPE two tensors; everything else that is fixed is a factor per
-    pair, ``rope_freqs.weight``, by which llama.cpp divides. So is a YaRN with other ends than 32 and 1, which few
+    Linear and YaRN have types; LongRoPE has two tensors; any other fixed scaling is a factor per pair,
+    ``rope_freqs.weight``, by which llama.cpp divides, as is YaRN with other ends than 32 and 1, which few
     architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
     0.1·ln s + 1. An architecture without those tensors fails to load a file that has them.
 
@@ -270,9 +270,9 @@ def write(
         architecture: the prefix of the keys, llama.cpp's name of the family.
 
     Raises:
-        InvalidArgument: dynamic scaling, and pairs that stand still; what stands in other fields: windows, sections
-            (M-RoPE), scales of queries; in the DeepSeek families any scaling, whose second number llama.cpp takes
-            together with the first.
+        InvalidArgument: dynamic scaling, and pairs that do not rotate; what other fields hold: windows, sections
+            (M-RoPE), scales of queries; in the DeepSeek families any scaling, since llama.cpp has one field for
+            both numbers.
     """
     recipe, config = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
@@ -284,14 +284,14 @@ def write(
     }
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; take the "
+            f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; use the "
             "fields of llama.cpp's own converter"
         )
     entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
     if family.mscale_scores and (entry["rope_type"] != "default" or softmax_factor(recipe) != 1):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} multiplies the scores, too, and llama.cpp has one "
-            "number for both; use Default() or NTK, or take the fields of llama.cpp's own converter"
+            "number for both; use Default() or NTK, or the fields of llama.cpp's own converter"
         )
     longest = max_length or config[family.length]
     values, tensors = _gguf_scaling(recipe, entry, longest)
@@ -306,7 +306,7 @@ def write(
 def _gguf_scaling(
     recipe: Recipe, entry: Mapping[str, Any], longest: int
 ) -> tuple[dict[str, int | float | str], dict[str, Sequence[float]]]:
-    """The fields of a scaling below ``rope.scaling``, and its lists of factors, from its rope dictionary."""
+    """The fields of a scaling under ``rope.scaling``, and its lists of factors, from its rope dictionary."""
     now, kind = recipe.get("scaling"), entry["rope_type"]
     if kind == "default":
         return {}, {}
@@ -315,7 +315,7 @@ def _gguf_scaling(
     if isinstance(now, LongRoPE):
         scale = now.plan(longest).frequencies(recipe.get("rotary_dim"), recipe.get("base")).attention_factor
         lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
-        length = {"original_context_length": now.original_length}  # a factor would divide beside the lists
+        length = {"original_context_length": now.original_length}  # a factor would divide in addition to the lists
         return {"type": kind, **length, "attn_factor": float(scale)}, lists
     if kind == "yarn" and now.truncate and (now.beta_fast, now.beta_slow) == (32, 1):
         lengths = {"factor": float(now.factor), "original_context_length": now.original_length}

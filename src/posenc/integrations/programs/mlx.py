@@ -26,20 +26,19 @@ from posenc.integrations.programs import (
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("mlx-lm", ("0.32.2",), requirements=("mlx[cpu]==0.32.4",))
-"""Its layers need mlx alone."""
+"""Its layers need only mlx."""
 PHI = ("phi3", "phimoe")
-"""Models that read the type as ``type`` alone, and the original length beside the dictionary."""
+"""Models that read the type only as ``type``, and the original length outside the dictionary."""
 LINE = Line("mlx_lm.generate --model {model}", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """What mlx-lm computes from this config.json.
+    """The table that mlx-lm computes from this config.json.
 
-    Most of its models read ``rope_theta`` and ``rope_scaling`` alone: of a config that has ``rope_parameters`` they
-    take their own base and no scaling. YaRN's attention factor comes from the pair, without it 0.1·ln s + 1, and
-    its ramp is rounded; LongRoPE uses the long list at every length, the factor of its lengths whatever is stated,
-    and halves as pairs in every family; sections (M-RoPE) are not rotated apart. Windows are taken as the config
-    has them.
+    Most of its models read only ``rope_theta`` and ``rope_scaling``: for a config with ``rope_parameters`` they use
+    their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, without them
+    0.1·ln s + 1, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its lengths
+    whatever is stated, and half pairs in every family; sections (M-RoPE) are ignored. Windows are the config's.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -51,7 +50,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     model_type = str(language_part(config)[0].get("model_type"))
     if model_type not in defaults("mlx"):
         raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; ask it itself"
+            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; compare with "
+            "posenc vectors"
         )
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,11 +69,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
         entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
         if model_type != "phimoe":
-            entry.pop("long_mscale", None)  # which their layer knows and is never given
+            entry.pop("long_mscale", None)  # their layer has it, but never gets it
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
     unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
-    unread += () if model_type in PHI else (ORIGINAL,)  # which stands in the dictionary alone
+    unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
     table = table_of("mlx", "mlx-lm", version, config, "mlx", change, unread=unread)
     halves = {name for name, layer in table.layers.items() if str(layer.scaling).startswith("longrope")}
     pairing = {name: "half" if name in halves else layer.pairing for name, layer in table.layers.items()}
@@ -89,21 +89,20 @@ def spell(
 ) -> dict[str, Any]:
     """The config.json that mlx-lm reads, in its older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    mlx-lm has no attention factor beside a list of factors; it takes √(1 + ln s/ln L) from the two lengths, which
-    is 1 where they are equal, and it always uses the long list. YaRN's factor a goes into ``mscale``, as
-    a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    mlx-lm reads no attention factor with a list of factors; it computes √(1 + ln s/ln L) from the two lengths,
+    which is 1 if they are equal, and it always uses the long list. YaRN's factor a goes into ``mscale``, as a =
+    (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
         InvalidArgument: dynamic scaling; in phi3 and phimoe all but lists of factors; scales of queries in the rope
-            dictionary; a composite model, of which this would be a part alone; and what ``read`` reads back
-            differently: an unrounded ramp, sections, lists of factors with another attention factor or for
-            neighbours.
+            dictionary; a composite model; and what mlx-lm would compute differently: an unrounded ramp, sections,
+            lists of factors with another attention factor or for neighbouring pairs.
     """
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
-            f"this model's language model stands in {where}, and what is written here is a whole config.json; read "
-            f"{where} alone and put the answer in its place"
+            f"this model's language model is in {where}, and mlx-lm gets a whole config.json; read {where} "
+            "alone and put the answer in its place"
         )
     recipe, config = config_of(positions, scaling, max_length, spelling="v4")
     now, entry = recipe.get("scaling"), entry_of(positions, config, "rope_scaling")
@@ -112,8 +111,8 @@ def spell(
             f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} under rope_parameters "
             "alone; serve the model's own config"
         )
-    entry.pop("truncate", None)  # which mlx-lm does not read
-    if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
+    entry.pop("truncate", None)  # mlx-lm does not read it
+    if entry.get("rope_type") == "yarn":  # not every mlx-lm reads its attention_factor
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
         longest = config[FAMILIES[positions.model_type].length]
@@ -125,7 +124,7 @@ def spell(
     if positions.model_type in PHI and entry:
         if entry["rope_type"] != "longrope":
             raise InvalidArgument(
-                f"mlx-lm has lists of factors alone for {positions.model_type!r}, and this is {now}"
+                f"mlx-lm has only lists of factors for {positions.model_type!r}, and this is {now}"
             )
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}

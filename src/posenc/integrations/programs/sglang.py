@@ -1,4 +1,4 @@
-"""SGLang: ``--json-model-override-args``, whose rotary files were taken over from vLLM."""
+"""SGLang: ``--json-model-override-args``; its rotary files derive from vLLM's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,11 +36,11 @@ LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """What SGLang computes from this config, with the length that it admits by default.
+    """The table that SGLang computes from this config, with the length that it admits by default.
 
-    YaRN's attention factor is attn_factor times the ratio of the pair, or times 0.1·ln s + 1 without one, and in
-    0.5.15 whatever the pair is but in the DeepSeek families; attention_factor is not read. LongRoPE is as in vLLM.
-    The length is multiplied by a factor that stands beside no original length, except Llama 3's.
+    YaRN's attention factor is attn_factor times the ratio of DeepSeek's two numbers, or times 0.1·ln s + 1 without
+    them (in 0.5.15 always, except in the DeepSeek families); attention_factor is not read. LongRoPE is as in vLLM.
+    If there is no original length, the length is multiplied by the factor, except Llama 3's.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -66,24 +66,24 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """What SGLang takes as ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
+    """The value of SGLang's ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    The keys are vLLM's, but YaRN's attention factor stands in ``attn_factor`` alone. SGLang lays a rope dictionary
-    over the file's, and replaces that of a language model inside a composite one. Its files for llama and DeepSeek
-    were asked; a model file of another family may read its config differently.
+    The keys are vLLM's, but YaRN's attention factor is only in ``attn_factor``. SGLang merges a rope dictionary
+    into the file's, and replaces that of a language model inside a composite one. Its files for llama and DeepSeek
+    were run; a model file of another family may read its config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: what rotary files that come from vLLM's do not compute; a language model more than one key
-            deep; linear scaling over a rope dictionary with an original length, which SGLang would not multiply the
-            length for; and what ``read`` reads back differently.
+        InvalidArgument: what rotary files derived from vLLM's cannot compute; a language model more than one key
+            deep; linear scaling over a rope dictionary with an original length, for which SGLang does not multiply
+            the length; and what SGLang would compute differently.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
-            f"this model's language model stands in {'.'.join(positions.path)}, and SGLang lays overrides over one "
-            "key alone; change config.json there"
+            f"this model's language model is in {'.'.join(positions.path)}, and SGLang merges overrides only "
+            "one key deep; change config.json there"
         )
     recipe, config = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
@@ -95,7 +95,7 @@ def spell(
         entry |= {"short_mscale": scale, "long_mscale": scale}
     elif kind == "yarn" and family.mscale_scores:
         entry = with_pair(entry)
-    elif kind == "yarn":  # whose attn_factor SGLang multiplies by what DeepSeek's pair says, where there is one
+    elif kind == "yarn":  # SGLang multiplies its attn_factor by the ratio of DeepSeek's numbers
         entry = {key: value for key, value in entry.items() if key not in ("attention_factor", *PAIR)}
         entry["attn_factor"] = now.scale / sharpening(now.factor)
     elif kind == "linear":
@@ -105,7 +105,7 @@ def spell(
         before = rope_dictionary(positions.source)
         if entry["rope_type"] == "linear" and ORIGINAL in before:
             raise InvalidArgument(
-                f"the config's rope dictionary has {ORIGINAL}, beside which SGLang does not multiply the length by "
+                f"the config's rope dictionary has {ORIGINAL}, with which SGLang does not multiply the length by "
                 f"factor={entry['factor']:g}; change config.json"
             )
         entry = {key: None for key in PAIR if key in before} | entry

@@ -14,17 +14,16 @@ from posenc.integrations.programs import ORIGINAL, Line, Program, Releases, defa
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
-"""The last line of releases without ``rope_parameters``, and that with which families are measured."""
+"""The last release without ``rope_parameters``, and the one with which families are measured."""
 LINE = Line("", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """What transformers computes from this config.
+    """The table that transformers computes from this config.
 
-    Version 4 does not know ``rope_parameters``: of a config that has nothing else it takes the class's base, mostly
-    10,000, and no scaling, without a word; LongRoPE's original length it reads beside the dictionary alone. Version
-    5 computes what the config says, but that ``truncate`` in one layer type's dictionary among several is passed
-    over.
+    Version 4 does not know ``rope_parameters``: for a config with nothing else it silently uses the class's base,
+    mostly 10,000, and no scaling; it reads LongRoPE's original length only outside the dictionary. Version 5
+    computes what the config says, but ignores ``truncate`` in nested dictionaries of layer types.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -35,7 +34,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     version = RELEASES.chosen(version)
     older, model_type = version.startswith("4"), language_part(config)[0].get("model_type")
     if older and model_type not in defaults("transformers4"):
-        raise InvalidArgument(f"transformers {version} rotates no model_type {model_type!r}; ask transformers 5")
+        raise InvalidArgument(f"transformers {version} has no rotary model_type {model_type!r}; use transformers 5")
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         if older and kind_of(entry) == "longrope":

@@ -1,4 +1,4 @@
-"""vLLM: ``--hf-overrides``, laid over a model's config."""
+"""vLLM: ``--hf-overrides``, merged into a model's config."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,18 +37,18 @@ RELEASES = Releases(
     ("vllm/",),
     under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
 )
-"""The last that reads attn_factor, and the newest; those from 0.30 on read attention_factor."""
+"""The last release that reads attn_factor, and the newest; from 0.30 on they read attention_factor."""
 LINE = Line("vllm serve {model}", "--hf-overrides", "--max-model-len")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """What vLLM computes from this config, with the length that it admits by default.
+    """The table that vLLM computes from this config, with the length that it admits by default.
 
     YaRN's attention factor is attn_factor·(0.1·ln s + 1) in 0.29, whatever else is stated, and attention_factor or
-    the ratio of the pair in 0.33; that of LongRoPE comes from long_mscale or the two lengths, and its long list is
-    used only where more than the original length is admitted. Dynamic scaling changes nothing but the length, which
-    is multiplied by its factor or that of linear scaling, and in 0.29 is factor × original length under YaRN.
-    What its model files do besides is in ``model_files``.
+    the ratio of DeepSeek's two numbers in 0.33. LongRoPE's comes from long_mscale or the two lengths, and its long
+    list is used only if more than the original length is admitted. Dynamic scaling changes only the length. Dynamic
+    and linear scaling multiply the length by their factor; under YaRN it is factor × original length in 0.29. See
+    ``model_files`` for its model files.
 
     Args:
         config: as in ``huggingface.read``.
@@ -66,10 +66,10 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         entry = dict(as_yarn(entry, config))
-        if kind_of(entry) == "dynamic":  # of a base that is planned for the length before it is multiplied
+        if kind_of(entry) == "dynamic":  # its base is planned for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
-        unscored = not older and entry.get("attention_factor") == 1  # by which vLLM knows the Llama form
+        unscored = not older and entry.get("attention_factor") == 1  # by which vLLM detects the Llama form
         return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
 
     def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
@@ -103,22 +103,21 @@ def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositi
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """What vLLM takes as ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
+    """The value of vLLM's ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    Of a composite model both are nested under the keys of its language model, where vLLM reads them. YaRN's
-    attention factor a stands there twice, since vLLM's releases up to 0.29 read ``attn_factor``, which they
-    multiply by their own 0.1·ln s + 1, and newer ones ``attention_factor``; the DeepSeek families, which vLLM runs
-    with a class of their own, have it in ``mscale``. For lists of factors it is ``short_mscale`` and
-    ``long_mscale``. vLLM multiplies the length by the factor of linear scaling, so that it is divided by it here.
-    Windows and scales of queries stay as the model's own config has them.
+    For a composite model both are nested under the keys of its language model, where vLLM reads them. YaRN's
+    attention factor is stated twice: releases up to 0.29 read ``attn_factor``, which they multiply by 0.1·ln s + 1,
+    newer ones ``attention_factor``. The DeepSeek families, which have their own class in vLLM, state it in
+    ``mscale``; lists of factors in ``short_mscale`` and ``long_mscale``. vLLM multiplies the length by the factor
+    of linear scaling, so it is divided by it here. Windows and scales of queries stay those of the config.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: dynamic scaling, whose base vLLM fixes once for all requests; pairs that stand still; a
-            list of factors for neighbours, or for a part of the head; YaRN past factor × original length; in the
-            DeepSeek families everything but YaRN with rounded ends; and what ``read`` reads back differently.
+        InvalidArgument: dynamic scaling, whose base vLLM fixes once for all requests; pairs that do not rotate; a
+            list of factors for neighbouring pairs or a part of the head; YaRN past factor × original length; in the
+            DeepSeek families all but YaRN with rounded ends; and what vLLM would compute differently.
     """
     recipe, config = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
@@ -135,7 +134,7 @@ def spell(
     elif kind == "linear":
         entry["factor"] = float(now.factor)  # vLLM fails at an int
         longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
-    if positions.path:  # where vLLM lays keys over those of the file
+    if positions.path:  # vLLM merges these keys into the file's
         entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
     return nested(positions, longest, entry)
 

@@ -190,7 +190,7 @@ def layer_of(
 
 
 def _source(plain: Attention, rotation: Rotation | None) -> tuple[list[int], float | None]:
-    """The order in which a layer takes its channels up before it rotates them, and its factor where that shows."""
+    """The order in which a layer takes its channels up before it rotates them, and its factor if that shows."""
     B, H, T, D = plain.q.shape
     rotated = [] if rotation is None else [channel for pair in rotation.pairs for channel in pair]
     first = plain.q[:, :, 0].flatten(0, 1)

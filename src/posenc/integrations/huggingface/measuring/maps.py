@@ -27,7 +27,7 @@ class Rotation:
 
     Args:
         pairs: the two channels of every pair that rotates.
-        frequencies: radians a position of every pair; negative where it rotates the other way.
+        frequencies: radians per position of every pair; negative where it rotates the other way.
         pairing: ``"half"``, ``"interleaved"``, or ``"other"``.
     """
 

@@ -133,7 +133,7 @@ class _Recorder(TorchFunctionMode):
         return True
 
     def _added(self, args: Any) -> bool:
-        """A parameter that is added to tokens, a row each, as towers that see have their table."""
+        """A parameter that is added to tokens, one row each, as towers that see have their table."""
         x, table = args[:2] if len(args) > 1 else (None, None)
         if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
             return False
@@ -151,7 +151,7 @@ class _Recorder(TorchFunctionMode):
         )
 
     def _rows(self, parameter: nn.Parameter, index: Tensor) -> bool:
-        """A parameter of any shape as a table, one row a place, channels last."""
+        """A parameter of any shape as a table, one row per place, channels last."""
         rows = parameter.detach().reshape(-1, parameter.shape[-1])
         return self._look_up(nn.Parameter(rows, requires_grad=parameter.requires_grad), index)
 

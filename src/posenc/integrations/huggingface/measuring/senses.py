@@ -19,7 +19,7 @@ SENSES = (*PICTURES, *SOUNDS)
 CELLS, FRAMES, PERIODS = 4, 64, 40
 """Patches along a side where a config says no size, frames of a sound, and frames' worth of samples."""
 STRIDE = 384
-"""Samples of a frame where the config does not say their product: a multiple of what models in use have."""
+"""Samples of a frame if the config does not say their product: a multiple of what models in use have."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Form:
 
     Args:
         name: of the argument that takes them.
-        make: numbers for so many rows, the same everywhere in a row or not, drawn by a generator.
+        make: numbers for this many rows, the same everywhere in a row or not, drawn by a generator.
         cells: rows and columns of patches in a picture; None for sounds.
-        arguments: further arguments for so many rows.
+        arguments: further arguments for this many rows.
         alone: whether one row is given at a time, since all are laid out one after another.
         merge: patches along a side of what later becomes one; such patches may come one after another.
     """

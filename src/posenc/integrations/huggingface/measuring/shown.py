@@ -45,7 +45,7 @@ class Shown:
         raise InvalidArgument(f"{type(model).__name__} cannot be shown anything ({why[:200]})")
 
     def record(self, count: int, *, alike: bool) -> Recording:
-        """What is recorded of so many pictures or sounds, all of them as rows."""
+        """What is recorded of this many pictures or sounds, all of them as rows."""
         parts = [(1, seed) for seed in range(count)] if self.form.alone else [(count, count)]
         recordings: list[Recording] = []
         for rows, seed in parts:
