@@ -1,4 +1,4 @@
-"""Refuses arguments one by one: each message names the argument, its value, what was expected and the fix."""
+"""Checks of arguments: each message names the argument, its value, the expected form and the fix."""
 
 import inspect
 import math
@@ -23,14 +23,14 @@ def shown(value: object) -> str:
 
 
 def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
-    """That a function has no argument of this name, and what it calls it."""
+    """The message that a function has no argument of this name, with the right one."""
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
 def misfit(
     call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any], error: Exception
 ) -> Exception:
-    """What Python said of these arguments of a class, in one of our errors."""
+    """Python's complaint about these arguments of a class, as one of our errors."""
     name, signature = call.__name__, inspect.signature(call)
     known = {word: x for word, x in signature.parameters.items() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
     for word in given:
@@ -52,7 +52,7 @@ def misfit(
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:
-    """The value, which must be among the known ones; else an error with the nearest of them."""
+    """The value, if it is among the known ones; else an error with the nearest."""
     names = tuple(known)
     if value not in names:
         raise UnknownName(kind, value, map(str, names))
@@ -100,7 +100,7 @@ def as_scale(value: float | None, name: str) -> float | None:
 
 
 def at_least_one(**counts: int) -> None:
-    """An error that names them all where one of these counts is below 1, or the one that is no integer."""
+    """An error that names all counts if one is below 1, or the one that is not an integer."""
     for name, count in counts.items():
         as_integer(count, name)
     if min(counts.values()) < 1:
@@ -109,7 +109,7 @@ def at_least_one(**counts: int) -> None:
 
 
 def tensors(**given: object) -> None:
-    """Refuse what is no tensor, by its name."""
+    """Refuse anything but a tensor."""
     for name, value in given.items():
         if not isinstance(value, Tensor):
             raise InvalidArgument(
@@ -118,7 +118,7 @@ def tensors(**given: object) -> None:
 
 
 def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
-    """A check for an integer that is no less; ``known`` ends the message."""
+    """A check for an integer of at least this; ``known`` ends the message."""
 
     def check(value: Any, name: str) -> int:
         if as_integer(value, name) < least:
@@ -129,7 +129,7 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """A check for what holds of a value; the message says what it must be."""
+    """A check by a predicate; the message states what the value must be."""
 
     def check(value: Any, name: str) -> None:
         if not holds(value):
@@ -139,13 +139,13 @@ def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], N
 
 
 def even_from(least: int, known: str) -> Callable[[Any, str], None]:
-    """A check for an even integer that is no less; ``known`` ends the message."""
+    """A check for an even integer of at least this; ``known`` ends the message."""
     return such_that(lambda n: n >= least and n % 2 == 0, f"be even and at least {least}; {known}")
 
 
 Size = Annotated[int, at_least(1)]
 PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number, bool: as_flag}
-"""What a value of these types is made by."""
+"""The conversion to each type."""
 
 
 def plain_types(annotation: Any) -> tuple[Any, ...]:
@@ -155,7 +155,7 @@ def plain_types(annotation: Any) -> tuple[Any, ...]:
 
 
 def checked(annotation: Any, value: Any, name: str) -> Any:
-    """The value as its annotation has it: one of a ``Literal``, or what its type and its checks make of it."""
+    """The value checked by its annotation: one of a ``Literal``, or converted to its type and checked."""
     if get_origin(annotation) is Literal:
         return one_of(name, value, get_args(annotation))
     types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]
@@ -166,7 +166,7 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
 
 
 def argument(parameter: inspect.Parameter, value: Any) -> Any:
-    """The value of a parameter as its annotation has it; None if that is its default."""
+    """The value of a parameter, checked by its annotation; None if that is its default."""
     if value is None and parameter.default is None:
         return None
     return checked(parameter.annotation, value, parameter.name)
@@ -181,7 +181,7 @@ def check_device(positions: Tensor, weight: Tensor) -> None:
 
 
 def heads_first(name: str, x: Any) -> None:
-    """Refuse what is no batch of queries, keys or values."""
+    """Refuse anything but a batch of queries, keys or values."""
     if not isinstance(x, Tensor):
         tensors(**{name: x})
     if x.dim() != 4 or not x.shape[1]:

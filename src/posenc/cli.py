@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit(2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no × or − gets a question mark
+            stream.reconfigure(errors="replace")  # terminals without × or − show a question mark
     with _interrupts() as interrupts:
         try:
             from posenc.commands.app import main as command_line
@@ -48,7 +48,7 @@ def main() -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """A list of the Ctrl-C signals so far: libraries that are being imported turn them into other errors."""
+    """The Ctrl-C signals so far, since libraries under import turn them into other errors."""
     signals: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:

@@ -5,8 +5,8 @@ F = round(θ/2π · 2^64), so that
 
     phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
 
-is one wrapping integer multiplication: nothing grows with p but the rounding of F itself, at most
-p · 2^−65 turn, 4e-10 rad at p = 2^31. cos and sin are then as good as the type they are returned in.
+is one wrapping integer multiplication: only the rounding of F itself grows with p, to at most p · 2^−65 turn, 4e-10
+rad at p = 2^31. The error of cos and sin is then that of the type they are returned in.
 Integer buffers also pass through ``.half()`` and ``.to(torch.bfloat16)`` untouched, where float frequencies
 are corrupted.
 """
@@ -90,10 +90,10 @@ COS = (0.041666645683, -0.0013887316255, 0.000024433157117)
 
 
 class ConstantBuffers(nn.Module):
-    """A module whose buffers follow from how it was made: never saved, and filled again where they were lost."""
+    """A module whose buffers follow from its arguments: never saved, and filled again if lost."""
 
     constants: Mapping[str, Tensor] = {}
-    """What each of its own buffers has in it, on the CPU."""
+    """The contents of its own buffers, on the CPU."""
 
     def register_constants(self, **constants: Tensor) -> None:
         """Register buffers of these numbers, which are integers so that no cast of the module can touch them."""
@@ -103,7 +103,7 @@ class ConstantBuffers(nn.Module):
         self.reset_buffers()
 
     def reset_buffers(self, device: torch.device | str | None = None) -> None:
-        """Fill the buffers, those of modules below too, and touch no parameter; on another device if one is given.
+        """Fill the buffers, including those of submodules, but no parameters; on another device if one is given.
 
         A module that was built on meta and got its weights by ``load_state_dict(…, assign=True)`` has no memory for
         buffers yet: name the device.
@@ -113,7 +113,7 @@ class ConstantBuffers(nn.Module):
                 setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
-        """As everywhere; and buffers that leave the meta device, for memory with anything in it, are filled."""
+        """As in every module; buffers that leave the meta device, for uninitialised memory, are filled too."""
         empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
         super()._apply(fn, recurse)
         if empty:
@@ -130,7 +130,7 @@ class Clock(ConstantBuffers):
             public checkpoints computed them, wrong by 6e-2 rad at one million; for parity).
 
     ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
-    axis, the pairs, times a ``scale`` if one is given: their attention factor is not applied unasked.
+    axis, the pairs, times ``scale``; the attention factor is applied only if it is passed as ``scale``.
     """
 
     turns: Tensor
@@ -141,7 +141,7 @@ class Clock(ConstantBuffers):
         super().__init__()
         one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
-            raise InvalidArgument("frequencies has none; a clock needs at least one hand")
+            raise InvalidArgument("frequencies is empty; give at least one")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
                 f"a frequency of {max(frequencies.float32):g} radians per position leaves float32 at far "
@@ -161,7 +161,7 @@ class Clock(ConstantBuffers):
     def of_pairs(
         self, positions: Int[Tensor, "*shape hands"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """The same where every hand has a position of its own, along the last axis; one broadcasts to all."""
+        """The same with one position per hand along the last axis; a single one broadcasts."""
         turns = self.turns
         check_device(positions, turns)
         if self.phases == "float32":
@@ -171,7 +171,7 @@ class Clock(ConstantBuffers):
             return cos_sin(positions * turns, dtype, scale)
         else:  # no float64 there
             cos, sin = cos_sin_float32(positions * turns)
-        # Rounded to the type before it is scaled, as public checkpoints have it.
+        # Rounded to the type before scaling, as in public checkpoints.
         cos, sin = cos.to(dtype), sin.to(dtype)
         return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)
 

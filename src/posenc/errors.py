@@ -1,4 +1,4 @@
-"""Our exceptions: each message names the argument, its value, what was expected and the fix."""
+"""Exceptions: each message names the argument, its value, the expected form and the fix."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ class PosencError(Exception):
     """Anything posenc refuses to do; the command line prints it on one line and exits with 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made again from its message, whatever its signature: a worker's error reaches its caller as itself."""
+        """Pickled by its message, whatever its signature, so that a worker's error keeps its class."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -39,13 +39,13 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
 
 
 MOST = 100
-"""Names that a message lists."""
+"""How many names a message lists."""
 
 
 class UnknownName(InvalidArgument):
-    """A name that is not in the catalogue; the message has what it means, or else the nearest right one.
+    """An unknown name; the message has its meaning or the nearest known name.
 
-    Of many names the three nearest are listed, and then ``fix``.
+    If many are known, it lists the three nearest, and then ``fix``.
     """
 
     def __init__(self, kind: str, name: object, known: Iterable[str], *, fix: str | None = None) -> None:
@@ -61,7 +61,7 @@ class UnknownName(InvalidArgument):
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:
-    """What the word means, or the nearest word that means something; never a name that is not known."""
+    """The meaning of the word, or of the nearest word with one; always a known name."""
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
     names = (name if name in known else MEANT.get(name) for name in near)
     return next((name for name in names if name in known), None)

@@ -1,8 +1,7 @@
-"""Other layouts at the border: views of what other libraries hold, nothing copied.
+"""Conversions from other libraries' layouts: views, without copies.
 
-The library works on ``(B, H, T, D)``, and no shape tells which axis is which: a caller that holds another layout
-says so, once, where its tensors come in; ``.transpose(1, 2)`` gives results its layout. Rotation, in place too, and
-attention take any strides.
+The library works on ``(B, H, T, D)``. A shape does not tell which axis is which, so callers convert tensors once,
+at the input; ``.transpose(1, 2)`` converts results back. Rotation (also in place) and attention accept any strides.
 """
 
 from jaxtyping import Float
@@ -13,7 +12,7 @@ from posenc.errors import InvalidArgument
 
 
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
-    """FlashAttention's layout, seen as ours."""
+    """A view of FlashAttention's layout as ours."""
     tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
@@ -23,7 +22,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 
 
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
-    """Documents laid end to end, as varlen kernels hold them, as one sequence of ours.
+    """A view of documents laid end to end, as in varlen kernels, as one sequence.
 
     Its positions and segments: ``posenc.positions.from_cu_seqlens(cu_seqlens)``.
     """

@@ -1,7 +1,7 @@
-"""What people call things: other names for ours, and words of papers, authors and models that mean one."""
+"""Other names: synonyms of ours, and words of papers, authors and models for them."""
 
 ALIASES = {"rope": "rotary"}
-"""Taken wherever a name is, and written down by the name that it stands for."""
+"""Accepted wherever a name is, and replaced by the name that it stands for."""
 
 WORDS = {
     "rotary": ("rope", "roformer", "rotary-embedding", "rotation"),
@@ -21,7 +21,7 @@ WORDS = {
     "dropout": ("dropout_p",),
     "softcap": ("logits_soft_cap",),
 }
-"""What is suggested to somebody who types one of these words where it is no name."""
+"""The suggestion for a word that is not a name."""
 
 MEANT = {word: name for name, words in WORDS.items() for word in words}
 
@@ -41,4 +41,4 @@ HINTS = {
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
     **dict.fromkeys(("device", "dtype"), "move and cast the module: .to(…)"),
 }
-"""What is said to somebody who passes one of these arguments if there is none, or leaves it out."""
+"""The message for an unknown or missing argument of this name."""

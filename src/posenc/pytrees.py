@@ -1,4 +1,4 @@
-"""Values made of tensors as pytrees: torch.export takes them, ``tree_map`` goes through them, and they copy."""
+"""Values made of tensors, as pytrees: for torch.export, ``tree_map`` and copies."""
 
 import copy
 import weakref
@@ -12,7 +12,8 @@ Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
-    """What is known of tensors' numbers; any two are equal, so that no compiler tells calls apart by it."""
+    """Facts about tensors' numbers; all instances compare equal, so that a compiler does not distinguish calls by
+    them."""
 
     def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:
         self.value, self.tensors = value, tuple(weakref.ref(x) for x in tensors)
@@ -21,7 +22,7 @@ class Fact:
         return Fact, (self.value,)
 
     def is_of(self, tensors: list[Tensor]) -> bool:
-        """Whether these are the very tensors that it was found in."""
+        """Whether these are the tensors that it was computed from."""
         return [id(x) for x in tensors] == [id(known()) for known in self.tensors]
 
     def __eq__(self, other: object) -> bool:
@@ -35,21 +36,21 @@ class Pytree:
     """An object whose leaves are the tensors in its attributes, also in pytrees, tuples, lists and dicts there; a
     tensor that several attributes share is one leaf.
 
-    All that is no tensor is the structure: calls of an exported program must agree in it.
+    Everything else is the structure: calls of an exported program must agree in it.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are known beside its tensors and are no structure of a program."""
+    """Attributes derived from its tensors, which are not structure of a program."""
 
     transient: ClassVar[dict[str, Any]] = {}
-    """Attributes that no copy gets, and what it has in their place."""
+    """Attributes that are not copied, and the values that copies get."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
-        """Find again what followed from the numbers of its tensors: others have taken their places."""
+        """Compute the facts about its tensors again, after they were replaced."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
         """A copy with these attributes in place of its own."""
@@ -62,7 +63,7 @@ class Pytree:
         return {**vars(self), **{name: value for name, value in self.transient.items() if name in vars(self)}}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A copy of its own; tensors that were computed with gradients come without their history."""
+        """A deep copy; tensors that were computed with gradients lose their history."""
         for tensor in tree_leaves(self):
             if isinstance(tensor, Tensor) and not tensor.is_leaf:
                 memo[id(tensor)] = tensor.detach().clone()
@@ -75,8 +76,8 @@ Structure = tuple[Any, ...]
 
 
 def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
-    """The attributes that hold tensors; and the class, their names, which attributes are the tensor of an earlier
-    one, those that hold none, and facts."""
+    """The tensor attributes; and the structure: class, names, which attributes share an earlier one's tensor, other
+    attributes, and facts."""
     state = tree.__getstate__()
     parts: dict[str, Any] = {}
     same, others = [], []
@@ -121,7 +122,7 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 
 def tensors(value: Any) -> list[Tensor]:
-    """Those in the attributes of a pytree, also in pytrees, tuples, lists and dicts there."""
+    """The tensors of a pytree, also in pytrees, tuples, lists and dicts within."""
     found: list[Tensor] = []
     values = vars(value) if isinstance(value, Pytree) else value
     for part in values.values() if isinstance(values, dict) else values:
@@ -133,14 +134,14 @@ def tensors(value: Any) -> list[Tensor]:
 
 
 def exchanged(value: Kind, others: Mapping[int, Tensor]) -> Kind:
-    """The same with other tensors in the place of those of these ids."""
+    """A copy with other tensors in place of those with these ids."""
     same: Kind = tree_map(lambda leaf: others.get(id(leaf), leaf), value)
     return same
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
-    """The slices, each with two ends, of a tensor whose last axes count these: ``q`` queries, ``k`` keys, and
-    anything else, which stays where it broadcasts."""
+    """The slices, each with two ends, of a tensor whose last axes count ``q`` queries, ``k`` keys or anything else;
+    other axes of size 1 are kept."""
     for axis, name in enumerate(reversed(axes), 1):
         place = places.get(name)
         if place is not None and axis <= x.dim() and (name in "qk" or x.shape[-axis] != 1):

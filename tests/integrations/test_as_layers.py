@@ -79,7 +79,7 @@ def test_layers_are_patched_by_layer() -> None:
     rotary, nope = posenc.Rotary(16, pairing="half"), posenc.NoPE()
     for family, pattern, message in (
         ("llama-2", ("rotary", "nope"), "layers 0 and 1 differ; in this model both are 'all': give them one"),
-        ("smollm3", ("rotary",), "layer 1 is rotary; this model has no positions there: put nope"),
+        ("smollm3", ("rotary",), "layer 1 is rotary; this model has no positions there: use nope"),
     ):
         layers = posenc.Layers({"rotary": rotary, "nope": nope}, pattern)
         with pytest.raises(InvalidArgument, match=message), patched(tiny(family), layers):

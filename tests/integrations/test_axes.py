@@ -57,7 +57,7 @@ def test_sections_are_written_beside_another_scaling() -> None:
 def test_a_retriever_is_read_by_the_model_around_its_text() -> None:
     inner = {"model_type": "qwen2_vl", "text_config": config()}
     assert read({"model_type": "colqwen2", "vlm_config": inner}).model_type == "qwen2_vl_text"
-    with pytest.raises(InvalidArgument, match=r"rope_theta=5\.0 stands beside"):
+    with pytest.raises(InvalidArgument, match=r"rope_theta=5\.0 is outside"):
         read({"model_type": "colqwen2", "rope_theta": 5.0, "vlm_config": inner})
 
 

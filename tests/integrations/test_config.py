@@ -192,7 +192,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention, .* place posenc.remap.DCA"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the one"),
-    ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),
+    ({"hidden_size": 250}, "hidden_size=250 is not a multiple of num_attention_heads=4"),
     ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "mixes layer types"),
     (
         {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},

@@ -379,7 +379,11 @@ def test_packed_lengths_are_those_of_the_position_ids() -> None:
     picture = torch.tensor([[[0, 1, 1, 1, 0, 1]], [[0, 1, 1, 2, 0, 1]], [[0, 1, 2, 1, 0, 1]]])
     assert_packed(picture, torch.tensor([0, 4, 6]))
     for ids, ends, message in (
-        (picture, [0, 6, 12, 18], r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is no text; give the place"),
+        (
+            picture,
+            [0, 6, 12, 18],
+            r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is not a text; give the place",
+        ),
         (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not climb from 0 to the 8 tokens; give"),
         (at, [0, 4, 4, 8], "does not climb"),
         (at, [0, 5, 7, 8], r"token 4 has position \[0\] and is number 4 of its text; start position ids again"),

@@ -189,7 +189,7 @@ def test_a_chunk_longer_than_the_ring_sees_what_is_there_and_itself() -> None:
 def test_what_cannot_move_is_refused() -> None:
     rotary = posenc.Rotary(16, pairing="half")
     for settings, message in (
-        ({"slots": 4, "sinks": 4}, "sinks=4 must be 0 or more, and leave room for others of slots=4"),
+        ({"slots": 4, "sinks": 4}, "sinks=4 must be 0 or more, and below slots=4"),
         ({"slots": 9, "wrap": 17}, "wrap=17 must be at least 18, twice slots=9"),
     ):
         with pytest.raises(InvalidArgument, match=message):

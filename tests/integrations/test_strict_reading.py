@@ -67,9 +67,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *((config("llama", **{key: LINEAR}), key) for key in ("ROPE_SCALING", "RoPE_scaling", "ropeScaling")),
     ({**MPT, "attn_confg": {"alibi_bias_max": 16}}, "unknown key of model_type 'mpt' 'attn_confg'"),
     ({**MPT, "attn_config": [1]}, r"attn_config=\[1\] must be a dictionary"),
-    ({"model_type": "gemma3", "rope_theta": 5, "text_config": GEMMA}, "rope_theta=5 stands beside text_config"),
+    ({"model_type": "gemma3", "rope_theta": 5, "text_config": GEMMA}, "rope_theta=5 is outside text_config"),
     ({"model_type": "gemma3", "rope_scaling": LINEAR, "text_config": GEMMA}, "move it into text_config, or remove"),
-    ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 stands beside text_config"),
+    ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 is outside text_config"),
     ({"model_type": "gemma3", "text_config": [1]}, "text_config is a list; expected a dictionary"),
     ({"hidden_size": 64}, "the config has no 'model_type'.*; add it, such as 'llama'"),
     ({**GEMMA, "model_type": "gemma3"}, "has its language model in text_config, which is missing"),
@@ -122,7 +122,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for key in ("logn_attn", "use_logn_attn", "attn_temperature_tuning", "relative_attention", "use_mrope")
     ),
     *(
-        (config("llama", **{key: value}), f"{key}=.* stands beside the rope dictionary, where it has no effect")
+        (config("llama", **{key: value}), f"{key}=.* is outside the rope dictionary, where it has no effect")
         for key, value in {"factor": 4, "attention_factor": 4, "long_factor": [1.0], "rope_type": "yarn"}.items()
     ),
     (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
@@ -155,7 +155,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
     (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),
     (config("falcon", n_embed=32), "n_embed=32 in model_type 'falcon', whose key for it is 'hidden_size'"),
-    ({**config("llama"), 5: 1}, "key 5 of the config is no text"),
+    ({**config("llama"), 5: 1}, "key 5 of the config is not a text"),
     (
         {
             "model_type": "deberta-v2",
@@ -165,7 +165,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
             "position_biased_input": False,
             "pos_att_type": "c2p|p2c",
         },
-        "hidden_size=2 is no multiple of num_attention_heads=4",
+        "hidden_size=2 is not a multiple of num_attention_heads=4",
     ),
 ]
 

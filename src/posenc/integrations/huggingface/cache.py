@@ -1,4 +1,4 @@
-"""Caches for transformers: one whose keys move (context shift, a passage put elsewhere), and a ring with sinks."""
+"""Caches for transformers: one whose keys move (context shift, moved passages), and a ring with sinks."""
 
 import torch
 from torch import Tensor
@@ -15,24 +15,24 @@ from posenc.positions.limits import check
 
 
 class MovableCache(Cache):
-    """Keys and values of a rotary model, which always stand at 0 … S−1 in the order of their slots.
+    """Keys and values of a rotary model, always at positions 0 … S−1 in the order of their slots.
 
     Pass it to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
-    positions, padding or a mask: tokens stand behind what the cache holds. transformers shows a cache no positions,
-    so that others go unnoticed. ``generate`` counts every token that it was given, and is refused a cache from
-    which some were dropped. Memory grows with the text; ``RingCache``'s does not.
+    positions, padding or a mask: new tokens follow those in the cache. transformers shows a cache no positions, so
+    wrong ones go unnoticed. ``generate`` counts every token that it was given, so it refuses a cache from which
+    some were dropped. Memory grows with the text; ``RingCache``'s does not.
 
     Args:
-        encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
-            remapped encoding (``posenc.remap``) keys come raw and nothing need rotate.
+        encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
+            encoding (``posenc.remap``) keys are raw and nothing is rotated.
 
-    Keys are kept as they were before rotation, and rotated when they are read. That costs a rotation of all keys
-    per forward pass, and keys are rounded once however often they move.
+    Keys are kept unrotated, and rotated when they are read. That costs a rotation of all keys per forward pass, and
+    keys are rounded only once, however often they move.
 
-    Moved keys are those of the same tokens at other positions, up to rounding. In the first layer that is what the
-    model computes of the remaining tokens alone. From the second layer on keys and values keep what their tokens
-    saw when they were read: a dropped token, a passage's old surroundings. No rotation restores that; only reading
-    the tokens again does.
+    Moved keys equal those of the same tokens at other positions, up to rounding. In the first layer that is what
+    the model computes for the remaining tokens. From the second layer on, keys and values depend on what their
+    tokens saw when they were read: a dropped token, a passage's old context. Only reading the tokens again changes
+    that.
 
     Raises:
         InvalidArgument: keys that cannot be moved.
@@ -48,11 +48,11 @@ class MovableCache(Cache):
     def select(self, slots: Tensor) -> None:
         """Keep the tokens of these slots, in this order, at positions 0 … len(slots) − 1.
 
-        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; another order puts a passage
-        elsewhere. ``slots`` is int64, ``(N,)``, each below S.
+        ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; another order moves a passage.
+        ``slots`` is int64, ``(N,)``, each below S.
 
         Raises:
-            InvalidArgument, PositionOutOfRange: slots that are none.
+            InvalidArgument, PositionOutOfRange: invalid slots.
         """
         length = self.get_seq_length()
         check(slots, "slots", length)
@@ -69,7 +69,7 @@ class MovableCache(Cache):
 
     @property
     def _is_user_defined(self) -> bool:
-        """What ``generate`` sets on a cache that it is given; it is refused one with dropped tokens."""
+        """Set by ``generate``, which is refused if tokens were dropped."""
         return True
 
     @_is_user_defined.setter
@@ -81,7 +81,7 @@ class MovableCache(Cache):
             )
 
     def append(self, passage: "MovableCache") -> None:
-        """Put another cache of the same model, such as a passage that was read alone, behind these tokens."""
+        """Append another cache of the same model, such as a passage that was read alone."""
         for index, layer in enumerate(passage.layers):
             if index == len(self.layers):
                 self.layers.append(self._layer())
@@ -111,38 +111,37 @@ class MovableLayer(DynamicLayer):
         self.keys, self.values = self.keys[:, :, slots], self.values[:, :, slots]
 
     def append(self, other: "MovableLayer") -> None:
-        """Put another layer's keys behind these."""
+        """Append another layer's keys."""
         super().update(other.keys, other.values)
 
 
 class RingCache(Cache):
-    """Sinks and the last keys of a rotary model in a buffer that wraps: constant memory, and no key copied per
-    step.
+    """Sinks and the last keys of a rotary model in a ring buffer: constant memory, and no copies of keys per step.
 
-    The first ``sinks`` tokens and the last ``slots − sinks`` are seen, the sinks right before the others, as in
-    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores know distances alone, so that the others stay where
-    they were rotated, a new key replaces the oldest, and only the sinks are rotated again. Logits are those
-    of ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
+    Queries see the first ``sinks`` tokens and the last ``slots − sinks``, the sinks right before the others, as in
+    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so the other keys keep their
+    rotation, a new key replaces the oldest, and only the sinks are rotated again. Logits are those of
+    ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
 
     Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding (which
-    no cache is shown), beams or gradients. A forward of T tokens drops T before it attends, so that its first query
-    sees ``slots − T`` keys besides itself. One longer than the ring sees all that is there and its own tokens, so
-    feed chunks. If the model has windows or remapped positions, and where T > 1, keys are copied into order.
+    no cache is shown), beams or gradients. A forward pass of T tokens drops T keys before it attends, so that its
+    first query sees ``slots − T`` keys and itself. A pass longer than the ring sees all keys in it and its own
+    tokens, so feed chunks. If the model has windows or remapped positions, or if T > 1, keys are copied into order.
 
     Args:
-        encoding: what rotates in the model, as ``read(model.config).as_layers()`` has it or as it is patched. Of a
-            remapped encoding (``posenc.remap``) keys come raw and nothing need rotate; ReRoPE and STRING know
-            distances alone, groups and chunks of the others count from a position 0 that a ring drops.
-        slots: S, keys in all; at most the trained length.
-        sinks: tokens of the beginning that are never dropped; those of the paper are 4.
-        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. Between two of them every key
-            moves once at most, in float64, and rounds. None if positions count all tokens, as those of
-            ``generate`` do: a model that makes its angles in float32 errs by some p·2⁻²⁴ at position p, and one
-            whose frequencies grow with the length needs ``wrap`` at its trained length at most.
+        encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
+            encoding (``posenc.remap``) keys are raw and nothing is rotated; ReRoPE and STRING use
+            only distances; groups and chunks of the others count from position 0, which a ring drops.
+        slots: S, the number of keys; at most the trained length.
+        sinks: tokens of the beginning that are never dropped; 4 in the paper.
+        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1; in between, every key moves at
+            most once, in float64, and is rounded. None counts all tokens, as ``generate`` does: a model with
+            float32 angles then errs by about p·2⁻²⁴ at position p, and one whose frequencies depend on the length
+            needs ``wrap`` at its trained length or below.
 
     Raises:
-        InvalidArgument: keys that cannot be moved, scores that know more than distances, no room behind the sinks,
-            or a ``wrap`` below 2·S.
+        InvalidArgument: keys that cannot be moved, scores that depend on more than distances, no slots besides the
+            sinks, or a ``wrap`` below 2·S.
     """
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:
@@ -150,14 +149,14 @@ class RingCache(Cache):
         self.encoding, self.wrap = encoding, None if wrap is None else as_integer(wrap, "wrap")
         self.slots, self.sinks = as_integer(slots, "slots"), as_integer(sinks, "sinks")
         if not 0 <= self.sinks < self.slots:
-            raise InvalidArgument(f"sinks={sinks} must be 0 or more, and leave room for others of slots={slots}")
+            raise InvalidArgument(f"sinks={sinks} must be 0 or more, and below slots={slots}")
         if self.wrap is not None and self.wrap < 2 * self.slots:
             raise InvalidArgument(f"wrap={wrap} must be at least {2 * self.slots}, twice slots={slots}")
         reading = [part.name for part in encoding.modules() if isinstance(part, Encoding) and not part.relative]
         if reading:
             raise InvalidArgument(
-                f"encoding has {reading[-1]}, which reads positions and not distances alone, and those of a ring "
-                "grow; pass MovableCache, whose keys stand from 0"
+                f"encoding has {reading[-1]}, which depends on positions, not only on distances, and positions in "
+                "a ring grow; pass MovableCache, whose positions start at 0"
             )
         windows = isinstance(encoding, Layers) and (encoding.windows or encoding.chunks)
         self.ordered = encoding.remapped or bool(windows)
@@ -167,7 +166,7 @@ class RingCache(Cache):
 
 
 class RingLayer(DynamicLayer):
-    """One layer's ring: the sinks, then slots that are overwritten; behind the keys, the sinks' raw keys.
+    """One layer's ring: the sinks, then slots that are overwritten; after the keys, the sinks' raw keys.
 
     Of n = ``cumulative_length`` tokens, i ≥ sinks lies in slot sinks + (i − sinks) mod R, R = slots − sinks, and is
     rotated at i − ``moved``.
@@ -217,7 +216,7 @@ class RingLayer(DynamicLayer):
         return visible[0], visible[1]
 
     def _tokens(self, past: int, total: int) -> Tensor:
-        """Those from ``past`` on that are there when ``total`` have been read, in order."""
+        """The keys from ``past`` on that are kept after ``total`` tokens, in order."""
         sinks, device = self.cache.sinks, self.keys.device
         first = torch.arange(min(past, sinks), min(total, sinks), device=device)
         return torch.cat(
@@ -229,7 +228,7 @@ class RingLayer(DynamicLayer):
         return torch.where(tokens < sinks, tokens, sinks + (tokens - sinks) % self.ring)
 
     def _place_sinks(self) -> None:
-        """Rotate the sinks to right before the oldest other key, where one has been dropped."""
+        """Rotate the sinks to right before the oldest other key, if a key has been dropped."""
         cache, dropped = self.cache, self.cumulative_length - self.cache.slots
         if dropped > 0 and cache.sinks:
             at = torch.arange(cache.sinks, device=self.keys.device)
@@ -237,7 +236,7 @@ class RingLayer(DynamicLayer):
             self.keys[:, :, : cache.sinks] = rerotate(raw, at, NoPE(), self.encoding, at + dropped - self.moved)
 
     def _go_back(self) -> None:
-        """Rotate every key to the position that it has from 0 on, in another buffer: this one is being read."""
+        """Rotate every key to its position counted from 0, into another buffer, since this one is being read."""
         tokens = self._tokens(0, self.cumulative_length)[self.cache.sinks :]
         slots, at = self._slots(tokens), tokens - self.moved
         self.moved = self.cumulative_length - self.cache.slots
@@ -258,7 +257,8 @@ class RingLayer(DynamicLayer):
 
 
 def _rotation(encoding: Encoding) -> Encoding:
-    """What rotates a layer's cached keys: nothing if positions are remapped, whose attention takes raw keys."""
+    """The encoding that rotates a layer's cached keys; NoPE for remapped positions, whose attention needs raw
+    keys."""
     encoding = NoPE() if encoding.remapped else encoding
     if encoding.not_rerotatable:
         raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")

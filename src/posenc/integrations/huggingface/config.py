@@ -1,7 +1,7 @@
 """Reads what a Hugging Face config does with positions, strictly, and writes it back.
 
-Every key about positions is consumed or is an error that names it and the nearest valid key. A base that the
-config leaves out is an error too, unless every released model of the family has the same one.
+Every key about positions is used, or is an error that names it and the nearest valid key. A missing base is an
+error too, unless all released models of the family have the same one.
 """
 
 import json
@@ -29,21 +29,22 @@ from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
-"""Bytes that are read of a config: a longer file is no config, and a device has no end."""
+"""The most bytes that are read of a config: a longer file is not a config, and a device has no end."""
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
-    """What ``config`` does with positions, by the form that transformers' class gives it.
+    """The positions of ``config``, read from the object that transformers' class makes of it.
 
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of the folder it is in.
-        base: the rotary base of a config that leaves it out, when you know it.
-        as_type: the family by whose rules the config is read, such as ``"llama"``, where its own model_type is
-            that of code on the Hub whose positions are this family's.
+        base: the rotary base, if the config leaves it out and you know it.
+        as_type: the family by whose rules the config is read, such as ``"llama"``, for a model_type of code on the
+            Hub that has this family's positions.
 
     Raises:
         UnknownName: a family, rope type or key that does not exist; the message has the nearest.
-        InvalidArgument: a value that is missing, out of range, or contradicts another, or that the class refuses.
+        InvalidArgument: a missing value, one out of range or in contradiction to another, or one that the class
+            refuses.
         MissingExtra: transformers is not installed.
     """
     config = contents(Path(config)) if isinstance(config, str | Path) else config
@@ -56,7 +57,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
         if rope := rope_dictionary(part):  # in the one place where the rules below look
             base_beside = {} if {*map(type, rope.values())} & {dict} else {"rope_theta": part.get("rope_theta")}
             part = {**part, "rope_scaling": None, "rope_parameters": {**base_beside, **rope}}
-        _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, where a rule here knows
+        _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, if a rule here does
         raise
     if reader.family.by_rule:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
@@ -64,7 +65,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The language model's part of the config as a new dict, and the keys under which it stands."""
+    """A copy of the language model's part of the config, and the keys that lead to it."""
     part = mapping_of(config)
     path = path_of_text(part)
     for key in path:
@@ -107,8 +108,8 @@ def contents(path: Path) -> Any:
         raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
     if text.startswith(b"GGUF"):
         raise InvalidArgument(
-            f"{path} is a GGUF file, weights with keys of llama.cpp's own; pass the config.json of the model that "
-            "it was made from"
+            f"{path} is a GGUF file, which has llama.cpp's keys; pass the config.json of the model that it was "
+            "made from"
         )
     try:
         return json.loads(text)
@@ -117,7 +118,7 @@ def contents(path: Path) -> Any:
 
 
 def _to_dict(config: Any) -> Any:
-    """A config object as a dict; with odd values in it transformers fails there in many ways."""
+    """A config object as a dict; with odd values transformers fails here in many ways."""
     try:
         return config.to_dict()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The config classes of the installed transformers: their keys, and the form that they give a config."""
+"""The config classes of the installed transformers: their keys, and the objects that they make of configs."""
 
 import json
 import logging
@@ -14,17 +14,17 @@ from typing import Any
 from posenc.errors import InvalidArgument, MissingExtra
 
 TRIED = "5.23.0"
-"""The newest transformers of which every type was read and measured."""
+"""The newest transformers whose types were all read and measured."""
 
 
 @cache
 def class_version() -> str:
-    """The version of transformers whose classes are asked."""
+    """The version of the installed transformers."""
     return version("transformers")
 
 
 def untried() -> str:
-    """That the installed transformers is newer than the one tried, in a sentence; empty if it is not."""
+    """A sentence if the installed transformers is newer than the last tested one, else empty."""
     numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (class_version(), TRIED)]
     if numbers[0] <= numbers[1]:
         return ""
@@ -34,7 +34,7 @@ def untried() -> str:
 
 
 class RefusedByClass(InvalidArgument):
-    """A config class of transformers does not take the config."""
+    """A config class of transformers refuses the config."""
 
     def __init__(self, kind: type, error: Exception) -> None:
         self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())
@@ -70,16 +70,16 @@ def class_keys(model_type: str) -> frozenset[str]:
 
 
 def class_form(config: Mapping[str, Any]) -> Any:
-    """What the class makes of the JSON of a language model, not to be changed.
+    """The config object that the class makes of a language model's JSON; do not change it.
 
     Raises:
         MissingExtra, InvalidArgument: as ``config_class``.
-        RefusedByClass: the class does not take the config.
+        RefusedByClass: the class refuses the config.
     """
     try:
         given = json.dumps(config)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"the config holds what no JSON can: {error}; correct it") from error
+        raise InvalidArgument(f"the config has a value that JSON cannot hold: {error}; correct it") from error
     return _class_form(given)
 
 
@@ -101,7 +101,7 @@ def _number(value: dict[str, Any]) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what transformers says about values that are refused here, or have nothing to do with positions."""
+    """Silence transformers' messages about values that are refused here or do not concern positions."""
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

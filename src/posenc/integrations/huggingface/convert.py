@@ -1,8 +1,8 @@
 """Moves trained weights from one rotary pairing to the other.
 
 Pairing is an order of channels. Reordering the rows of the query and key projections head by head, with their
-biases and norms, gives a model of the other pairing that computes the same function: both q and k are permuted
-alike, and q·k does not see it. Values, and channels that do not rotate, stay where they are.
+biases and norms, gives a model of the other pairing that computes the same function: q and k are permuted in the
+same way, so q·k is unchanged. Values, and channels that do not rotate, stay in place.
 """
 
 import math
@@ -19,9 +19,10 @@ from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_
 from posenc.errors import InvalidArgument, UnknownName
 
 ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
-"""Tensors that have a row for each channel: also of an adapter, and scales of quantised channels."""
+"""Tensors with a row for each channel, including those of an adapter and scales of quantised channels."""
 STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
-"""Hugging Face's name of a map to queries or keys, or of their norm, Meta's (``wq``) or GGUF's (``attn_q``)."""
+"""Names of projections to queries or keys, or of their norms: Hugging Face's, Meta's (``wq``), GGUF's
+(``attn_q``)."""
 SEPARATE = re.compile(rf"{STEM}(\.norms\.\d+)?{ROWS}")
 JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv|attn_qkv){ROWS}")
 PER_HEAD = re.compile(rf"(^|\.)query_key_value{ROWS}")
@@ -32,13 +33,13 @@ KNOWN = (
 )
 NORMS = ("norm", "layernorm")
 FROM_INPUT = re.compile(r"\.lora_A(\.\w+)?\.weight$")
-"""The half of an adapter that reads what comes in, whose rows are no channels."""
+"""The input half of an adapter, whose rows are not channels."""
 PARTS = re.compile(
     r"(^|[._])(q|k|qk|qkv|[wW](q|k|qkv)|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)"
 )
-"""Whatever belongs to a map to queries and keys, or to their norm."""
+"""Any tensor of a projection to queries and keys, or of their norm."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
-"""Where a model sees or hears, whose heads rotate in their own way."""
+"""Towers of pictures or sounds, whose heads rotate in their own way."""
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 
 
@@ -63,13 +64,13 @@ def convert_pairing(
             ``lora_B``).
         from_: the pairing that the weights have. Meta's ``.pth`` and GGUF files of Llama have ``"interleaved"``,
             Hugging Face's folders of it ``"half"``; nothing in the weights says which.
-        to: the pairing that they shall have. The one that they have changes nothing.
+        to: the wanted pairing. If it is the same, nothing changes.
         heads, kv_heads: query and key heads; keys have their own count under grouped queries.
         head_dim, rotary_dim: channels of a head, and how many of them rotate; all by default.
 
     Raises:
-        InvalidArgument: no such weight, one whose rows do not fit the head counts, or another tensor of queries or
-            keys, such as packed weights of GPTQ or scales of blocks.
+        InvalidArgument: no such weight, one whose rows do not match the head counts, or another tensor of queries
+            or keys, such as packed GPTQ weights or scales of blocks.
     """
     for pairing in (from_, to):
         if pairing not in get_args(Pairing):
@@ -97,7 +98,7 @@ def convert_pairing(
 
 @dataclass(frozen=True)
 class HeadOrder:
-    """Heads and the new order of a head's channels; answers which row or column goes where."""
+    """Head counts and the new order of a head's channels, which give the new order of rows or columns."""
 
     heads: int
     kv_heads: int
@@ -105,11 +106,11 @@ class HeadOrder:
     order: list[int]
 
     def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
-        """The axis of this tensor that has channels of heads, and its new order; None if it keeps its own."""
+        """The axis of this tensor with channels of heads, and its new order; None if it does not change."""
         if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
             return None
         match = SEPARATE.search(name)
-        if match and match["what"] in NORMS and len(shape) == 2:  # a norm with a row for each head, Cohere's
+        if match and match["what"] in NORMS and len(shape) == 2:  # a norm with one row per head, as in Cohere
             heads = self.heads if match["which"] == "q" else self.kv_heads
             if shape != (heads, self.head_dim):
                 raise InvalidArgument(f"{name} is {shape}; heads and head_dim make {(heads, self.head_dim)}")
@@ -118,7 +119,7 @@ class HeadOrder:
         return None if rows is None else (0, rows)
 
     def rows(self, name: str, count: int) -> list[int] | None:
-        """The new order of this tensor's rows; None if it keeps its own."""
+        """The new order of this tensor's rows; None if it does not change."""
         known = any(pattern.search(name) for pattern in (LATENT, SEPARATE, JOINED, PER_HEAD))
         if PARTS.search(name) and TOWER.search(name):
             raise InvalidArgument(
@@ -175,13 +176,13 @@ Model = Callable[[Int[Tensor, "B T"]], Float[Tensor, "B T V"]]
 
 
 def check_conversion(before: Model, after: Model, tokens: Int[Tensor, "B T"], *, tolerance: float = 1e-3) -> float:
-    """Run the model before and after a conversion, each in its own pairing; returns how far their logits lie apart.
+    """Compare the logits of a model before and after a conversion, each in its own pairing.
 
-    The distance is relative to the largest logit: about 1e-6 in float32 when the conversion is right, and of
-    order 1 when the weights were already of the target pairing, or the key heads were miscounted.
+    Returns the largest difference, relative to the largest logit: about 1e-6 in float32 for a right conversion,
+    about 1 if the weights already had the target pairing or the number of key heads is wrong.
 
     Raises:
-        InvalidArgument: further apart than ``tolerance``.
+        InvalidArgument: a difference above ``tolerance``.
     """
     with torch.no_grad():
         old, new = before(tokens).double(), after(tokens).double()

@@ -15,14 +15,14 @@ def parse(text: str) -> dict[str, Family]:
 
     Raises:
         UnknownName: an entry with a key that ``Family`` does not have, or ``like`` an entry that does not exist.
-        InvalidArgument: a value of another type than the field, or entries that are like each other in a circle.
+        InvalidArgument: a value of another type than the field's, or a cycle of ``like``.
     """
     entries = tomllib.loads(text)
     return {name: _built(Family, _facts(name, entries), name) for name in entries}
 
 
 def _facts(name: str, entries: Mapping[str, Any], heirs: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The facts of an entry and of those that it is like."""
+    """The facts of an entry, including those it inherits by ``like``."""
     if name in heirs:
         raise InvalidArgument(f"family {name!r} is like itself ({' -> '.join((*heirs, name))}); remove one like")
     facts = dict(_value(dict, entries[name], name))
@@ -35,7 +35,7 @@ def _facts(name: str, entries: Mapping[str, Any], heirs: tuple[str, ...] = ()) -
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """One table over another, and so each table in it."""
+    """One table merged over another, recursively."""
     tables = {key for key in old.keys() & new.keys() if isinstance(old[key], dict) and isinstance(new[key], dict)}
     return {**old, **new, **{key: _merged(old[key], new[key]) for key in tables}}
 
@@ -76,7 +76,7 @@ class Families(dict[str, Family]):
 
 
 FAMILIES = Families(parse((files(__package__) / "families.toml").read_text("utf-8")))
-"""What a config of each ``model_type`` says about positions."""
+"""The facts about each ``model_type``."""
 
 ALIASES = {
     "gemma3": "gemma3_text",
@@ -90,7 +90,7 @@ ON_HUB = {
     "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
     "kimi_k2": "deepseek_v3",
 }
-"""Types whose code is on the Hub, and the released type whose positions it copies."""
+"""Types with code on the Hub, and the released type with the same positions."""
 
 READ_AS = {
     **ON_HUB,
@@ -98,4 +98,4 @@ READ_AS = {
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
 }
-"""Types that transformers reads as others: older names, and composite models whose config is flat."""
+"""Types that transformers reads as another type: older names, and composite models with a flat config."""

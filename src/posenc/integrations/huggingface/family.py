@@ -1,4 +1,4 @@
-"""How one model family spells its positions, and what it does with them that its config does not say."""
+"""A model family: its keys of positions, and what its model does beyond its config."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ TOKENS_BACK: Mapping[Count, Callable[[int], int | None]] = {
     "neighbours": lambda window: window + 1,
     "both sides": lambda window: (window + 1) // 2,
     "both sides, ends out": lambda window: window // 2 + 1,
-    "both sides, ends in": lambda window: window // 2 + 2,  # Gemma 4 widens it as Gemma 3 does, then sees the ends
+    "both sides, ends in": lambda window: window // 2 + 2,  # Gemma 4: as Gemma 3, with both ends included
     "ignored": lambda window: None,
 }
-"""How many tokens back, itself included, a token sees by a window that counts this many in this way."""
+"""Tokens back, itself included, that a token sees by a window that counts in this way."""
 TOKENS_AHEAD: Mapping[Count, Callable[[int], int]] = {
     "neighbours": int,
     "both sides": lambda window: window // 2,
     "both sides, ends out": lambda window: window // 2,
     "both sides, ends in": lambda window: window // 2 + 1,
 }
-"""How many tokens after it; none by what is missing."""
+"""Tokens after it; 0 for ways that are missing."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,
@@ -35,16 +35,16 @@ MAPS: Mapping[str, Callable[..., AxisMap]] = {
 
 @dataclass(frozen=True)
 class Windows:
-    """How wide a window is, and which layers see it where ``layer_types`` does not say.
+    """The width of windows, and which layers have one if ``layer_types`` does not say.
 
     Args:
         counts: what the config's number counts; ``"back"`` is tokens back, itself included.
-        two_sided: the same, where ``use_bidirectional_attention`` is on.
-        before: the key of how many tokens before itself a token sees, which then stands for the window.
+        two_sided: the same, if ``use_bidirectional_attention`` is on.
+        before: a key, used instead of the window, for how many tokens before itself a token sees.
         pattern: the key of the distance from one full layer to the next.
-        codes: the key of a list of numbers, one per layer, that stand for ``types`` where ``layer_types`` is not
-            stated; those of further layers, which predict, have no effect.
-        types: what the numbers stand for.
+        codes: the key of a list of numbers, one per layer, that encode ``types`` if ``layer_types`` is missing;
+            numbers of further layers, for prediction, have no effect.
+        types: the layer types of the numbers.
     """
 
     counts: Count = "back"
@@ -60,13 +60,12 @@ class Rotates:
     """Which layers rotate, if not all do.
 
     Args:
-        by: the rule. ``"compression"``: all do, those whose entry under ``key`` is not 0 by a base and a scaling of
-            their own. ``"windows"``: sliding layers, if there are any. ``"flags"``: ``key`` has a list, nonzero
+        by: the rule. ``"compression"``: all do; those whose entry under ``key`` is not 0 have another base and
+            scaling. ``"windows"``: sliding layers, if there are any. ``"flags"``: ``key`` has a list, nonzero
             for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
             recurrent, and ``"others"`` those that do not rotate, which attend to pictures. ``"bases"``: ``key``
-            lists every layer's base, 0 for none. ``"scaled"``: all do, and those that ``key`` lists under the
-            scaling, the others without. ``"switch"``: without ``key`` no layer rotates, or has a table; with it
-            those of attention do.
+            lists every layer's base, 0 for none. ``"scaled"``: all do; those that ``key`` lists use the scaling.
+            ``"switch"``: without ``key`` no layer rotates or has a table; with it attention layers do.
         key: the key that the rule reads.
     """
 
@@ -79,8 +78,8 @@ class Axes:
     """Positions of several axes (M-RoPE).
 
     Args:
-        map: how sections lie over the pairs, a name of ``MAPS``.
-        sections: pairs of every axis where the rope dictionary does not have mrope_section.
+        map: the layout of sections over the pairs, a name in ``MAPS``.
+        sections: pairs of every axis, if the rope dictionary has no mrope_section.
     """
 
     map: Literal["chunked", "strided", "first_last"]
@@ -89,12 +88,12 @@ class Axes:
 
 @dataclass(frozen=True)
 class Products:
-    """What products of queries and keys are multiplied by, if it is not 1/√D.
+    """The factor on products of queries and keys, if it is not 1/√D.
 
     Args:
         key: the config's key for it.
-        power: the power of the key's number that it is.
-        fixed: it, where it is in the family's code.
+        power: the exponent of that key's number.
+        fixed: the factor, if it is in the family's code.
     """
 
     key: str | None = None
@@ -107,10 +106,10 @@ class Tables:
     """Tables of rows or of biases.
 
     Args:
-        encoder_length: the key of the rows of the encoder's table, where ``length`` are those of the decoder's.
-        sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` of a family that
-            has one stack; ``spacing`` is that of their frequencies.
-        padding_rows: the key of the last row before that of position 0, where the length counts such rows.
+        encoder_length: the key of the rows of the encoder's table, if ``length`` is the decoder's.
+        sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` for a family of
+            one stack; ``spacing`` is that of their frequencies.
+        padding_rows: the key of the last row before that of position 0, if the length counts such rows.
         per_layer: whether every layer has a table of biases, not one per stack.
     """
 
@@ -128,8 +127,8 @@ class Tower:
     Args:
         layout: how a vision tower rotates by rows and columns, a name of ``posenc.integrations.attention_layouts``.
         sides: the keys of the sides of a picture and of its patches.
-        table: the keys of the sides of a table that such a tower adds as well, or the one of the rows of a square;
-            those of ``sides`` for one with a row for every patch.
+        table: the keys of the sides of a table that such a tower also adds, or one key for the rows of a square;
+            those of ``sides`` for a row per patch.
     """
 
     layout: str | None = None
@@ -139,45 +138,45 @@ class Tower:
 
 @dataclass(frozen=True)
 class Family:
-    """How one family spells its positions.
+    """The facts about one family.
 
     Args:
         kind: which encoding it has.
         pairing: which channels a rotary family pairs.
         length, heads, width, layers: the config's keys for them.
-        decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
-        base: the key of the rotary base where rope_parameters does not hold it.
-        fixed_base: a base written in the family's code, which no config can change.
-        local_base: the key of the base of sliding layers, if older configs have another there.
-        partial: the key of the share of channels that rotate; None if every channel rotates whatever is stated.
+        decoder: the key of the number of decoder layers, if ``layers`` is the encoder's.
+        base: the key of the rotary base outside rope_parameters.
+        fixed_base: a base in the family's code, which no config can change.
+        local_base: the key of the base of sliding layers, if older configs have one.
+        partial: the key of the share of channels that rotate; None if all rotate whatever is stated.
         rotary_dim: the key of the number of channels that rotate, instead of a share or beside one.
-        head_dim: the key of the channels per head; width / heads if it is absent, and empty if the class
-            takes width / heads whatever is stated.
-        full_head_dim: the key of the channels per head in full layers, if they have others.
-        defaults: values that hold when the config leaves them out, because every released model of the family has
-            them; ``ModelPositions.assumed`` names each one used. A value that varies within a family is not here.
-        windows: how wide windows are, and which layers see them.
+        head_dim: the key of the channels per head; width / heads if it is absent. Empty if the class uses
+            width / heads whatever is stated.
+        full_head_dim: the key of the channels per head in full layers, if different.
+        defaults: values for keys that the config leaves out, the same in every released model of the family;
+            ``ModelPositions.assumed`` names each one used.
+        windows: the width of windows, and which layers have one.
         rotates: which layers rotate, if not all do.
-        backwards: whether pairs turn the other way.
+        backwards: whether pairs rotate the other way.
         query_scale: the rule by which it scales queries.
         ignored: keys about positions that its released configs have and transformers does not read.
         ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic multiplies the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
         axes: how positions of several axes share the pairs.
-        products: what products of queries and keys are multiplied by, if it is not 1/√D.
-        softcap: c in c·tanh(score/c), which its code applies where attn_logit_softcapping is missing.
-        sinks: which layers have a trained sink per head in their softmax.
+        products: the factor on products of queries and keys, if it is not 1/√D.
+        softcap: c in c·tanh(score/c), applied by its code if attn_logit_softcapping is missing.
+        sinks: the layers with a trained sink per head in their softmax.
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
         divides_alibi: whether its code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
         scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
             cos and sin.
-        norm_after_rotation: the key that says whether its code normalises queries and keys after they rotate, which
-            divides a factor of cos and sin out; or ``"always"``.
+        norm_after_rotation: the key that says whether its code normalises queries and keys after rotation, which
+            cancels a factor of cos and sin; or ``"always"``.
         tables: tables of rows or of biases.
         tower: positions in a picture.
-        wrong_up_to_version: the newest transformers known to compute something else than such a config says.
-        extra: further keys about positions that its class takes and does not keep, or its code reads.
-        by_rule: whether this is no entry of families.toml but the rule for types that nobody measured.
+        wrong_up_to_version: the newest transformers known to compute other positions than the config says.
+        extra: further keys about positions that its class accepts and drops, or that its code reads.
+        by_rule: whether this is Llama's rule, for a type without an entry in families.toml.
     """
 
     kind: Kind = "rotary"
@@ -223,7 +222,7 @@ class Family:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every key about positions that its code or its class reads and its class does not list."""
+        """Every key about positions that its code or class reads without listing it."""
         keys = [self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim]
         keys += [self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.codes]
         keys += [self.rotates.key, *self.ignored, *self.extra, *self.defaults]

@@ -1,6 +1,6 @@
-"""A model's folder or GGUF file on disk: opened with its tokenizer, known by its weights, saved with others.
+"""A model's folder or GGUF file on disk: loads it with its tokenizer, hashes its weights, saves new ones.
 
-Weights that are wanted in the type of their safetensors, sharded or not, stay mapped into memory from their files.
+Weights loaded in the type of their safetensors, sharded or not, stay memory-mapped.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
         raise StudyError(
             f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
         ) from error
-    if packed:  # its weights are plain numbers now, and are saved as such
+    if packed:  # its weights are dequantised, and saved as such
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
     missing = sorted(info["missing_keys"])
@@ -75,9 +75,9 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
 
 
 def _kind(path: Path) -> Any:
-    """The class that reads this folder's language model, alone or with what sees beside it.
+    """The class that loads this folder's language model, alone or with its towers.
 
-    The model is built without weights first: what fails then is the config's fault, and no download mends it.
+    The model is built without weights first: if that fails, the config is wrong and a new download does not help.
     """
     import transformers
 
@@ -99,7 +99,8 @@ def _kind(path: Path) -> Any:
                 f"{_first_line(error)}; correct it"
             ) from error
     raise InvalidArgument(
-        f"model_type {config.model_type!r} is no language model to transformers; pass the folder of its text model"
+        f"model_type {config.model_type!r} is not a language model in transformers; pass the folder of its "
+        "text model"
     )
 
 

@@ -1,4 +1,4 @@
-"""Refuses unread keys: every key about positions is read, has no effect, or is an error with a remedy."""
+"""Refuses unknown keys: every key about positions is read, has no effect, or is an error with a fix."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
-"""Names that are about positions even where no family here has the key."""
+"""Names that are about positions even if no family here has the key."""
 HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates")
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
 STACKS = (
@@ -28,12 +28,12 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""What other code calls a key; harmless where it says the same."""
+"""Other names of a key; harmless if the value is the same."""
 OUTSIDE = {
-    "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # of its sounds
+    "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for sounds
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
 }
-"""Keys beside text_config that are about positions and have an effect, by the type of the whole model."""
+"""Keys outside text_config that concern positions and have an effect, by the type of the whole model."""
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
@@ -59,7 +59,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
 
 
 def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """Refuse one thing said twice in different ways; ``names`` has the class's own name of each standard key.
+    """Refuse contradictions; ``names`` has the class's own name of each standard key.
 
     Raises:
         InvalidArgument: two spellings of a key, or two rope dictionaries, that differ.
@@ -73,10 +73,10 @@ def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
 
 
 def check_rope_keys(stated: Mapping[str, Any], made: Any) -> None:
-    """Refuse what a class dropped of a rope dictionary, or of its entries by layer type.
+    """Refuse keys that a class dropped from a rope dictionary, or from its entries by layer type.
 
     Raises:
-        UnknownName: a key, with the nearest of those that the class made.
+        UnknownName: such a key, with the nearest that the class kept.
     """
     for key in stated if made else ():
         if key not in made and key not in ROPE:
@@ -88,7 +88,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
     Raises:
         UnknownName: such a key; the message has the nearest that it has.
-        InvalidArgument: one that other code has for a key here, with another value.
+        InvalidArgument: another name of a key here, with another value.
     """
     known = known_keys(family, model_type)
     nested = config.get("attn_config")
@@ -97,9 +97,9 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
         nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
     for key, value in [*config.items(), *nested.items()]:
         if not isinstance(key, str):
-            raise InvalidArgument(f"key {key!r} of the config is no text; write it as a name")
+            raise InvalidArgument(f"key {key!r} of the config is not a text; write it as a name")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
-            KEYS[key].check(key, value)  # also what nothing asks for here, as transformers does
+            KEYS[key].check(key, value)  # also keys that are not used here, as transformers does
         if key in known or key in HARMLESS or idle(key, value, family, known):
             continue
         if key == "sliding_window" and config.get("use_sliding_window") is False:
@@ -111,14 +111,14 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                 )
         elif key == "dual_chunk_attention_config":
             raise InvalidArgument(
-                f"{key}={value!r} asks for Dual Chunk Attention, as Qwen2.5-1M is served with, which transformers "
+                f"{key}={value!r} requests Dual Chunk Attention, as in serving Qwen2.5-1M, which transformers "
                 "does not compute: remove the key for plain positions up to the trained length, and place "
                 "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size) for more"
             )
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
             if key in ROPE and "rope_parameters" in known and KEYS.get(key) != ROPE[key]:
                 raise InvalidArgument(
-                    f"{key}={value!r} stands beside the rope dictionary, where it has no effect; move it into "
+                    f"{key}={value!r} is outside the rope dictionary, where it has no effect; move it into "
                     "rope_parameters (rope_scaling in older files), or remove it"
                 )
             fix = "correct its name, or remove it"
@@ -148,7 +148,7 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 
 @cache
 def near_miss(key: str, known: frozenset[str]) -> str | None:
-    """The known key that this one is a misspelling of; one with a word more, v_head_dim, is another key."""
+    """The known key that this one misspells; a key with one more word, such as v_head_dim, is another key."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = get_close_matches(plain(key).replace("_", ""), list(letters), n=1, cutoff=0.86)
     if not near or letters[near[0]] == key:
@@ -159,10 +159,10 @@ def near_miss(key: str, known: frozenset[str]) -> str | None:
 
 
 def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
-    """Refuse keys about positions beside ``text_config``, where transformers does not look.
+    """Refuse keys about positions outside ``text_config``, where transformers does not look.
 
     Raises:
-        InvalidArgument: one that ``text_config`` does not say too.
+        InvalidArgument: a key that ``text_config`` does not repeat.
     """
     shared = [KEYS[key] for key in (*SIZES, *STACKS, "pad_token_id")]  # of the whole model, or of another tower
     placed = frozenset(key for key, meant in KEYS.items() if meant not in shared)
@@ -176,6 +176,6 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
             continue
         if value not in (None, False, {}) and text.get(key) != value:
             raise InvalidArgument(
-                f"{key}={value!r} stands beside text_config, where it has no effect; move it into text_config, or "
+                f"{key}={value!r} is outside text_config, where it has no effect; move it into text_config, or "
                 "remove it"
             )

@@ -1,4 +1,4 @@
-"""Where the language model is: in a config, and among the modules of a model that also sees or hears."""
+"""Finds the language model: in a config, and among the modules of a model with towers."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -7,11 +7,11 @@ from typing import Any
 from torch import nn
 
 AROUND = ("vlm_config", "thinker_config", "llm_config")
-"""Keys of a whole model inside another: a retriever's, or one that thinks beside one that talks."""
+"""Keys of a whole model inside another: a retriever's, or the thinker beside a talker."""
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
-    """The keys under which the language model's config stands, in a config object or its dict; none in its own."""
+    """The keys that lead to the language model's config, in a config object or its dict; none in its own."""
     for key in (*AROUND, "text_config"):
         if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))
@@ -23,7 +23,7 @@ def _part(config: Any, key: str) -> Any:
 
 
 def text_config(config: Any) -> Any:
-    """The config object of the language model inside a config object; itself where there is nothing else."""
+    """The config object of the language model inside a config object, which may be the object itself."""
     part = reduce(_part, path_of_text(config), config)
     try:
         return part.get_text_config()
@@ -32,7 +32,7 @@ def text_config(config: Any) -> Any:
 
 
 def cached(output: Any) -> dict[str, Any]:
-    """The caches of a model's output under the keys under which it gave them, to be handed back by these names."""
+    """The caches in a model's output, by the names under which to pass them back."""
     from transformers.cache_utils import Cache
 
     return {key: value for key, value in output.items() if isinstance(value, Cache)}

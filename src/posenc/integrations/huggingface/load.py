@@ -1,7 +1,7 @@
 """A local Hugging Face model, a folder with safetensors or a GGUF file, scores text under any scaling.
 
-Long texts stay within memory: they are read in pieces beside a cache, so that neither masks nor activations grow
-with the square of their length, and each piece's logits are gone before the next is read.
+Long texts are read in pieces beside a cache, so that neither masks nor activations grow with the square of their
+length, and each piece's logits are freed before the next is read.
 """
 
 import copy
@@ -29,7 +29,7 @@ from posenc.kernels.memory import free_memory
 from posenc.scaling import LengthScaling, Scaling
 
 PIECE = 512
-"""Tokens that are read at a time."""
+"""Tokens per piece."""
 
 
 def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
@@ -38,7 +38,7 @@ def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
 
     try:
         stated = llama_cpp.positions_of(llama_cpp.fields(path))
-    except InvalidArgument:  # windows or sections, of which the config has all
+    except InvalidArgument:  # windows or sections, which only the config states in full
         return positions
     scaled = positions.with_scaling(stated.rotary.get("scaling"))
     return replace(scaled, original_length=stated.original_length, max_length=stated.max_length)
@@ -58,7 +58,7 @@ class Pretrained:
 
     unit = "token"
     learning_rate = 2e-5
-    """Of a fine-tune: small, so that what the model knows stays."""
+    """The learning rate of a fine-tune: small, so that the model forgets little."""
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
@@ -66,14 +66,14 @@ class Pretrained:
         model, self.tokenizer = open_model(path, dtype)
         self.model: Any = model.eval().to(device)
         self.path, self.positions = path, read(self.model.config)
-        if path.suffix == ".gguf":  # of which transformers' config has no scaling
+        if path.suffix == ".gguf":  # transformers' config of it has no scaling
             self.positions = _stated(self.positions, path)
         self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
         self.identity = identity(path)
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """One that is in memory, for ``losses``; it has no identity and cannot be saved."""
+        """A model in memory, for ``losses``; it has no identity and cannot be saved."""
         one = cls.__new__(cls)
         one.model, one.tokenizer, one.name = model, tokenizer, type(model).__name__
         one.positions = read(one.model.config)
@@ -81,17 +81,17 @@ class Pretrained:
 
     @property
     def scaling(self) -> Any:
-        """That of its config."""
+        """The scaling of its config."""
         return self.positions.rotary.get("scaling")
 
     @property
     def original_length(self) -> int:
-        """The length that it is trained to."""
+        """The trained length."""
         return self.positions.tuned_length
 
     @property
     def pretrained_length(self) -> int:
-        """The length that it was trained to before any scaling."""
+        """The trained length before any scaling."""
         return self.positions.original_length
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
@@ -101,10 +101,10 @@ class Pretrained:
         return torch.tensor(ids, dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
-        """The tokens of ``encode``, and the characters that each stands for: the first, and the one after the last.
+        """The tokens of ``encode``, with the first character of each and the one after its last.
 
         Raises:
-            InvalidArgument: a tokenizer in Python, which keeps no offsets.
+            InvalidArgument: a tokenizer without offsets.
         """
         if not self.tokenizer.is_fast:
             raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; it needs its tokenizer.json")
@@ -124,10 +124,10 @@ class Pretrained:
         encoding: Encoding | None,
         tick: Callable[[float], None] = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions; None leaves the
-        model its own.
+        """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions; None keeps the
+        model's own.
 
-        ``tick`` is called with the share of the work that was just done, layer by layer.
+        ``tick`` is called after each layer with its share of the work.
         """
         length, placed = len(tokens) - 1, nullcontext() if encoding is None else self.placed(encoding)
         pieces, targets = (x.split(self._step(length)) for x in (tokens[:-1], tokens[1:].to(self.model.device)))
@@ -140,7 +140,7 @@ class Pretrained:
         return torch.cat(losses)
 
     def _asked(self, tokens: Int[Tensor, " T"], caches: Mapping[str, Any]) -> Any:
-        """What the model itself answers to tokens after those of its caches, its logits scaled by its own code."""
+        """The model's output for tokens that follow its caches, with logits scaled by its own code."""
         return self.model(tokens[None].to(self.model.device), use_cache=True, **caches)
 
     def _step(self, length: int) -> int:
@@ -148,7 +148,7 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text may be read in pieces: every layer keeps keys and values, and no state of another kind."""
+        """Whether a text may be read in pieces: every layer caches keys and values, and no other state."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -158,7 +158,7 @@ class Pretrained:
 
     @contextmanager
     def _ticking(self, tick: Callable[[float], None], length: int) -> Iterator[None]:
-        """Inside, every layer that is done calls ``tick`` with its share of a text of this length."""
+        """Inside the block every finished layer calls ``tick`` with its share of a text of this length."""
         trunk = self.model.get_decoder()
         blocks = next((m for m in trunk.children() if isinstance(m, nn.ModuleList)), [trunk])
 
@@ -171,38 +171,38 @@ class Pretrained:
             yield
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """The model's positions for a request of this length, the stretched layers under another scaling.
+        """The model's positions for a request of this length, with another scaling in the stretched layers.
 
         Angles are float32, as transformers and the servers compute them: the numbers are those of the config.
         """
         return self.positions.with_scaling(scaling).as_layers(total_length, "float32")
 
     def placed(self, encoding: Encoding) -> AbstractContextManager[nn.Module]:
-        """Inside, the model has ``encoding``."""
+        """Inside the block the model uses ``encoding``."""
         return patched(self.model, encoding)
 
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Logits with gradients, all at once, at positions that count up or at these."""
+        """Logits with gradients, in one pass, at positions that count up or at the given ones."""
         rows = rows.to(self.model.device)
         given: dict[str, Tensor] = {}
-        if positions is not None:  # without a mask transformers takes a position that is skipped for a new text
+        if positions is not None:  # without a mask, transformers reads a skipped position as the start of a text
             given = {"position_ids": positions.to(rows.device)[None], "attention_mask": torch.ones_like(rows)}
         logits: Tensor = self.model(rows, use_cache=False, **given).logits.float()
         return logits
 
     def copied(self, identity: str) -> "Pretrained":
-        """The same model with weights of its own."""
+        """A copy of the model with its own weights."""
         other = copy.copy(self)
         other.model, other.identity = copy.deepcopy(self.model), identity
         return other
 
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
-        """The keys of its language model's config that put a scaling into effect up to a length; None goes away.
+        """The keys of its language model's config for a scaling up to a length; None removes a key.
 
-        Written in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every reader of such configs
-        understands, where the layers share one scaling.
+        If the layers share one scaling, in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every
+        reader understands.
         """
         spelling = "v4" if self.positions.alike else "v5"
         return changes(self.positions, scaling, max_length=length, spelling=spelling)
@@ -210,7 +210,7 @@ class Pretrained:
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
     ) -> None:
-        """These weights under the scaling up to the length, in a folder that transformers opens.
+        """Write these weights with a scaling up to a length into a folder that transformers opens.
 
         Raises:
             StudyError: the folder cannot be written.
@@ -225,17 +225,16 @@ class Pretrained:
         return sum(p.numel() * p.element_size() for p in self.model.parameters())
 
     def memory(self, length: int) -> int:
-        """Bytes beside the weights to read a text of this length, at most."""
+        """The most bytes, besides the weights, that reading a text of this length needs."""
         fixed, each = self._memory()
         return fixed + length * each
 
     def _memory(self) -> tuple[int, int]:
-        """For a piece, and for every position of the text.
+        """Bytes for a piece, and for each position of the text.
 
-        A layer holds about ten rows of the model's width and three of its feed-forward part for each token of a
-        piece, which has its logits twice. For every position all layers keep keys and values; one layer has them
-        twice as they grow, and once for each query head; and each token of a piece has two masks, as bits and as
-        numbers.
+        For each token of a piece, a layer holds about ten rows of the model's width and three of its feed-forward
+        part, and logits are held twice. For each position all layers keep keys and values; one layer has them twice
+        while they grow, and once per query head; and each token of a piece has two masks, boolean and additive.
         """
         config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()
@@ -250,7 +249,7 @@ class Pretrained:
         return PIECE * (token + 2 * 4 * config.vocab_size), position
 
     def check_memory(self, length: int) -> None:
-        """Refuse a length that would not fit into free memory; say which would."""
+        """Refuse a length that does not fit into free memory; the error names one that does."""
         fixed, each = self._memory()
         free = free_memory(self.model.device)
         if length > (fits := (free - fixed) // each):

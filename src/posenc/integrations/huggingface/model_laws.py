@@ -1,4 +1,4 @@
-"""What a loaded transformers model owes of its positions; ``check`` holds it to that."""
+"""The laws of positions that a loaded transformers model must keep; ``check`` tests them."""
 
 import copy
 import inspect
@@ -25,7 +25,7 @@ from posenc.laws.check import Report, verdict
 from posenc.laws.law import Broken, NotAsked, law, near, owed
 
 LENGTH, SHORT, NEW = 24, 17, 4
-"""Tokens of a text, of a shorter one beside it, and of what is generated."""
+"""Tokens of a text, of a shorter one beside it, and of a generated continuation."""
 TEXTS = (
     "The cat that sat upon the mat by the door of the old house saw a dog run down the road to the sea.",
     "A bird sang in the tall tree at the end of the long garden all day.",
@@ -34,7 +34,7 @@ NARROW = {torch.bfloat16, torch.float16}
 
 
 class LoadedModel(Asked):
-    """A model under check, and what it answers; 16-bit weights as a float32 copy if memory has room for one."""
+    """A model under check and its answers; 16-bit weights become a float32 copy if memory allows."""
 
     def __init__(self, model: Any, tokenizer: Any = None, packed: bool = True) -> None:
         dtypes, size = {p.dtype for p in model.parameters()}, 4 * sum(p.numel() for p in model.parameters())
@@ -45,8 +45,8 @@ class LoadedModel(Asked):
         self.takes = inspect.signature(model.forward).parameters
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
-        """What it returns beside what an output before had ``cached``; or, ``loaded``, what the model returns that
-        was given, in its own type."""
+        """Its output after the ``cached`` part of an earlier one; with ``loaded``, that of the given model in its
+        own type."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
         if self.decodes:
             given["decoder_input_ids"] = self.tokens(1, SHORT).expand(len(ids), -1)
@@ -54,17 +54,17 @@ class LoadedModel(Asked):
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
     def answers(self, ids: Tensor, **more: Any) -> Tensor:
-        """What it answers to every token."""
+        """Its answer to every token."""
         answers: Tensor = self.output(ids, **more)[0]
         return answers.float()
 
     def same(self, got: Tensor, want: Tensor, what: str) -> None:
-        """Equal but for rounding, which many layers amplify."""
+        """Equal up to rounding, which many layers amplify."""
         near(got, want, (1e-3 if self.exact else 0.05) * float(want.abs().max()), what)
 
     @cached_property
     def batch(self) -> tuple[Tensor, Tensor]:
-        """Two texts padded to one length, and which of their tokens are no padding."""
+        """Two texts padded to one length, and the mask of their real tokens."""
         if self.tokenizer is not None:
             both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.device)
             return both["input_ids"], both["attention_mask"]
@@ -73,7 +73,7 @@ class LoadedModel(Asked):
         return ids.where(mask.bool(), getattr(text_config(self.config), "pad_token_id", None) or 0), mask
 
     def alone(self, mask: Tensor) -> dict[str, Tensor]:
-        """Position ids that count the tokens of a text that are no padding, where it takes any."""
+        """Position ids that count the real tokens of a text, if it accepts any."""
         return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if self.takes_positions else {}
 
     @cached_property
@@ -85,7 +85,7 @@ class LoadedModel(Asked):
 
     @cached_property
     def positions(self) -> Any:
-        """What its config says, or why that is not known."""
+        """Its positions by its config, or why they are unknown."""
         try:
             return read(self.config)
         except InvalidArgument as error:
@@ -93,16 +93,16 @@ class LoadedModel(Asked):
 
     @property
     def axes(self) -> int:
-        """Rows of position ids, as far as that is known."""
+        """Rows of position ids, if known."""
         recipes = getattr(self.positions, "recipes", {}).values()
         return AXES if any(recipe.get("axes") is not None for recipe in recipes) else 1
 
 
 @law()
 def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
-    """A padded batch gives each of its texts the answers that it has alone.
+    """A padded batch gives each text the same answers as alone.
 
-    Give attention_mask with the batch, and let position ids be attention_mask.cumsum(-1) − 1, not columns.
+    Pass attention_mask with the batch, and position ids attention_mask.cumsum(-1) − 1, not column numbers.
     """
     ids, mask = model.batch
     for row, text, shown in zip(
@@ -126,9 +126,9 @@ def _caches_nothing(model: LoadedModel) -> str:
 
 @law(_caches_nothing)
 def reads_chunks_as_the_whole(model: LoadedModel) -> None:
-    """A text read in chunks beside a cache has the answers that it has when read at once.
+    """A text read in chunks beside a cache has the same answers as when read at once.
 
-    Count the positions of a chunk on from those in the cache, its ``get_seq_length()``.
+    Continue the positions of a chunk from those in the cache, its ``get_seq_length()``.
     """
     ids, caches, answers = model.tokens(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
@@ -146,7 +146,7 @@ def _generates_nothing(model: LoadedModel) -> str:
 def generates_as_without_a_cache(model: LoadedModel) -> None:
     """Tokens that a padded batch generates beside a cache have the logits of each text alone, read at once.
 
-    Pad on the left (``tokenizer.padding_side = "left"``), give attention_mask, and count positions of new tokens by
+    Pad on the left (``tokenizer.padding_side = "left"``), pass attention_mask, and count positions of new tokens by
     it.
     """
     ids, mask = model.batch
@@ -168,10 +168,10 @@ def _packs_nothing(model: LoadedModel) -> str:
 
 @law(_packs_nothing)
 def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
-    """Texts in one row, whose position ids start again at 0, have the answers of each alone.
+    """Texts in one row, whose position ids start again at 0, have the same answers as alone.
 
-    Give neither attention_mask nor a cache with packed position ids, hand them on to ``create_causal_mask``, and
-    where positions have several axes put the places in the row in front of them; else separate texts by a mask.
+    Pass neither attention_mask nor a cache with packed position ids, and pass them on to ``create_causal_mask``; if
+    positions have several axes, put the places in the row in front of them. Or separate texts by a mask.
     """
     ids = model.tokens(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -186,7 +186,7 @@ def _has_one_axis(model: LoadedModel) -> str:
 
 @law(_has_one_axis)
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
-    """Position ids of several axes, of which one stands still over a picture, separate no texts.
+    """Position ids of several axes, one of which is constant over a picture, do not separate texts.
 
     Derive packing (cu_seqlens, masks) from the places in the row, never from the axes of rotation.
     """
@@ -208,9 +208,9 @@ def _unread(model: LoadedModel) -> str:
 def does_what_its_config_says(model: LoadedModel) -> None:
     """Pairs, frequencies, factors, windows, biases and tables are those that its config says.
 
-    If this model alone differs, load it again by from_pretrained with the config that it was trained with;
-    ``posenc inspect`` states it. If a model built again from its config does so too, no loading mends it: its
-    code or what posenc reads is wrong, so report the config.
+    If this model alone differs, load it again by from_pretrained with the config that it was trained with; ``posenc
+    inspect`` states it. If a new model built from its config does the same, loading is not the cause: its code or
+    posenc's reading is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
     where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
@@ -218,7 +218,7 @@ def does_what_its_config_says(model: LoadedModel) -> None:
 
 
 def _whose(model: LoadedModel) -> str:
-    """Whether the loaded model or what is read of its config was measured to be wrong."""
+    """Whether the loaded model is wrong, or posenc's reading of its config."""
     try:
         anew = measure(model.config)
         agree = not differences(anew, read(anew.config))
@@ -234,7 +234,7 @@ def _stands_nowhere(model: LoadedModel) -> str:
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
-    """Whether the last three of this many positions, the other way round, give three tokens other answers."""
+    """Whether reversing the last three positions changes the answers of three tokens."""
     ids = model.tokens(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     both = [model.answers(ids, position_ids=one, attention_mask=torch.ones_like(ids)) for one in (at, at.flip(1))]
@@ -243,7 +243,7 @@ def _moves(model: LoadedModel, length: int) -> bool:
 
 @law(_stands_nowhere)
 def reaches_the_length_of_its_config(model: LoadedModel) -> None:
-    """Positions up to max_position_embeddings are computed, and told apart.
+    """Positions up to max_position_embeddings are computed, and differ from each other.
 
     Make tables of cos and sin, and those of rows, as long as max_position_embeddings says.
     """
@@ -255,7 +255,7 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 
 @law()
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
-    """Buffers that no checkpoint has, and factors, are those that their module's class makes of the config.
+    """Buffers that are not in the checkpoint, and factors, equal those that their class makes from the config.
 
     After building on meta or under FSDP make them again: ``module.__init__(config)``, or load by from_pretrained.
     """
@@ -267,7 +267,7 @@ def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
 def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
     """Frequencies stay in float32 beside 16-bit weights, and so do angles until they are cos and sin.
 
-    Cast parameters alone, or load with from_pretrained(dtype=…), in place of model.to(…) and half(); multiply
+    Cast only parameters, or load with from_pretrained(dtype=…), instead of model.to(…) and half(); multiply
     positions and frequencies in float32, and cast cos and sin afterwards.
     """
     for where, got, want in _remade(model):
@@ -287,7 +287,7 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
 
 
 def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Every number of modules that no checkpoint has: its name, as it is, and as the module's class makes it."""
+    """Every number of a module that no checkpoint has: its name, its value, and the value its class makes."""
     model.output(
         model.tokens(1, 3), loaded=True
     )  # frequencies that follow the length are those of a short text again
@@ -295,7 +295,7 @@ def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
         if module._non_persistent_buffers_set and hasattr(module, "config"):
             try:
                 made_again = type(module)(module.config)
-            except Exception:  # whatever somebody's class needs beside a config
+            except Exception:  # a class may need more than a config
                 continue
             for key, want in {**vars(made_again), **made_again._buffers}.items():
                 if isinstance(want, float) or (isinstance(want, Tensor) and want.is_floating_point()):
@@ -318,7 +318,8 @@ LAWS = (
 
 @contextmanager
 def unchanged(model: nn.Module) -> Iterator[None]:
-    """Inside, the model evaluates without gradients; afterwards it has all attributes and buffers that it had."""
+    """Inside the block the model evaluates without gradients; afterwards its attributes and buffers are as
+    before."""
     before = [(one, {**vars(one), "_buffers": dict(one._buffers)}) for one in model.modules()]
     devices = [p.device for p in model.parameters() if p.is_cuda][:1]
     with torch.no_grad(), torch.random.fork_rng(devices=devices):
@@ -331,24 +332,23 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 
 
 def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
-    """Hold a loaded model to what it owes of its positions: ``print(huggingface.check(model, tokenizer))``.
+    """Check the positions of a loaded model: ``print(huggingface.check(model, tokenizer))``.
 
-    It reads some dozens of short texts: padded and alone, in chunks and whole, generated beside a cache and without
-    one, packed and alone. It measures what positions do and compares that with the config, reads at the last
-    position of the config, and makes the buffers that no checkpoint has again. Ten seconds for 135 million
-    parameters on two cores. The model stays as it is, and so does the state of random numbers; 16-bit weights are
-    checked in a float32 copy if memory has room for one.
+    It reads some dozens of short texts: padded and alone, in chunks and whole, generated with and without a cache,
+    packed and alone. It measures positions and compares them with the config, reads at the config's last position,
+    and recomputes the buffers that are not in a checkpoint. Ten seconds for 135 million parameters on two cores.
+    The model and the random state do not change; 16-bit weights are checked in a float32 copy if memory allows.
 
     Args:
         model: a loaded transformers model that takes token ids, on any device, also one of remote code.
-        tokenizer: pads the texts as you would; without one they are random tokens, padded on the left.
-        packed: pass False if you put no more than one text into a row; some models do not separate them.
+        tokenizer: pads the texts as in your use; without one they are random tokens, padded on the left.
+        packed: pass False if you never pack texts into one row; some models do not separate them.
 
     Returns:
-        A verdict on every law, with what to do where one is broken; ``ok`` if none is.
+        A verdict on every law, with the fix for a broken one; ``ok`` if none is broken.
 
     Raises:
-        InvalidArgument: no model that takes token ids.
+        InvalidArgument: not a model that takes token ids.
     """
     if not isinstance(model, nn.Module):
         raise InvalidArgument(f"model is a {type(model).__name__}; load it first: AutoModel….from_pretrained(…)")
@@ -366,7 +366,7 @@ def assert_positions(model: object, fingerprint: str) -> None:
 
     Raises:
         AssertionError: another fingerprint.
-        InvalidArgument: no fingerprint of this format, or a config that is not read.
+        InvalidArgument: not a fingerprint of this format, or a config that is not read.
     """
     from posenc.integrations.fingerprint import fingerprint as fingerprint_of
     from posenc.integrations.fingerprint import is_stated
@@ -384,8 +384,8 @@ def assert_positions(model: object, fingerprint: str) -> None:
 def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
     """A callback for transformers' Trainer that checks the model before its first step: see ``check``.
 
-    ``Trainer(model, args, callbacks=[positions_callback()], …)`` raises an AssertionError with the report where a
-    law is broken, before anything is trained.
+    ``Trainer(model, args, callbacks=[positions_callback()], …)`` raises an AssertionError with the report if a law
+    is broken, before anything is trained.
     """
     from transformers import TrainerCallback
 
@@ -398,7 +398,7 @@ def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
 
 
 def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor, " n"]) -> None:
-    """Raise an AssertionError unless lengths and position ids of texts packed into a row say the same.
+    """Raise an AssertionError unless lengths and position ids of texts packed into a row agree.
 
     Args:
         position_ids: ``(B, T)``, rows one after another, which start again at 0 with every text and count up by one
@@ -411,7 +411,7 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
     ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
-    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is no text" * (ends[-1] == axes * tokens)
+    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (ends[-1] == axes * tokens)
     owed(
         ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
         f"cu_seqlens {ends} does not climb from 0 to the {tokens} tokens{each_axis}; give the place in the row "

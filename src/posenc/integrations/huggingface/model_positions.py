@@ -1,4 +1,4 @@
-"""What a config says about positions: a recipe per layer type, and the type of every layer."""
+"""The positions of a config: a recipe per layer type, and the type of every layer."""
 
 import math
 from collections.abc import Mapping
@@ -24,16 +24,16 @@ KNOWN_ISSUES = {
     "alibi": "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' "
     "slope·key form loses the bias of near keys at a few thousand positions"
 }
-"""What is known to go wrong with an encoding in transformers, by its name."""
+"""Known problems of an encoding in transformers, by its name."""
 
 
 def softmax_factor(recipe: Recipe) -> float:
-    """What attention's 1/√D is multiplied by in layers of this recipe (DeepSeek's second number); 1 elsewhere."""
+    """The factor on attention's 1/√D in layers of this recipe (DeepSeek's second number); 1 elsewhere."""
     return float(recipe.get("softmax_factor") or getattr(recipe.get("scaling"), "softmax_factor", 1.0))
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """The same with this factor, stated where its scaling has another."""
+    """A copy with this factor, stated if its scaling has another."""
     if math.isclose(factor, softmax_factor(recipe.with_(softmax_factor=None))):
         return recipe.with_(softmax_factor=None)
     return recipe.with_(softmax_factor=factor)
@@ -41,27 +41,27 @@ def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
 
 @dataclass(frozen=True)
 class ModelPositions:
-    """What a model does with positions.
+    """The positions of a model.
 
     Args:
         model_type: the family's name in Hugging Face.
-        recipes: one recipe per layer type: of ``"all"``, or of the names that the config has for its types.
+        recipes: one recipe per layer type, ``"all"`` or the config's names.
         layer_types: the type of every layer, first to last.
         windows: how many tokens back every layer sees, itself included; None for all.
-        window_after: how many tokens after it a token sees where it sees a window, as in encoders.
+        window_after: with a window, how many later tokens a token sees, as in encoders.
         query_dim: channels of a query in latent attention, of which the last rotate; None elsewhere.
-        chunk: how many tokens a chunk has, where layers that rotate see their own alone (Llama 4).
+        chunk: tokens per chunk, if rotating layers see only their own chunk (Llama 4).
         original_length: the trained length, before any scaling, if the config states it; else max_length.
         max_length: the longest input that the config allows.
         scales: the scale of queries of every layer type that has one; ``as_layers`` stacks it on the type.
-        assumed: each value that the config leaves out and every released model of the family has, and what of it
-            ``as_layers`` cannot say.
-        layout: of a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
-            whose ``positions`` its encoding takes.
-        wrong_up_to_version: the newest transformers known to compute something else from such a config.
-        added_table: the table that such a tower adds to its patches as well; ``as_layers`` stacks it on the type.
-        source: the config that was read, of a composite model its language model's part.
-        path: the keys under which that part stands in the whole config, such as ``("text_config",)``.
+        assumed: each value that the config leaves out and all released models of the family share, and anything
+            that ``as_layers`` cannot express.
+        layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
+            whose ``positions`` its encoding needs.
+        wrong_up_to_version: the newest transformers known to compute other positions from such a config.
+        added_table: a table that such a tower also adds to its patches; ``as_layers`` stacks it on the type.
+        source: the config that was read; for a composite model, its language model's part.
+        path: the keys that lead to that part in the whole config, such as ``("text_config",)``.
     """
 
     model_type: str
@@ -100,7 +100,7 @@ class ModelPositions:
 
     @property
     def known_issues(self) -> tuple[str, ...]:
-        """What is known to go wrong with such positions in transformers."""
+        """Known problems of such positions in transformers."""
         issues = [KNOWN_ISSUES[recipe.name] for recipe in self.recipes.values() if recipe.name in KNOWN_ISSUES]
         if FAMILIES[self.model_type].divides_alibi and not self.rotary_recipes:
             issues.append(
@@ -126,18 +126,18 @@ class ModelPositions:
 
     @property
     def alike(self) -> bool:
-        """Whether every rotary layer has the same scaling, so that one flat rope dictionary says it."""
+        """Whether all rotary layers have the same scaling, so that one flat rope dictionary can state it."""
         return set(self.recipes) <= {"all", "rotary", "nope"}
 
     @property
     def by_layer(self) -> list[tuple[Recipe, Recipe | None, int | None]]:
-        """What every layer has: its recipe, the scale of its queries, and its window."""
+        """Recipe, query scale and window of every layer."""
         each = zip(self.layer_types, self.windows, strict=True)
         return [(self.recipes[kind], self.scales.get(kind), window) for kind, window in each]
 
     @property
     def types_by_window(self) -> tuple[str, ...]:
-        """The type of every layer, those of one type apart that see windows of different widths."""
+        """The type of every layer, with separate types for windows of different widths."""
         several = {name for name in self.recipes if len({window for _, window in self._of(name)}) > 1}
         return tuple(
             f"{kind} within {window}" if kind in several and window else kind
@@ -146,21 +146,22 @@ class ModelPositions:
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The rotary layer types that a longer context stretches: not those that see a window, unless all do."""
+        """The rotary layer types that a longer context affects: those without a window, or all if all have one."""
         if not self.rotary_recipes:
-            raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers, and so nothing to rescale")
+            raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers to rescale")
         return stretched(tuple(self.rotary_recipes), {name for name in self.rotary_recipes if self._near(name)})
 
     @property
     def rotary(self) -> Recipe:
-        """The rotary layer type that is stretched; of several the scaled one, or that with the largest base."""
+        """The rotary layer type that is stretched; among several the scaled one, or the one with the largest
+        base."""
         recipes = [self.recipes[name] for name in self.stretched]
         return max(recipes, key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")))
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
         """The same model with another scaling in the stretched layer types, or no rotation there for None.
 
-        With the scaling that it has it stays as it is, each layer type with its own.
+        With its own scaling nothing changes, and each layer type keeps its own.
         """
         if scaling == self.rotary.get("scaling"):
             return self
@@ -202,7 +203,7 @@ class ModelPositions:
         return Layers(by_type, types, windows=windows, chunks=chunks)
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
-        """A layer type's encoding with what acts beside it: a table before, a scale of queries after."""
+        """A layer type's encoding, stacked with a table before it and a scale of queries after it."""
         recipes = [recipe for recipe in (self.added_table, self.scales.get(name)) if recipe is not None]
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 

@@ -1,8 +1,8 @@
 """Swaps one loaded model's positions for ours, and undoes it on the way out.
 
-A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and rotates its queries and keys
-itself, so that module's ``forward`` is all that is replaced, on this one instance. T5, and a remapped encoding, get
-our attention through the interface of transformers.
+A rotary family of transformers gets cos and sin from a ``rotary_emb`` module and rotates its queries and keys
+itself, so only that module's ``forward`` is replaced, on this one instance. T5 and remapped encodings get our
+attention through the interface of transformers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,26 +37,25 @@ class RotaryEncoding(Protocol):
 
 @contextmanager
 def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> Iterator[nn.Module]:
-    """Inside the block ``model`` computes its positions with ``encoding``; afterwards with its own again.
+    """Inside the block ``model`` uses ``encoding`` for its positions; afterwards its own again.
 
     Args:
-        model: a loaded transformers model of a family that ``read`` knows, which rotates by the positions of a
-            text, or T5; its config says what it had.
-        encoding: of the model's kind (``NoPE()`` fits any rotary model); for a model of several kinds ``Layers``,
-            as ``read(model.config).as_layers()`` returns, or one per kind by name. Build it with
-            ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows
-            stay the model's. A remapped encoding (``posenc.remap``) takes the place of attention too, of families
-            that attend through the interface of transformers: caches keep raw keys, whose positions must follow
-            one another where there are more keys than queries.
+        model: a loaded transformers model of a family that ``read`` knows: one that rotates by the positions of a
+            text, or T5.
+        encoding: a rotation of the model's size and pairing, ``NoPE()``, or T5's bias; for several layer types
+            ``Layers``, as ``read(model.config).as_layers()`` returns, or a dict by name. Build it with
+            ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows stay
+            the model's. A remapped encoding (``posenc.remap``) also replaces attention, in families that attend
+            through the interface of transformers: caches keep raw keys, whose positions must be consecutive if
+            there are more keys than queries.
 
-    The model's attention scale stays as it was loaded: DeepSeek's second number (``Rotary.softmax_factor``) is
-    part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
-    or hear keep their own positions. T5 takes masks of keys, and masks ``(B, 1, T, S)``, bool or added to scores,
-    where every query has its own.
+    The model's attention scale stays, including DeepSeek's second number (``Rotary.softmax_factor``). GPT-J has a
+    table of n_positions rows, which limits ours as well. Towers of pictures and sounds keep their own positions. T5
+    accepts masks of keys, and masks ``(B, 1, T, S)``, bool or added to scores, with a row per query.
 
-    ``state_dict`` stays the model's own; nothing outside the model changes but for an attention that transformers
-    knows while a T5 is patched. Inside the block it may be compiled and exported; with gradient checkpointing call
-    ``backward`` there too, since it computes activations again.
+    ``state_dict`` does not change, nor does anything outside the model, except an attention registered with
+    transformers while a T5 is patched. Inside the block the model may be compiled and exported; with gradient
+    checkpointing call ``backward`` there too, since it recomputes activations.
 
     Raises:
         InvalidArgument: an encoding of another kind, size or pairing than the model's; a model whose tables, biases
@@ -67,8 +66,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     if names != {"t5"} and (positions.layout or not positions.rotary_recipes):
         what = "places in a picture" if positions.layout else " and ".join(sorted(names))
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has {what}, which cannot be swapped: rotation by positions of a "
-            "text can, and T5's bias; assign to the model's own table, or hook its attention"
+            f"model_type {positions.model_type!r} has {what}, which cannot be swapped; only rotation by positions "
+            "of a text, and T5's bias can: assign to the model's own table, or hook its attention"
         )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
@@ -80,7 +79,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """The encoding of every kind that has positions."""
+    """The encoding of every layer type with positions."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
@@ -94,7 +93,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
     for i, kind in enumerate(positions.layer_types):
         here = encoding.layer(i)
         if kind not in acting and here.acts_on:
-            raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: put nope")
+            raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: use nope")
         if by_type.setdefault(kind, here) is not here and kind in acting:
             first = positions.layer_types.index(kind)
             raise InvalidArgument(f"layers {first} and {i} differ; in this model both are {kind!r}: give them one")
@@ -125,8 +124,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys
         if by_table:
             raise InvalidArgument(
-                f"model_type {positions.model_type!r} looks its angles up in tables of its own, so that no module "
-                "hears the position ids that a remapped encoding is placed at; pass a Rotary or NoPE"
+                f"model_type {positions.model_type!r} looks its angles up in its own tables, so that no module "
+                "gets the position ids that a remapped encoding needs; pass a Rotary or NoPE"
             )
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
@@ -138,8 +137,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     ]
     if not modules:
         raise InvalidArgument(
-            f"no rotary module of this {type(model).__name__} takes position ids: its angles come from elsewhere, "
-            "or were patched by others; they cannot be swapped"
+            f"no rotary module of this {type(model).__name__} gets position ids: its angles come from elsewhere, "
+            "or were patched by other code; they cannot be swapped"
         )
     for module in modules:
         shadow(module, "forward", _answering(module, positions, encodings, hears), undo)
@@ -149,13 +148,13 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """What a rotary module answers with our angles, laid out as it lays out its own; where positions are remapped,
-    what ``hears`` of them is told the position ids."""
+    """A rotary module's output with our angles, in its own layout; for remapped positions, ``hears`` also gets the
+    position ids."""
     ours = encodings
     config: Any = getattr(module, "config", None)
     if (
         config is not None and FAMILIES[positions.model_type].rotates.by == "bases"
-    ):  # a module for each base, which its own config has
+    ):  # a module for each base, with its own config
         base = config.rope_parameters["rope_theta"]
         ours = {name: one for name, one in encodings.items() if positions.recipes[name].get("base") == base}
     if "unscaled" in positions.recipes:  # a module for each scaling
@@ -178,13 +177,13 @@ def _answering(
 def _laid_out(
     module: nn.Module, positions: ModelPositions, name: str
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """How a rotary module lays out the angles of a kind, asked of its class: the module may be patched already."""
+    """A rotary module's layout of a layer type's angles, by its class, since the module may already be patched."""
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
     lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
-    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # whose code turns the other way by itself
+    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # its code rotates the other way itself
 
     def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
         cos, sin = _cos_sin(encoding, at, pairs)
@@ -194,7 +193,7 @@ def _laid_out(
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """How a family lays out one cos and one sin per pair, from its own at positions 0 and 1."""
+    """A family's layout of one cos and one sin per pair, from its own at positions 0 and 1."""
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     sin = cos_sin[1].flatten(0, -2)[1]
@@ -208,7 +207,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
     """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE rotates nothing."""
     positions = positions.to(torch.int64)
-    if positions.dim() == 2 and encoding.axes > 1:  # text alone, which stands at one position on all of them
+    if positions.dim() == 2 and encoding.axes > 1:  # text, with one position on all axes
         positions = positions.expand(encoding.axes, -1, -1)
     if not isinstance(encoding, RotaryEncoding):
         shape = (*positions.shape[-2:], pairs)

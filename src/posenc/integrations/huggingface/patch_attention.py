@@ -1,4 +1,4 @@
-"""Swaps T5's bias, and attention where positions are remapped; for ``patched``, which undoes it."""
+"""Swaps T5's bias, and attention for remapped positions; ``patched`` undoes it."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask
 
 ATTENTION = "posenc"
-"""What the name begins with under which transformers' attention interface knows ours, inside a block."""
+"""The prefix of our attention's name in transformers' attention interface, inside a block."""
 
 
 def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
@@ -30,30 +30,30 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
-    """A mask ``(B, 1, T, S)`` as ``Mask`` takes it: of keys, where every query sees the same but for what comes
-    after it, else dense.
+    """A mask ``(B, 1, T, S)`` as ``Mask``: of keys, if all queries see the same keys apart from later ones, else
+    dense.
 
     Raises:
         InvalidArgument: numbers that change scores without hiding keys.
     """
-    allowed = mask if mask.dtype == torch.bool else mask == 0  # what is added to scores, in some older code
+    allowed = mask if mask.dtype == torch.bool else mask == 0  # added to scores, in some older code
     if not may_be_looked_at(mask):
         return {"dense": allowed}
     if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
         raise InvalidArgument(
-            "attention_mask adds numbers to the scores that hide no key; a patched T5 takes masks alone: 0 where a "
-            "key is seen, and torch.finfo(dtype).min where it is hidden"
+            "attention_mask adds numbers to the scores that hide no key; a patched T5 accepts only masks: 0 for a "
+            "visible key, torch.finfo(dtype).min for a hidden one"
         )
     keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
     before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
     differ = allowed != keys[:, None, None] & before
-    if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is no padding sees itself
+    if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is not padding sees itself
         return {"dense": allowed}
     return {"key_mask": keys}
 
 
 class _Stack:
-    """What T5's self-attentions with one table share in a forward pass: it, placed where their tokens stand."""
+    """T5's encoding, placed once per forward pass for all self-attentions that share a table."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -61,20 +61,20 @@ class _Stack:
         self.past = 0
 
     def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
-        """In place of the model's own, which is L×L: places the encoding, and returns a nought to hand on."""
+        """Replaces the model's own L×L bias: places the encoding, and returns a zero to pass on."""
         self.past = int(past_seen_tokens)
         at = make.arange(query_length, offset=self.past, device=device)
         self.placed = self.encoding.at(at, make.arange(key_length, device=device))
         return torch.zeros(1, 1, 1, 1, device=device)
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
-        """The encoding, queries and keys as attention takes them, and how many tokens came before the queries."""
+        """The encoding, queries and keys for attention, and how many tokens precede the queries."""
         return self.placed, q, k, self.past
 
 
 class _Remapped:
-    """What attentions of one encoding share in a forward pass: it, placed at the position ids and at those of all
-    keys, which a cache keeps raw, one after the other."""
+    """An encoding, placed once per forward pass for all its attentions: at the position ids and at those of all
+    keys, which a cache keeps raw and in order."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -82,7 +82,7 @@ class _Remapped:
         self.placed: dict[tuple[int, int], Placed] = {}
 
     def stand(self, ids: Tensor) -> None:
-        """Hear where the tokens of a forward pass stand."""
+        """Receive the position ids of a forward pass."""
         self.ids, self.placed = ids, {}
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
@@ -123,7 +123,7 @@ def remapped(
 
 
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
-    """T5's stacks attend through our attention, whose memory grows as the length and not as its square.
+    """Let T5's stacks attend through our attention, whose memory grows linearly with the length.
 
     ``layers`` has the encoding of every layer, those of the decoder after those of the encoder.
     """
@@ -146,7 +146,7 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
 def _check_interface(module: nn.Module) -> None:
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
-            f"{type(module).__name__} attends by itself in this transformers; a newer one can be patched"
+            f"{type(module).__name__} has its own attention in this transformers; a newer one can be patched"
         )
 
 
@@ -177,7 +177,7 @@ def attended(
     s_aux: Tensor | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """A function for transformers' attention interface; torch's own for modules that have no encoding of ours."""
+    """A function for transformers' attention interface; torch's own attention for modules without our encoding."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
     placed, q, k, past = (None, query, key, 0) if stack is None else stack.meet(query, key, attention_mask)
     if placed is None:

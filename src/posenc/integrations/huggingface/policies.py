@@ -1,4 +1,4 @@
-"""Which layers rotate, at which base, and which scale their queries, from the form that transformers' class makes.
+"""Which layers rotate, at which base, and which scale their queries, from the object of transformers' class.
 
 rope_parameters by layer type, None for those without positions     Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
@@ -53,7 +53,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
-    """DeepSeek-V4: layers that see a window alone, and those that see earlier tokens compressed as well."""
+    """DeepSeek-V4: layers that see only a window, and those that also see earlier tokens, compressed."""
     kinds = tuple("main" if kind == NEAR else "compress" for kind in stated_types(reader))
     entries = {kind: KEYS["rope_parameters"].check(kind, parameters.get(kind)) for kind in ("main", "compress")}
     if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
@@ -102,21 +102,21 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
 
 
 def _counts(reader: Reader) -> Count:
-    """What the number of a window counts in this config."""
+    """The unit of a window's number in this config."""
     both = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
     return both or reader.family.windows.counts
 
 
 def _window(reader: Reader) -> int | None:
-    """The number of a window, which counts what ``_counts`` says."""
+    """The number of a window, in the unit of ``_counts``."""
     both, before = reader.get("local_attention"), reader.get(reader.family.windows.before)
     if both is not None:
-        return int(both // 2)  # of which half are on either side
+        return int(both // 2)  # half of them on either side
     return reader.get("sliding_window") if before is None else int(before + 1)
 
 
 def window_after(reader: Reader) -> int:
-    """How many tokens after it a token sees where it sees a window."""
+    """How many later tokens a token sees in its window."""
     return TOKENS_AHEAD.get(_counts(reader), lambda window: 0)(_window(reader) or 0)
 
 
@@ -143,7 +143,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 
 
 def _decoded(reader: Reader) -> list[str]:
-    """The types that numbers in a list stand for."""
+    """The layer types of the numbers in a list."""
     windows = reader.family.windows
     codes = (reader.get(windows.codes) or ())[: reader.depth]
     for code in codes:
@@ -153,7 +153,7 @@ def _decoded(reader: Reader) -> list[str]:
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
-    """The scale of queries of every kind that has one."""
+    """The query scale of every layer type that has one."""
     rule = reader.family.query_scale
     if rule is None:
         return {}

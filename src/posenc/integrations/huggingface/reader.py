@@ -24,17 +24,17 @@ class Reader:
     """One config being read.
 
     Args:
-        stated: the language model's part of the config as it was given.
-        base: the rotary base of a config that leaves it out.
+        stated: the language model's part of the given config.
+        base: the rotary base, if the config leaves it out.
         as_type: the family by whose rules it is read, instead of its own model_type's.
-        made: the config object that it comes from, or its class for the config as it stands; by default what
-            transformers' class makes of it.
+        made: the config object that it comes from, or the class for the unchanged config; by default the object
+            that transformers' class makes.
 
     Attributes:
         made: that object.
-        config: its values by name, older and standard ones.
-        family: what its model does with positions that no config says.
-        stated_rope: its rope dictionary as it was given.
+        config: its values, by older and standard names.
+        family: the facts about its model beyond the config.
+        stated_rope: the given rope dictionary.
         assumed: each value that the config leaves out.
     """
 
@@ -42,7 +42,7 @@ class Reader:
         self, stated: Mapping[str, Any], base: float | None, as_type: str | None = None, made: Any = None
     ) -> None:
         if as_type is not None and as_type not in FAMILIES:
-            raise UnknownName("as_type", as_type, FAMILIES, fix="name a family that is read")
+            raise UnknownName("as_type", as_type, FAMILIES, fix="use a family that posenc reads")
         if as_type is None and not isinstance(stated.get("model_type"), str):
             raise InvalidArgument(
                 "the config has no 'model_type', which says how the model lays out its heads; add it, such as "
@@ -62,9 +62,9 @@ class Reader:
             self.assume(f"read as {self.model_type}: the code of {named} is on the Hub, and was not asked")
         check_keys(stated, self.family, self.model_type)
         rope = stated.get("rope_scaling")
-        if isinstance(rope, Mapping) and rope.get("type") == "su":  # which Phi-3's class refuses
+        if isinstance(rope, Mapping) and rope.get("type") == "su":  # Phi-3's class refuses it
             stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}
-        if base is not None:  # of layers that have none
+        if base is not None:  # of layers without one
             stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
         if getattr(made, "model_type", None) != self.model_type:
             made = class_form({**stated, "model_type": self.model_type})
@@ -80,7 +80,7 @@ class Reader:
         self.config = {**inner, **stated, **standard}
 
     def check_stated(self, key: str, stated: bool) -> None:
-        """Refuse to guess what a model was trained with, unless every released model of the family has the same."""
+        """Refuse to guess a trained value, unless all released models of the family have the same."""
         if stated:
             return
         if key not in self.family.defaults:
@@ -93,12 +93,12 @@ class Reader:
         self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
-        """Whether the config says it, under the class's name or the standard one."""
+        """Whether the config states it, under the class's name or the standard one."""
         other = {own: name for name, own in self.names.items()} | self.names
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
-        """The value of a key; None if the config says null, or where there is no such key."""
+        """The value of a key; None if it is null or missing."""
         if not key or key in self.family.ignored:
             return None
         if self.config.get(key) is None:
@@ -129,7 +129,7 @@ class Reader:
 
     @property
     def decoder_depth(self) -> int:
-        """Layers of the decoder; as many as the encoder's if the config does not say, or says null, as in T5."""
+        """Layers of the decoder; as many as the encoder's if the key is missing or null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     def assume(self, note: str) -> None:
@@ -162,12 +162,12 @@ class Reader:
 
     @property
     def scale_of_scores(self) -> float | None:
-        """What products of queries and keys are multiplied by, if the family has its own."""
+        """The family's own factor on products of queries and keys."""
         products = self.family.products
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
     def softmax_factor(self, head_dim: int) -> float:
-        """What 1/√D is multiplied by: the family's own scale, or DeepSeek's second number,
+        """The factor on 1/√D: the family's own scale, or DeepSeek's second number,
         (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling.
         """
         if self.scale_of_scores:
@@ -190,17 +190,17 @@ class Reader:
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
 
-        ``head_dim`` is that of layers whose heads have other channels than the config says for all.
+        ``head_dim`` is given for layers whose heads differ from the config's general value.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
-        if axes:  # an older spelling of sections and no scaling
+        if axes:  # an older spelling of sections, not a scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
             parameters |= dict.fromkeys(spelt, "default")
         if self.stated.get(ORIGINAL) and rope_type(parameters) in ("yarn", "longrope", "llama3"):
             parameters.setdefault(ORIGINAL, self.stated[ORIGINAL])
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
-            parameters.pop("mscale_all_dim", None)  # of the scores alone
+            parameters.pop("mscale_all_dim", None)  # only for scores
         if rope_type(parameters) in ("yarn", "longrope", "llama3") and self.stated_rope:
             check_type_keys(parameters, rope_type(parameters))
             entries = (self.stated, self.stated_rope, *self.stated_rope.values())
@@ -235,7 +235,7 @@ class Reader:
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
-        """Which axis of a position every pair rotates by, in a family whose positions have several."""
+        """The axis that each pair rotates by, in a family with several axes."""
         axes = self.family.axes
         if axes is None:
             return None
@@ -253,7 +253,7 @@ class Reader:
                 "stacks of equal heads are read"
             )
         if width % heads:
-            raise InvalidArgument(f"{self.family.width}={width} is no multiple of {self.family.heads}={heads}")
+            raise InvalidArgument(f"{self.family.width}={width} is not a multiple of {self.family.heads}={heads}")
         return width // heads
 
     def full_head_dim(self) -> int | None:
@@ -267,12 +267,12 @@ class Reader:
         return stated.pop() if stated else int(self.need(self.family.full_head_dim))
 
     def pairing(self) -> Any:
-        """The family's pairing; DeepSeek's config can say that its weights were already put into halves."""
+        """The family's pairing; DeepSeek's config can state that its weights are already half-paired."""
         interleaved = self.get("rope_interleave")
         return "half" if interleaved is False else self.family.pairing
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
-        """How many channels of a head rotate, from whichever key says it."""
+        """How many channels of a head rotate, from the key that states it."""
         channels = self.get(self.family.rotary_dim)
         if self.family.rotary_dim and not self.family.partial:
             return channels or head_dim
@@ -309,7 +309,7 @@ class Reader:
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
-        """θ's base: never a silent default."""
+        """The rotary base: never a silent default."""
         if self.family.fixed_base is not None:
             self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
@@ -328,7 +328,7 @@ class Reader:
 
     @cached_property
     def _states_base(self) -> bool:
-        """Whether the config itself says the base of every layer that rotates."""
+        """Whether the config states the base of every rotating layer."""
         if self.base is not None or any(self.is_stated(key) for key in ("rope_theta", self.family.base)):
             return True
         stated = self.stated_rope
@@ -340,7 +340,7 @@ class Reader:
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A rope dictionary, or several by layer type; a trained length of 32768.0, which some files have, is 32768."""
+    """A rope dictionary, or several by layer type; a trained length of 32768.0, as in some files, becomes 32768."""
     return {
         key: _whole_lengths(value)
         if isinstance(value, Mapping)
@@ -357,10 +357,10 @@ NOT_IN_CONFIG = {
     "hrm_text": "runs the same layers many times over",
     "neomme": "alternates two windows within one kind of layer",
 }
-"""Families whose positions are not in their config, and what they are."""
+"""Families whose positions are not in their config, and their positions in words."""
 SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose code rotates every channel without a scaling, and drops the share that a rope dictionary states;
-with a scaling it makes tables of that share, which fit no head."""
+"""Families whose code, without a scaling, ignores the stated share and rotates every channel; with a scaling its
+tables have that share and do not match the heads."""
 
 
 def family_of(model_type: str) -> Family:

@@ -1,7 +1,7 @@
 """Hugging Face's rope dictionaries to scalings and back: ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
 
-Every key is consumed or refused. transformers itself only warns about an unknown key, a factor below 1 or a
-missing original length, and continues with other numbers.
+Every key is used or refused. transformers itself only warns about an unknown key, a factor below 1 or a missing
+original length, and continues with other numbers.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ KEYS_OF_TYPE: dict[str, tuple[str, ...]] = {
     "llama3": ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"),
     "proportional": ("factor",),
 }
-"""What each type may hold besides ``COMMON``. ``finetuned`` (YaRN's authors) has no effect on the numbers."""
+"""The keys of each type, in addition to ``COMMON``. ``finetuned`` (YaRN's authors) has no effect on the numbers."""
 
 SPELLINGS = {"su": "longrope"}
 
@@ -69,12 +69,12 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str) -> None:
-    """Refuse a key that this type does not have, with the nearest one that it has."""
+    """Refuse a key that this type does not have, and name the nearest that it has."""
     known = [*COMMON, *KEYS_OF_TYPE[kind]]
     for key in parameters:
         if key not in known:
             raise UnknownName(f"key of rope_type {kind!r}", key, known)
-        if parameters[key] is not None or key == "truncate":  # where null is false to transformers
+        if parameters[key] is not None or key == "truncate":  # transformers reads null as false
             ROPE[key].check(key, parameters[key])
 
 
@@ -111,7 +111,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         short, long = (tuple(_need(given, f"{end}_factor", kind)) for end in ("short", "long"))
         return LongRoPE(short, long, original, factor, given.get("attention_factor"))
     pair = {key: given[key] for key in ("mscale", "mscale_all_dim") if given.get(key)}
-    if given.get("mscale_all_dim") == 0 and pair == {"mscale": 1}:  # by every program's formula 0.1·ln s + 1
+    if given.get("mscale_all_dim") == 0 and pair == {"mscale": 1}:  # in every program 0.1·ln s + 1
         pair = {}
     options = {
         key: given[key] for key in ("beta_fast", "beta_slow", "truncate", "attention_factor") if key in given
@@ -120,7 +120,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """The scaling of Hunyuan's dictionaries: NTK by ``alpha``; the numbers beside it have no effect there."""
+    """The scaling of Hunyuan's dictionaries: NTK by ``alpha``; their other numbers have no effect."""
     kind = "dynamic with alpha"
     known = [*COMMON, "alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", ORIGINAL]
     for key in parameters:
@@ -168,14 +168,14 @@ WRITTEN: dict[type, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-"""The type of each scaling that transformers has, and its keys with our names for them; None is left out."""
+"""The rope type of each scaling, and its keys with our names; None is left out."""
 
 
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
     """The v5 rope dictionary of a scaling, ``rope_theta`` included.
 
-    NTK is written as the base it amounts to, and what transformers has no type for (YaRN's ramp by rotations, the
-    fixed form of NTK) as a longrope with one factor per pair: each gives the same frequencies everywhere.
+    NTK is written as its equivalent base, and scalings that transformers has no type for (YaRN's ramp by rotations,
+    the fixed form of NTK) as a longrope with one factor per pair: the frequencies are the same.
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
@@ -200,7 +200,9 @@ def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> 
     else:
         plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
         if not all(scaled):
-            raise InvalidArgument(f"{scaling} has pairs that stand still, which a longrope cannot say; use another")
+            raise InvalidArgument(
+                f"{scaling} has pairs that do not rotate, which a longrope cannot state; use another"
+            )
         factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
     original = getattr(scaling, "original_length", 2)
     factor = getattr(scaling, "factor", 1.0)

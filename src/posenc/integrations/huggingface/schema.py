@@ -1,4 +1,4 @@
-"""The meaning and the allowed values of each config key: all code that reads or refuses a value asks here."""
+"""The meaning and the allowed values of each config key, for all code that reads or refuses values."""
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
@@ -10,21 +10,21 @@ from posenc.errors import InvalidArgument
 MOST_LAYERS = 10_000
 """More layers than any model has, and few enough to list."""
 LAST_POSITION = 2**31 - 1
-"""As far as the clock counts."""
+"""The largest length that positions allow."""
 LARGEST = 1e18
-"""No base or factor comes near it, and it fits into 64 bits as a whole number."""
+"""Above any real base or factor, and a whole number of 64 bits."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A set of values: what is expected, in words, and whether one is in it."""
+    """A set of values: its name in words, and the test of membership."""
 
     expected: str
     holds: Callable[[Any], bool]
 
 
 def whole(least: int, most: int) -> Values:
-    """Whole numbers; True and 8.0 are none, nor to transformers."""
+    """Whole numbers; as in transformers, True and 8.0 are not."""
     return Values(
         f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
     )
@@ -81,8 +81,8 @@ class Key:
     """One key of a config.
 
     Args:
-        values: what it may hold besides null, which is as good as leaving it out if null is allowed.
-        meaning: what it says, after "which is".
+        values: the allowed values; null, if allowed, means the same as leaving the key out.
+        meaning: its meaning, to follow "it is".
         idle: values without effect in a family that does not have the key; null and False always are.
     """
 
@@ -91,10 +91,10 @@ class Key:
     idle: tuple[object, ...] = ()
 
     def check(self, name: str, value: Any) -> Any:
-        """The value, if it may stand there.
+        """The value, if it is allowed.
 
         Raises:
-            InvalidArgument: it may not; the message has name, value, what is expected and what it means.
+            InvalidArgument: it is not; the message has name, value, allowed values and meaning.
         """
         if not self.values.holds(value):
             raise InvalidArgument(
@@ -193,7 +193,7 @@ KEYS: dict[str, Key] = {
     "mla_use_nope": Key(FLAG, "whether full layers leave their rotary channels as they are"),
     "use_mrope": Key(FLAG, "whether positions have three axes"),
 }
-"""Every key about positions, or about the sizes that they need, that any family reads or could be mistaken for."""
+"""Every key about positions or the sizes that they need, which a family reads or a user may misspell."""
 
 RARE: dict[str, Key] = {
     "image_size": Key(SIDES, "the sides of a picture"),
@@ -218,7 +218,7 @@ RARE: dict[str, Key] = {
     "max_source_positions": Key(LENGTH, "the longest sound in frames"),
     "max_target_positions": _LENGTH,
 }
-"""Keys of few families, towers most of them, which mean nothing to another model that has them too."""
+"""Keys of a few families, mostly towers, which have no effect in other models."""
 
 ROPE: dict[str, Key] = {
     "rope_type": Key(TEXT, "the kind of scaling"),
@@ -269,6 +269,6 @@ LAYER_TYPES = frozenset(
         "qwen_sparse_attention",
     ]
 )
-"""What transformers 5.23 takes in ``layer_types``, older spellings included."""
+"""The values of ``layer_types`` in transformers 5.23, older spellings included."""
 RECURRENT = frozenset(("conv", "linear_attention", "mamba"))
-"""Those of them that do not attend."""
+"""Those of them without attention."""

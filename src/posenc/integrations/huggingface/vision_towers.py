@@ -35,7 +35,7 @@ def alibi(reader: Reader) -> Recipes:
 
 
 def learned(reader: Reader) -> Recipes:
-    """A table of rows for positions; what the length counts beside them are rows of no position."""
+    """A table with a row per position; further rows that the length counts belong to no position."""
     if reader.get("position_embedding_type") not in (None, "absolute"):
         kind = reader.get("position_embedding_type")
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
@@ -72,7 +72,7 @@ def learned_grid(reader: Reader) -> Recipes:
 
 
 def added_table(reader: Reader) -> Recipe | None:
-    """The table that a tower adds besides rotating by rows and columns."""
+    """The table that a tower adds while it also rotates by rows and columns."""
     tower = reader.family.tower
     if not tower.table:
         return None

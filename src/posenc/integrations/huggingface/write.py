@@ -180,7 +180,7 @@ def _with_softmax(
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
-        raise InvalidArgument(f"{scaling} with factor 1 has no place for DeepSeek's second number; use Default()")
+        raise InvalidArgument(f"{scaling} with factor 1 cannot state DeepSeek's second number; use Default()")
     amount = (math.sqrt(factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
         entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]
