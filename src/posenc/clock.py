@@ -129,15 +129,20 @@ class Clock(ConstantBuffers):
         phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
             public checkpoints computed them, wrong by 6e-2 rad at one million; for parity).
 
+        axis_of_hand: the coordinate that every hand turns by, of positions with several, which lead.
+
     ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
     axis, the pairs, times ``scale``; the attention factor is applied only if it is passed as ``scale``.
     """
 
     turns: Tensor
     float32_bits: Tensor
+    axis_of_hand: Tensor
     reset_parameters = ConstantBuffers.reset_buffers  # FSDP calls it of every module that leaves meta
 
-    def __init__(self, frequencies: Frequencies, phases: Phases = "exact") -> None:
+    def __init__(
+        self, frequencies: Frequencies, phases: Phases = "exact", axis_of_hand: tuple[int, ...] = ()
+    ) -> None:
         super().__init__()
         one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
@@ -147,23 +152,22 @@ class Clock(ConstantBuffers):
                 f"a frequency of {max(frequencies.float32):g} radians per position leaves float32 at far "
                 "positions; use phases='exact'"
             )
-        self.frequencies = frequencies
-        self.phases = phases
+        self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)
         float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu")
-        self.register_constants(turns=turn_words(frequencies.exact), float32_bits=float32.view(torch.int32))
+        axes = torch.tensor(axis_of_hand, dtype=torch.int64, device="cpu")
+        turns = turn_words(frequencies.exact)
+        self.register_constants(turns=turns, float32_bits=float32.view(torch.int32), axis_of_hand=axes)
 
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
-    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+    ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
         """cos and sin of every hand at ``positions``, times ``scale``, in ``dtype``."""
-        return self.of_pairs(positions.unsqueeze(-1), dtype, scale)
-
-    def of_pairs(
-        self, positions: Int[Tensor, "*shape hands"], dtype: torch.dtype = torch.float32, scale: float = 1.0
-    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """The same with one position per hand along the last axis; a single one broadcasts."""
         turns = self.turns
         check_device(positions, turns)
+        if self.by_axis:
+            positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
+        else:
+            positions = positions.unsqueeze(-1)
         if self.phases == "float32":
             angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
             cos, sin = angle.cos(), angle.sin()

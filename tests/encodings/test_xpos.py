@@ -171,7 +171,7 @@ def test_what_it_rotated_comes_undone() -> None:
     xpos = XPos(8, pairing="interleaved", scaling=posenc.scaling.YaRN(4, 512))
     at, x = torch.tensor([0, 7, 900, 20_000]), torch.randn(1, 2, 4, 8, dtype=torch.float64)
     placed = xpos.at(at, dtype=torch.float64)
-    torch.testing.assert_close(placed.unrotate(placed.rotate(x, None)[0]), x, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(placed.unrotate(placed.rotate(None, x)[1]), x, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(xpos.unrotate(placed.rotate(None, x)[1], at), x, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(xpos.rotate_keys(x, at), placed.rotate(None, x)[1], rtol=1e-13, atol=1e-13)
 

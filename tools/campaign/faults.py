@@ -74,11 +74,12 @@ def with_mask(change: Callable[[Any], dict[str, Any]]) -> Make:
 
 
 def _float_angles(original: Any) -> Any:
-    def of_pairs(self: Any, positions: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Any:
-        angle = positions.float() * torch.tensor([float(f) for f in self.frequencies.exact])
+    def forward(self: Any, positions: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Any:
+        at = positions.movedim(0, -1)[..., self.axis_of_hand] if self.by_axis else positions[..., None]
+        angle = at.float() * torch.tensor([float(f) for f in self.frequencies.exact])
         return (angle.cos() * scale).to(dtype), (angle.sin() * scale).to(dtype)
 
-    return of_pairs
+    return forward
 
 
 OTHER = {"half": "interleaved", "interleaved": "half"}
@@ -171,7 +172,7 @@ EVERY = (
         ),
         quick=True,
     ),
-    Fault("angles in float32", "rotation", ("posenc.clock:Clock.of_pairs",), _float_angles, quick=True),
+    Fault("angles in float32", "rotation", ("posenc.clock:Clock.forward",), _float_angles, quick=True),
     Fault(
         "the attention factor twice",
         "rotation",
@@ -200,7 +201,7 @@ EVERY = (
     Fault(
         "memory that is not written",
         "rotation",
-        (f"{ROTARY}:PlacedRotary.rotate",),
+        ("posenc.encodings.rotation:PlacedRotation.rotate",),
         lambda original: lambda self, q, k, out=None: original(self, q, k),
     ),
     Fault(
@@ -241,7 +242,7 @@ EVERY = (
     Fault(
         "tables rounded to the default type",
         "laws",
-        ("posenc.clock:Clock.of_pairs",),
+        ("posenc.clock:Clock.forward",),
         after(lambda tables, *_: tuple(x.to(torch.get_default_dtype()).to(x.dtype) for x in tables)),
         400,
     ),

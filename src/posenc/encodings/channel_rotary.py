@@ -20,8 +20,8 @@ from torch import Tensor
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import keys_at_queries
-from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
+from posenc.encodings.rotation import PlacedTables
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.default import Default
@@ -98,20 +98,12 @@ LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
 that, Gemma 4's and HunYuanVL's too; V-JEPA 2 leaves the rest of a head as it is."""
 
 
-class PlacedChannelRotary(Placed):
-    """cos and signed sin of every channel at the queries' and keys' positions."""
-
-    def __init__(
-        self, rotary: "ChannelRotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
-    ) -> None:
-        super().__init__(q_positions, k_positions, rotary.axes)
-        self.rotary, self.dtype = rotary, dtype
-        self.q_tables = rotary.tables(q_positions, dtype)
+class PlacedChannelRotary(PlacedTables):
+    """cos and signed sin of every channel."""
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        alike = keys_at_queries(self, q, k, self.rotary.head_dim)
-        k_tables = self.q_tables if alike else self.rotary.tables(self.k_positions, self.dtype)
-        mixed = (x if x is None else self.rotary.mix(x, *t) for x, t in ((q, self.q_tables), (k, k_tables)))
+        both = ((q, self.q_tables), (k, self.key_tables(q, k)))
+        mixed = (x if x is None else self.encoding.mix(x, *tables) for x, tables in both)
         return cast(tuple[Queries, Keys], tuple(mixed))
 
 
@@ -135,7 +127,6 @@ class ChannelRotary(Encoding):
     name: ClassVar[str] = "channel-rotary"
     acts_on = ("queries_keys",)
     partners: Tensor
-    axis_of_channel: Tensor
 
     def __init__(
         self,
@@ -169,18 +160,18 @@ class ChannelRotary(Encoding):
                 tuple(by_pairs[channel.pairs].float32[channel.index] for channel in self.channels),
             ),
             phases,
+            tuple(channel.axis for channel in self.channels),
         )
-        partners, axes = zip(*((channel.partner, channel.axis) for channel in self.channels), strict=True)
-        constants = (torch.tensor(numbers, device="cpu") for numbers in (partners, axes))
-        self.register_constants(**dict(zip(("partners", "axis_of_channel"), constants, strict=True)))
+        partners = [channel.partner for channel in self.channels]
+        self.register_constants(partners=torch.tensor(partners, device="cpu"))
 
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "*table T n"], Float[Tensor, "*table T n"]]:
-        """cos of every channel and sin with its sign at these positions, heads' axis inserted."""
-        cos, sin = self.clock.of_pairs(positions.movedim(0, -1).index_select(-1, self.axis_of_channel), dtype)
+        """cos of every channel and sin with its sign at these positions."""
+        cos, sin = self.clock(positions, dtype)
         first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
-        return over_heads(cos), over_heads(torch.where(first, -sin, sin))
+        return cos, torch.where(first, -sin, sin)
 
     def mix(
         self, x: Float[Tensor, "B H T D"], cos: Float[Tensor, "*table T n"], sin: Float[Tensor, "*table T n"]

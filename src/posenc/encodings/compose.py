@@ -152,6 +152,11 @@ class PlacedStack(Placed):
             q, k = part.rotate(q, k)
         return q, k
 
+    def unrotate(self, k: Tensor) -> Tensor:
+        for part in reversed(self.parts):
+            k = part.unrotate(k)
+        return k
+
     def __getitem__(self, layer: int) -> Placed:
         super().__getitem__(layer)
         parts = tuple(part[layer] for part in self.parts)
@@ -193,16 +198,6 @@ class Stack(Composed):
 
     def __init__(self, *parts: Encoding) -> None:
         super().__init__(parts)
-
-    def rotate_keys(self, k: Tensor, positions: Positions) -> Tensor:
-        for i, part in enumerate(self.encodings):
-            k = part.rotate_keys(k, self._axes_for(i, positions))
-        return k
-
-    def unrotate(self, k: Tensor, positions: Positions) -> Tensor:
-        for i, part in reversed(list(enumerate(self.encodings))):
-            k = part.unrotate(k, self._axes_for(i, positions))
-        return k
 
     def _declare(self, parts: tuple[Encoding, ...]) -> None:
         super()._declare(parts)

@@ -213,13 +213,15 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             return "it does not say how its rotation is undone"
         return ""
 
+    @final
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """Keys alone, float64 where a device has it, as ``rotate`` has them; they come back as they are."""
-        return k
+        """Keys alone, as ``rotate`` has them; in float64 too, where a device has it."""
+        return self.placed(positions, positions, torch.promote_types(k.dtype, torch.float32)).rotate(None, k)[1]
 
+    @final
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """Keys as they were before ``rotate`` rotated them; they come back as they are."""
-        return k
+        """Keys as they were before ``rotate`` rotated them."""
+        return self.placed(positions, positions, torch.promote_types(k.dtype, torch.float32)).unrotate(k)
 
     def extra_repr(self) -> str:
         """Its settings, but for those that are off."""

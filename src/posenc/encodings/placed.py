@@ -144,6 +144,10 @@ class Placed(Pytree):
         """
         return q, k
 
+    def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
+        """Keys at ``q_positions`` as they were before ``rotate`` rotated them."""
+        return k
+
     def narrow(self, window: int | None, chunk: int | None) -> None:
         """Let its layer see no further than this window, and no chunk but its own."""
         windows = [size for size in (window, self.window) if size is not None]

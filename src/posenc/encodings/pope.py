@@ -22,8 +22,9 @@ from torch.nn.functional import softplus
 from posenc.arguments import Size
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_heads, keys_at_queries
-from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
+from posenc.encodings.fit import check_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
+from posenc.encodings.rotation import PlacedTables
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.default import Default
@@ -39,14 +40,13 @@ CACHED = 1 << 16
 Start = Literal["zero", "uniform"]
 
 
-class PlacedPoPE(Placed):
-    """cos and sin of every channel at the queries' positions; other keys' are made where they are rotated."""
+class PlacedPoPE(PlacedTables):
+    """cos and sin of every channel."""
 
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
-        super().__init__(q_positions, k_positions)
-        self.pope, self.dtype, self.added = pope, dtype, pope.rotary_dim
+        super().__init__(pope, q_positions, k_positions, dtype)
+        self.added = pope.rotary_dim
         self.delta = pope.weight.clone()  # as it is now, whatever becomes of the parameter
-        self.q_tables = pope.tables(q_positions, dtype)
 
     def slice_heads(self, first: int, last: int) -> Placed:
         sliced = cast(PlacedPoPE, super().slice_heads(first, last))
@@ -56,15 +56,22 @@ class PlacedPoPE(Placed):
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         """Queries and keys with ``rotary_dim`` more channels."""
         self.check_current()
-        pope, alike = self.pope, keys_at_queries(self, q, k, self.pope.head_dim)
+        pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
                 "of a model takes placed.slice_heads(first, last)"
             )
-        tables = self.q_tables if alike else pope.tables(self.k_positions, self.dtype)
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
+
+    def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
+        """ln(e^μ − 1) of the lengths μ that rotating back to an angle of zero leaves."""
+        n = self.added
+        check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
+        cos, sin = (table / self.encoding.clock.frequencies.attention_factor**2 for table in self.q_tables)
+        size = (k[..., :n] * cos + k[..., n : 2 * n] * sin).clamp(min=SMALLEST)
+        return torch.cat((size + (-torch.expm1(-size)).log(), k[..., 2 * n :]), dim=-1)
 
 
 @final
@@ -124,9 +131,8 @@ class PoPE(Encoding):
         return other
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin of every channel at these positions, heads' axis inserted."""
-        cos, sin = self.clock(positions, dtype, self.clock.frequencies.attention_factor)
-        return over_heads(cos), over_heads(sin)
+        """cos and sin of every channel at these positions."""
+        return self.clock(positions, dtype, self.clock.frequencies.attention_factor)
 
     def polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
@@ -158,18 +164,6 @@ class PoPE(Encoding):
         rotated = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
         tail = x[..., self.rotary_dim :]
         return torch.cat((rotated, tail), dim=-1) if tail.shape[-1] else rotated
-
-    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        check_heads("k", k, positions, self.head_dim)
-        return self.polar(k, *self.tables(positions, k.dtype))
-
-    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """ln(e^μ − 1) of the lengths μ that rotating back to an angle of zero leaves."""
-        check_heads("k", k, positions, self.head_dim + self.rotary_dim)
-        cos, sin = (table / self.clock.frequencies.attention_factor**2 for table in self.tables(positions, k.dtype))
-        real, imaginary = k[..., : self.rotary_dim], k[..., self.rotary_dim : 2 * self.rotary_dim]
-        size = (real * cos + imaginary * sin).clamp(min=SMALLEST)
-        return torch.cat((size + (-torch.expm1(-size)).log(), k[..., 2 * self.rotary_dim :]), dim=-1)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedPoPE(self, q_positions, k_positions, dtype)

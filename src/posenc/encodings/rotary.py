@@ -8,7 +8,7 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -19,13 +19,11 @@ from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import keys_at_queries
 from posenc.encodings.nope import NoPE
-from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
+from posenc.encodings.placed import Positions, over_heads
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import Backend, check_backend, select
-from posenc.kernels.rotary import Step, Tables, rotate_both, step
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.default import Default
@@ -40,81 +38,6 @@ def half_from_interleaved(rotary_dim: int) -> list[int]:
 def interleaved_from_half(rotary_dim: int) -> list[int]:
     """The inverse: ``interleaved = half[..., order]``."""
     return [i // 2 + (i % 2) * (rotary_dim // 2) for i in range(rotary_dim)]
-
-
-class PlacedRotary(Placed):
-    """cos and sin of every pair at the queries' positions. Those of other keys are made where they are rotated: a
-    model that caches rotated keys attends over all of them and never needs them.
-    """
-
-    transient: ClassVar[dict[str, Any]] = {"_step": None}
-
-    def __init__(
-        self, rotary: "Rotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
-    ) -> None:
-        super().__init__(q_positions, k_positions, rotary.axes)
-        self.rotary, self.dtype = rotary, dtype
-        self.softmax_factor = rotary.softmax_factor
-        self._step: Step | None = None
-        self.q_tables = self._tables(q_positions)
-
-    def _tables(self, positions: Positions) -> Tables:
-        return Tables(*self.rotary.tables(positions, self.dtype))
-
-    def key_tables(self, alike: bool) -> Tables:
-        """Those of the keys, which stand where the queries do where they are ``alike``."""
-        return self.q_tables if alike else self._tables(self.k_positions)
-
-    def rotate(
-        self,
-        q: Queries,
-        k: Keys,
-        *,
-        out: tuple[Tensor | None, Tensor | None] | None = None,
-    ) -> tuple[Queries, Keys]:
-        """Queries and keys rotated, in fresh memory or into ``out``; one that is None comes back as None.
-
-        ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a part of a cache,
-        takes the result without a detour, also where it overlaps q or k. Autograd follows both.
-
-        Args:
-            out: memory for the queries and for the keys; None for fresh memory.
-
-        Raises:
-            InvalidArgument: an out that does not fit q and k.
-        """
-        plain: tuple[Any, Any] | None = None
-        if out is None and not (q is None or k is None or torch.compiler.is_compiling()):
-            plain = q, k
-            again = None if self._step is None else self._step(q, k)
-            if again is not None:
-                return again
-        alike = keys_at_queries(self, q, k, self.rotary.head_dim)
-        k_tables = self.key_tables(alike)
-        pairing, backend = self.rotary.pairing, self.rotary.backend
-        if plain is not None:
-            self._step = step(*plain, self.q_tables, k_tables, pairing, backend)
-            again = None if self._step is None else self._step(*plain)
-            if again is not None:
-                return again
-        rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out)
-        return rotated
-
-    def unrotate(self, y: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        """Rotated back by the queries' positions: ``unrotate(rotate(x, None)[0])`` is x, up to rounding.
-
-        DeepSeek-V4 does so to the outputs of attention, whose values rotate as its keys do (one tensor is both):
-        what a query takes of a value then depends on the distance alone. There the channels that rotate are the
-        last 64 of 512: pass these, ``y[..., -64:]``.
-
-        Raises:
-            InvalidArgument: y does not fit the queries' positions.
-        """
-        keys_at_queries(self, y, None, self.rotary.head_dim)
-        scale = self.rotary.attention_factor**-2
-        cos, sin = self.key_tables(True)
-        tables = Tables(cos * scale, sin * -scale)
-        return rotate_both(y, None, tables, tables, self.rotary.pairing, self.rotary.backend)[0]  # type: ignore[return-value]
 
 
 @final
@@ -144,7 +67,6 @@ class Rotary(Rotation):
 
     name: ClassVar[str] = "rotary"
     relative = True
-    axis_of_pair: Tensor
 
     def __init__(
         self,
@@ -170,7 +92,7 @@ class Rotary(Rotation):
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
         self.rotary_dim = rotary_dim
         self.base = base
-        self.backend: Backend = backend
+        self.backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
@@ -185,9 +107,7 @@ class Rotary(Rotation):
             frequencies = axis_frequencies(axes, self.scaling, self.base)
         self.attention_factor = frequencies.attention_factor
         self.isometric = frequencies.attention_factor == 1.0
-        self.clock = Clock(frequencies, phases)
-        if axes is not None:
-            self.register_constants(axis_of_pair=torch.tensor(axes.axis_of_pair, device="cpu"))
+        self.clock = Clock(frequencies, phases, () if axes is None else axes.axis_of_pair)
 
     def explain(self) -> str:
         """Which backend rotates on the device this module is on, and why, in one sentence."""
@@ -208,11 +128,7 @@ class Rotary(Rotation):
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
-        if self.axes == 1 or self.axis_map is None:
-            cos, sin = self.clock(positions, dtype, scale)
-        else:
-            of_pair = positions.movedim(0, -1).index_select(-1, self.axis_of_pair)
-            cos, sin = self.clock.of_pairs(of_pair, dtype, scale)
+        cos, sin = self.clock(positions, dtype, scale)
         return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
@@ -226,6 +142,3 @@ class Rotary(Rotation):
             for (a, b), axis, theta in angles
             for channels in ((a, b), (b, a))
         )
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedRotary(self, q_positions, k_positions, dtype)

@@ -1,7 +1,7 @@
 """Rotation of queries and keys by any tables of cos and sin: the base of rotary, learned and custom rotations."""
 
 from abc import abstractmethod
-from typing import Any, cast, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,8 @@ from posenc.encodings.fit import check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import Tables, rotate, rotate_both
+from posenc.kernels.backend import Backend
+from posenc.kernels.rotary import Step, Tables, rotate_both, step
 from posenc.kernels.rotary.specification import Pairing
 
 Pair = tuple[Tensor, Tensor]
@@ -62,6 +63,12 @@ class Rotation(Encoding):
     heads: int | None = None
     """H, query heads; needed where a rank holds some of several groups."""
 
+    softmax_factor: float = 1.0
+    """What attention's 1/√D is multiplied by."""
+
+    backend: Backend = "auto"
+    """Who computes."""
+
     def __init__(self, head_dim: int, pairing: Pairing) -> None:
         super().__init__()
         one_of("pairing", pairing, get_args(Pairing))
@@ -92,30 +99,42 @@ class Rotation(Encoding):
         # Plus zero, with the gradient of the angle: autograd sees p·F, and the number stays that of the integers.
         return phases.to(wide) * RADIANS_PER_UNIT + (at.to(wide) * (F - F.detach())[:, None, :, None]).sum(0)
 
-    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        check_heads("k", k, positions, self.head_dim, self.axes)
-        return rotate(k, *for_heads(k.shape[1], *self.tables(positions, k.dtype)), self.pairing)
-
-    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        check_heads("k", k, positions, self.head_dim, self.axes)
-        cos, sin = for_heads(k.shape[1], *self.tables(positions, k.dtype))
-        back = self.attention_factor**-2
-        return rotate(k, cos * back, -sin * back, self.pairing)
-
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotation(self, q_positions, k_positions, dtype)
 
 
-class PlacedRotation(Placed):
-    """cos and sin ``(#B, groups, T, pairs)`` at the queries' positions; other keys' are made where they are
-    rotated."""
+class PlacedTables(Placed):
+    """Tables of cos and sin at the queries' positions; those of other keys are made where they are rotated: a model
+    that caches rotated keys attends over all of them and never needs them."""
+
+    def __init__(
+        self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
+    ) -> None:
+        super().__init__(q_positions, k_positions, encoding.axes)
+        self.encoding, self.dtype = encoding, dtype
+        self.q_tables = self.tables(q_positions)
+
+    def tables(self, positions: Positions, *settings: int) -> Tables:
+        cos, sin = self.encoding.tables(positions, self.dtype, *settings)
+        return Tables(over_heads(cos), over_heads(sin)) if cos.dim() == 3 else Tables(cos, sin)
+
+    def key_tables(self, q: Queries, k: Keys) -> Tables:
+        """Those of the keys; refuses either where it does not fit what is placed."""
+        alike = keys_at_queries(self, q, k, self.encoding.head_dim)
+        return self.q_tables if alike else self.tables(self.k_positions)
+
+
+class PlacedRotation(PlacedTables):
+    """cos and sin of every pair, ``(T, pairs)``, ``(B, 1, T, pairs)`` or ``(#B, groups, T, pairs)``."""
+
+    transient: ClassVar[dict[str, Any]] = {"_step": None}
 
     def __init__(
         self, encoding: Rotation, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
-        super().__init__(q_positions, k_positions, encoding.axes)
-        self.encoding, self.dtype, self.of_groups = encoding, dtype, (0, encoding.groups)
-        self.q_tables = self._tables(q_positions)
+        super().__init__(encoding, q_positions, k_positions, dtype)
+        self.softmax_factor, self.of_groups = encoding.softmax_factor, slice(0, encoding.groups)
+        self._step: Step | None = None
 
     def slice_heads(self, first: int, last: int) -> Placed:
         groups, heads = self.encoding.groups, self.encoding.heads
@@ -132,40 +151,65 @@ class PlacedRotation(Placed):
             raise InvalidArgument(
                 f"first={first} and last={last} cut groups of {size} heads; take whole groups, or part of one"
             )
-        sliced.of_groups = first // size, (last - 1) // size + 1
+        sliced.of_groups = slice(first // size, (last - 1) // size + 1)
         return sliced
 
-    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        self.check_current()
-        alike = keys_at_queries(self, q, k, self.encoding.head_dim)
-        of_keys = self.q_tables if alike else self._tables(self.k_positions)
-        both = ((q, self.q_tables), (k, of_keys))
-        for_q, for_k = (of_all if x is None else self._for_heads(of_all, x.shape[1]) for x, of_all in both)
-        # One that is None has the other's tables, which are not read.
-        tables = for_k if q is None else for_q, for_q if k is None else for_k
-        rotated: tuple[Any, ...] = rotate_both(q, k, Tables(*tables[0]), Tables(*tables[1]), self.encoding.pairing)
-        return cast(tuple[Queries, Keys], rotated)
+    def rotate(
+        self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
+    ) -> tuple[Queries, Keys]:
+        """Queries and keys rotated, in fresh memory or into ``out``; one that is None comes back as None.
 
-    def _for_heads(self, of_all: Pair, heads: int) -> Pair:
-        """The tables of so many heads."""
-        if of_all[0].shape[1] == 1:
-            return of_all
-        return for_heads(heads, *(table[:, slice(*self.of_groups)] for table in of_all))
+        ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a part of a cache,
+        takes the result without a detour, also where it overlaps q or k. Autograd follows both.
 
-    def _tables(self, positions: Positions) -> Pair:
-        cos, sin = (over_heads(table) for table in self.encoding.tables(positions, self.dtype))
-        return (cos, sin) if cos.dim() == 4 else (cos[None, None], sin[None, None])
+        Args:
+            out: memory for the queries and for the keys; None for fresh memory.
 
+        Raises:
+            InvalidArgument: an out that does not fit q and k.
+        """
+        if self.stamps:
+            self.check_current()
+        plain: tuple[Any, Any] | None = None
+        if out is None and not (q is None or k is None or torch.compiler.is_compiling()):
+            plain = q, k
+            again = None if self._step is None else self._step(q, k)
+            if again is not None:
+                return again
+        q_tables, k_tables, encoding = self.q_tables, self.key_tables(q, k), self.encoding
+        if encoding.groups > 1:  # one that is None has tables too, which are not read
+            q_tables = q_tables if q is None else self._for_heads(q_tables, q.shape[1])
+            k_tables = k_tables if k is None else self._for_heads(k_tables, k.shape[1])
+        if plain is not None:
+            self._step = step(*plain, q_tables, k_tables, encoding.pairing, encoding.backend)
+            again = None if self._step is None else self._step(*plain)
+            if again is not None:
+                return again
+        rotated: tuple[Any, Any] = rotate_both(q, k, q_tables, k_tables, encoding.pairing, encoding.backend, out)
+        return rotated
 
-def for_heads(heads: int, cos: Tensor, sin: Tensor) -> Pair:
-    """Tables of ``Rotation.tables`` for so many heads: consecutive heads are a group."""
-    cos, sin = over_heads(cos), over_heads(sin)
-    groups = 1 if cos.dim() == 2 else cos.shape[1]
-    if heads % groups:
-        raise InvalidArgument(
-            f"there are {heads} heads and groups={groups}; the heads of queries and of keys must both be a "
-            "multiple of it"
-        )
-    if groups == 1:
-        return cos, sin
-    return cos.repeat_interleave(heads // groups, dim=1), sin.repeat_interleave(heads // groups, dim=1)
+    def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
+        """Keys rotated back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
+
+        DeepSeek-V4 does so to the outputs of attention, whose values rotate as its keys do (one tensor is both):
+        what a query takes of a value then depends on the distance alone. There the channels that rotate are the
+        last 64 of 512: pass these, ``y[..., -64:]``.
+
+        Raises:
+            InvalidArgument: k does not fit the queries' positions.
+        """
+        check_heads("k", k, self.q_positions, self.encoding.head_dim, self.axes)
+        cos, sin = self._for_heads(self.q_tables, k.shape[1]) if self.encoding.groups > 1 else self.q_tables
+        scale = self.encoding.attention_factor**-2
+        tables = Tables(cos * scale, sin * -scale)
+        return rotate_both(k, None, tables, tables, self.encoding.pairing, self.encoding.backend)[0]  # type: ignore[return-value]
+
+    def _for_heads(self, tables: Tables, heads: int) -> Tables:
+        """Those of so many heads: consecutive heads are a group."""
+        groups = self.of_groups.stop - self.of_groups.start
+        if heads % groups:
+            raise InvalidArgument(
+                f"there are {heads} heads and groups={groups}; the heads of queries and of keys must both be a "
+                "multiple of it"
+            )
+        return Tables(*(x[:, self.of_groups].repeat_interleave(heads // groups, dim=1) for x in tables))

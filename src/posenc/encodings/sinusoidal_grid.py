@@ -39,7 +39,6 @@ class SinusoidalGrid(EmbeddingTable):
     """
 
     name: ClassVar[str] = "sinusoidal-grid"
-    axis_of_pair: Tensor
 
     def __init__(
         self,
@@ -61,13 +60,10 @@ class SinusoidalGrid(EmbeddingTable):
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
         self.base = base
         self.order: Order = order
-        self.clock = Clock(axis_frequencies(axes, Default(), self.base))
-        self.register_constants(axis_of_pair=torch.tensor(axes.axis_of_pair, device="cpu"))
+        self.clock = Clock(axis_frequencies(axes, Default(), base), axis_of_hand=axes.axis_of_pair)
 
     def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
-        of_pair = self.axis_map.axis_of_pair
-        lines = positions if self.axes > 1 else positions[None]
-        cos, sin = self.clock.of_pairs(lines.movedim(0, -1).index_select(-1, self.axis_of_pair), dtype)
-        sizes = [len(list(run)) for _, run in groupby(of_pair)]
+        cos, sin = self.clock(positions, dtype)
+        sizes = [len(list(run)) for _, run in groupby(self.axis_map.axis_of_pair)]
         runs = zip(cos.split(sizes, -1), sin.split(sizes, -1), sizes, strict=True)
         return torch.cat([sinusoids(c, s, 2 * size, self.order) for c, s, size in runs], dim=-1)

@@ -20,12 +20,12 @@ from torch import Tensor
 from posenc.arguments import is_number, such_that
 from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_heads
-from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
-from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
+from posenc.encodings.rotary import Pairing, Rotary
+from posenc.encodings.rotation import PlacedRotation, Rotation
 from posenc.encodings.wide import attended_dtype, widest
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import Tables, rotate
+from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
@@ -35,24 +35,21 @@ LARGEST = 64.0
 multiply to e^23 = 1e10 besides, and a gradient may be as small a part of the others, before a number is lost."""
 
 
-class PlacedXPos(PlacedRotary):
+class PlacedXPos(PlacedRotation):
     """cos and sin times ζ^{p/s} for queries, and times ζ^{−p/s} for keys."""
 
     def __init__(self, xpos: "XPos", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
-        self.xpos = xpos
-        super().__init__(xpos.rotary, q_positions, k_positions, dtype)
-        self.k_tables = Tables(*xpos.tables(q_positions, dtype, -1))
+        super().__init__(xpos, q_positions, k_positions, dtype)
+        self.k_tables = self.tables(q_positions, -1)
 
-    def _tables(self, positions: Positions) -> Tables:
-        return Tables(*self.xpos.tables(positions, self.dtype, 1))
-
-    def key_tables(self, alike: bool) -> Tables:
-        return self.k_tables if alike else Tables(*self.xpos.tables(self.k_positions, self.dtype, -1))
+    def key_tables(self, q: Queries, k: Keys) -> Tables:
+        alike = super().key_tables(q, k) is self.q_tables
+        return self.k_tables if alike else self.tables(self.k_positions, -1)
 
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
     ) -> tuple[Queries, Keys]:
-        """As ``PlacedRotary.rotate``.
+        """As ``PlacedRotation.rotate``.
 
         Raises:
             InvalidArgument: float16, whose numbers end at 65 504, or an out that does not fit q and k.
@@ -76,7 +73,7 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 
 
 @final
-class XPos(Encoding):
+class XPos(Rotation):
     """Rotates queries and keys, whose pairs fade with distance; no parameters.
 
     Positions end where ζ^{p/s} of the fastest pair reaches e^−64: at 26,155 by the paper's settings.
@@ -89,12 +86,10 @@ class XPos(Encoding):
     """
 
     name: ClassVar[str] = "xpos"
-    acts_on = ("queries_keys",)
     relative = True
     isometric = False
     causal = True
     grows = True
-    not_rerotatable = ""
     fading_bits: Tensor
 
     def __init__(
@@ -108,10 +103,10 @@ class XPos(Encoding):
         scaling: Scaling | None = None,
         phases: Phases = "exact",
     ) -> None:
-        super().__init__()
+        super().__init__(head_dim, pairing)
         self.rotary = Rotary(head_dim, pairing=pairing, base=base, scaling=scaling, phases=phases)
-        self.scale_base, self.gamma = scale_base, gamma
-        self.head_dim, self.pairing, self.rotary_dim = self.rotary.head_dim, pairing, self.rotary.rotary_dim
+        self.scale_base, self.gamma, self.rotary_dim = scale_base, gamma, head_dim
+        self.attention_factor, self.softmax_factor = self.rotary.attention_factor, self.rotary.softmax_factor
         fading = torch.tensor(self.fading, dtype=torch.float64, device="cpu")
         self.register_constants(fading_bits=fading.view(torch.int64))
         self.position_limit = min(LIMIT, 1 + int(LARGEST / max(1e-9, -min(self.fading))))
@@ -124,26 +119,17 @@ class XPos(Encoding):
         return [math.log((2 * i / self.head_dim + self.gamma) / (1 + self.gamma)) / self.scale_base for i in pairs]
 
     def tables(
-        self, positions: Positions, dtype: torch.dtype, power: int
+        self, positions: Positions, dtype: torch.dtype = torch.float32, power: int = 1
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """cos and sin times ζ^{power·p/s}: power 1 for queries, −1 for keys; heads' axis inserted."""
+        """cos and sin times ζ^{power·p/s}: power 1 for queries, −1 for keys."""
         wide = widest(positions.device)
         factors = (power * positions[..., None].to(wide) * self.fading_bits.view(torch.float64).to(wide)).exp()
-        cos, sin = self.rotary.cos_sin(positions, wide, self.rotary.attention_factor)
-        return over_heads((cos * factors).to(dtype)), over_heads((sin * factors).to(dtype))
+        cos, sin = self.rotary.cos_sin(positions, wide, self.attention_factor)
+        return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         """As everywhere; without rotation pairs still fade."""
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
-
-    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        check_heads("k", k, positions, self.head_dim)
-        return rotate(k, *self.tables(positions, k.dtype, -1), self.pairing)
-
-    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        check_heads("k", k, positions, self.head_dim)
-        cos, sin = (table / self.rotary.attention_factor**2 for table in self.tables(positions, k.dtype, 1))
-        return rotate(k, cos, -sin, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedXPos(self, q_positions, k_positions, dtype)

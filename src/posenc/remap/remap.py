@@ -46,6 +46,9 @@ class PlacedRemap(Placed):
         keys_at_queries(self, q, k, self.head_dim)
         return q, k if k is None or self.keys is None else self.keys.rotate(None, k)[1]
 
+    def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
+        return k if self.keys is None else self.keys.unrotate(k)
+
 
 class Remap(Encoding):
     """A rotation whose queries and keys have different positions for different distances; without parameters.
@@ -85,14 +88,6 @@ class Remap(Encoding):
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         rotary = self.rotary.with_scaling(scaling, phases)
         return rotary if isinstance(rotary, NoPE) else self.with_settings(rotary=rotary)
-
-    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        at = self.cached(positions)
-        return k if at is None else self.rotary.rotate_keys(k, at)
-
-    def unrotate(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        at = self.cached(positions)
-        return k if at is None else self.rotary.unrotate(k, at)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRemap(self, q_positions, k_positions, dtype)

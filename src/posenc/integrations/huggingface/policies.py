@@ -66,7 +66,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
             "layers named compress see the tokens before their window compressed, each group at the position of "
             "its first token"
         )
-    reader.assume("outputs of attention are rotated back at their query's position: PlacedRotary.unrotate")
+    reader.assume("outputs of attention are rotated back at their query's position: PlacedRotation.unrotate")
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
     widths = {kind: int(head_dim * ROPE[share].check(share, entry[share])) for kind, entry in entries.items()}
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
