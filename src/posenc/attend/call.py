@@ -43,7 +43,7 @@ class AttentionCall:
     dropout: float
     backend: str
     """The way that was asked for; where rows are computed, the way that was taken."""
-    known: list[tuple[str, str, Tensor]] | None = field(default=None, init=False)
+    known: dict[str, Tensor] | None = field(default=None, init=False)
     """What the mask reads, once a block of it has been made."""
 
     @classmethod

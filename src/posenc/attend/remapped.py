@@ -7,7 +7,7 @@ from torch import Tensor
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries, all_of
+from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,9 @@ class RemappedMask(Mask):
         return mask.become(cls, k_positions=k_positions, q_from=q_from, q_until=q_until)
 
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        parts = [super().sees(at)]
-        parts += [at["k_positions"] >= at["q_from"]] if "q_from" in at else []
-        parts += [at["k_positions"] < at["q_until"]] if "q_until" in at else []
-        return all_of(parts)
+        inside = {"from": at["k_positions"] >= at["q_from"]} if "q_from" in at else {}
+        inside |= {"until": at["k_positions"] < at["q_until"]} if "q_until" in at else {}
+        return super().sees(at | inside)
 
     def part(self, row: int | None, first: int, last: int) -> Mask:
         part = super().part(row, first, last)

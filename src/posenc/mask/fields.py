@@ -1,9 +1,8 @@
 """The properties of a mask's tensor fields, and the checks of their values."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field
-from functools import reduce
 from typing import Any
 
 import torch
@@ -76,7 +75,7 @@ def check_fit(name: str, x: Tensor, axes: str, sizes: Mapping[str, int], device:
         raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
 
 
-def all_of(parts: Iterable[Tensor | None]) -> Tensor | None:
-    """True where all conditions hold; None hides nothing."""
-    given = [part for part in parts if part is not None]
-    return reduce(torch.logical_and, given) if given else None
+def on_all_axes(x: Tensor, axes: str) -> Tensor:
+    """A tensor whose last axes count these, ``(B, H, T, S)`` with 1 for what it does not count."""
+    axes = axes[-x.dim() :]
+    return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

@@ -18,7 +18,7 @@ from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import may_be_looked_at
-from posenc.mask.fields import PER_KEY, PER_QUERY, Row, all_of, check_fit, copied, declared, whole
+from posenc.mask.fields import PER_KEY, PER_QUERY, Row, check_fit, copied, declared, on_all_axes, whole
 from posenc.mask.lengths import Lengths, Spans, common_names, document_lengths, left_padding, spans
 from posenc.pytrees import Pytree, narrowed
 
@@ -279,32 +279,29 @@ class Mask(Pytree):
         broadcast: a block of rows, or one query and one key for FlexAttention. It includes the defaults of
         ``q_order`` and ``k_order``, and as ``q_groups`` the queries' ``bidirectional_groups``.
         """
-        near, hides = [], []
-        window = at.get("nearer_than", self.window)
+        near, window = [], at.get("nearer_than", self.window)
         if self.causal or window is not None:
-            ahead = at["k_order"] - at["q_order"]
-            near += [ahead <= 0] if self.causal else []
-            near += [ahead > -window] if window is not None else []
-            near += [ahead < window] if window is not None and not self.causal else []
+            behind = at["q_order"] - at["k_order"]
+            near = [behind >= 0] if self.causal else []
+            near += [] if window is None else [(behind if self.causal else behind.abs()) < window]
         if near and "q_groups" in at:
             group = at["q_groups"]
             near = [reduce(torch.logical_and, near) | (group == at["bidirectional_groups"]) & (group >= 0)]
         if "q_segments" in at:
-            hides.append(at["q_segments"] == at["k_segments"])
-        hides += [x for x in at.values() if x.dtype == torch.bool]
-        return all_of(near + hides)
+            near.append(at["q_segments"] == at["k_segments"])
+        near += [x for x in at.values() if x.dtype == torch.bool]
+        return reduce(torch.logical_and, near) if near else None
 
-    def known(self, T: int, S: int, device: torch.device) -> list[tuple[str, str, Tensor]]:
-        """The inputs of ``sees`` for T queries and S keys: by name, with what the axes count."""
+    def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
+        """What ``sees`` reads, of T queries and S keys: by name, with axes of the batch, heads, queries and keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
-        known = [(name, self.rows[name]["axes"][-x.dim() :], x) for name, x in self.tensors().items()]
+        known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}
         if self.q_order is None and (self.causal or self.window is not None):
             q, k = self.places(T, S, device)
-            known += [("q_order", "q", q), ("k_order", "k", k)]
+            known |= {"q_order": on_all_axes(q, "q"), "k_order": on_all_axes(k, "k")}
         if self.bidirectional_groups is not None:
-            groups = self.bidirectional_groups[..., S - T :]
-            known.append(("q_groups", "bq"[-groups.dim() :], groups))
+            known["q_groups"] = on_all_axes(self.bidirectional_groups[..., S - T :], "bq")
         return known
 
     def visible(
@@ -314,18 +311,21 @@ class Mask(Pytree):
         return self.block(self.known(T, S, device), first, last, keys, start)
 
     def block(
-        self, known: list[tuple[str, str, Tensor]], first: int, last: int, keys: int, start: int
+        self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """The same from ``known``, the inputs that all blocks share."""
-        at = {"b": slice(None), "h": slice(None), "q": slice(first, last), "k": slice(start, keys)}
-        return self.sees({name: x[tuple([at[a] if a in axes else None for a in at])] for name, axes, x in known})
+        """The same from what is ``known``, which is asked for once for all blocks."""
+        q, k, every = slice(first, last), slice(start, keys), slice(None)
+        one = every if start < keys else k  # of one key too, none may be asked for
+        return self.sees(
+            {n: x[:, :, every if x.shape[2] == 1 else q, one if x.shape[3] == 1 else k] for n, x in known.items()}
+        )
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
         """``sees`` as a function of one query and one key, for FlexAttention; None if nothing is hidden."""
         if self.only_causal and not self.causal:
             return None
-        window = [("nearer_than", "", as_tensor(self.window, device))] if self.window is not None else []
-        return mask_mod(self.sees, self.known(T, S, device) + window)
+        window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}
+        return mask_mod(self.sees, self.known(T, S, device) | window)
 
     def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:
         """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""

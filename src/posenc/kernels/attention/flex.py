@@ -141,18 +141,17 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
     return score_mod
 
 
-def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: list[tuple[str, str, Tensor]]) -> MaskMod:
-    """A predicate of one query and one key, as a ``mask_mod``.
+def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
+    """What a predicate says of one query and one key, from what it reads of them.
 
-    ``known`` has the values that it reads, by name, with what their axes count: ``b`` the batch, ``h`` heads
-    (either may be 1), ``q`` queries and ``k`` keys; a number has no axes.
+    ``known`` has what it reads by name, with axes of the batch, heads, queries and keys, 1 where all are alike; a
+    number has none.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        index, at = {"b": b, "h": h, "q": q_index, "k": k_index}, {}
-        for name, axes, x in known:
-            where = [index[a] if a in "qk" or n > 1 else 0 for a, n in zip(axes, x.shape, strict=True)]
-            at[name] = x[tuple(where)] if where else x
+        index, at = (b, h, q_index, k_index), {}
+        for name, x in known.items():
+            at[name] = x[tuple([i if n > 1 else 0 for i, n in zip(index, x.shape, strict=True)])] if x.dim() else x
         visible = sees(at)
         return k_index >= 0 if visible is None else visible
 
