@@ -7,20 +7,18 @@ one a call takes, and ``backend=`` names one.
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from numbers import Real
-from typing import Literal, NamedTuple, TypeVar, get_args, overload
+from typing import Literal, TypeVar, get_args, overload
 
 import torch
 from jaxtyping import Float
-from torch import _C, Tensor
-from torch.nn.functional import pad
+from torch import Tensor
 
 from posenc.arguments import as_scale, no_argument
-from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
-from posenc.attend.operator import TRACED, operator
+from posenc.attend.call import check, check_sinks, check_types, scale_of_scores
+from posenc.attend.operator import Settings, chosen, computed
 from posenc.attend.remapped import remapped
-from posenc.attend.ways import Explanation, Output, choose
+from posenc.attend.ways import Explanation
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
@@ -30,20 +28,26 @@ from posenc.mask import Mask
 Backend = Literal[
     "auto", "documents", "reach", "low_rank", "dense", "sdpa", "toeplitz", "flex", "blocks", "operators"
 ]
-"""A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
+"""A way of ``WAYS`` by name:
+
+- ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
+- ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
+- ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
+- ``"dense"``: all scores at once, where they are few and the bias learns.
+- ``"sdpa"``: one call of torch's attention, without a mask or a bias.
+- ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
+- ``"flex"``: FlexAttention.
+- ``"blocks"``: blocks of rows, for each of which mask and bias are made.
+- ``"operators"``: plain operators, in float32 or wider, block by block.
+
+``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
+``"toeplitz"`` serves too, and from 128 on where the bias learns. ``explain`` says which that is, and
+``posenc.attend.FEATURES`` which of them has softcap, dropout or the logsumexp.
+"""
 
 BACKENDS = get_args(Backend)
 
 Result = TypeVar("Result")
-
-
-class Settings(NamedTuple):
-    """What a call asks for besides its scores."""
-
-    exact_rows: bool
-    softcap: float | None
-    dropout: float
-    backend: Backend
 
 
 @overload
@@ -121,21 +125,7 @@ def attention(
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which ``merge`` puts together parts of a sequence that were attended to one by one
             (ring attention). Sinks enter there, once.
-        backend: the way to compute, which differs from others in the last digits:
-
-            - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
-            - ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
-            - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
-            - ``"dense"``: all scores at once, where they are few and the bias learns.
-            - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
-            - ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
-            - ``"flex"``: FlexAttention.
-            - ``"blocks"``: blocks of rows, for each of which mask and bias are made.
-            - ``"operators"``: plain operators, in float32 or wider, block by block.
-
-            ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
-            ``"toeplitz"`` serves too, and from 128 on where the bias learns. ``explain`` says which that is, and
-            ``posenc.attend.FEATURES`` which of them has softcap, dropout or the logsumexp.
+        backend: the way to compute, see ``Backend``; ways differ from each other in the last digits.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve
@@ -148,7 +138,7 @@ def attention(
     for word in words:
         raise no_argument("attention", word, inspect.signature(explain).parameters)
     settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    parts = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    parts = _prepared(computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]
     return (out, lse) if return_logsumexp and lse is not None else out
 
@@ -178,11 +168,11 @@ def explain(
         InvalidArgument, UnknownName: as ``attention``.
     """
     settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    ways = _prepared(_explained, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    ways = _prepared(chosen, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     if len(ways) == 1:
-        return ways[0]
-    reason = f"{len(ways)} parts at positions of their own, merged: {'; '.join(map(str, ways))}"
-    return ways[0]._replace(reason=reason)
+        return ways[0][0]
+    merged = "; ".join([str(explanation) for explanation, _ in ways])
+    return ways[0][0]._replace(reason=f"{len(ways)} parts at positions of their own, merged: {merged}")
 
 
 def _settings(
@@ -253,58 +243,3 @@ def _prepared(
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))
     return results
-
-
-def _computed(
-    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
-) -> Output:
-    """Output, and the logsumexp where it is asked for."""
-    if torch.compiler.is_compiling() and TRACED and _is_one_operator(q, k, placed, mask, settings):
-        # Of a placed encoding what attention reads.
-        bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
-        outputs = AS_OPERATOR(q, k, v, bare, mask, scale, tuple(settings), sums=settings.exact_rows)
-        if outputs is not None:
-            return outputs
-    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
-    wide, call = _as_wide(q, v, call)
-    out, lse = choose(q, k, wide, call)[1]()
-    return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
-
-
-AS_OPERATOR = operator(
-    "posenc::attend",
-    lambda q, k, v, placed, mask, scale, settings: _computed(q, k, v, placed, mask, scale, Settings(*settings)),
-)
-"""``_computed`` to a compiler."""
-
-
-def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Whether a compiler is given one operator: on the CPU, for more than one call of torch's attention."""
-    if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
-        return False
-    if placed.bias is not None or settings.exact_rows or settings.softcap is not None:
-        return True
-    return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
-
-
-def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
-    """Values as wide as queries, since torch's kernels take no narrower ones and would make a table of all scores.
-
-    Where that table holds less than the values, plain operators take them as they are: a step of decoding copies no
-    cache, unless its 16 bits would be widened.
-    """
-    missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
-    if missing <= 0:
-        return v, call
-    few = not torch.compiler.is_compiling() and q.shape[2] * group < v.shape[-1] and q.element_size() >= 4
-    if few and call.backend == "auto" and not call.dropout:
-        return v, replace(call, backend="operators")
-    return pad(v, (0, missing)), call
-
-
-def _explained(
-    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
-) -> Explanation:
-    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    return choose(q, k, *_as_wide(q, v, call))[0]

@@ -62,7 +62,7 @@ class AttentionCall:
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
         if bias is not None:
-            bias = bias if bias.met else bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
+            bias = bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         sorts = mask_dtype(q), q.dtype
         return cls(mask, bias, scale, T, S, q.device, *sorts, exact_rows, softcap, trained, dropout, backend)

@@ -1,30 +1,93 @@
-"""A function of queries, keys and values as one operator, which a compiler does not look into.
+"""What one call computes: in one of the ways, or to a compiler as one operator, which it does not look into.
 
-An operator takes tensors, numbers and a text. Whatever else the function takes, a placed encoding and a mask, is
-written as a text that numbers its tensors, integers and floats, and made anew from them when the operator runs,
-where everything may be looked at. Gradients are those of the function, computed once more.
+An operator takes tensors, numbers and a text. Whatever else a call has, a placed encoding and a mask, is written as
+a text that numbers its tensors, integers and floats, and made anew from them when the operator runs, where
+everything may be looked at. Gradients are those of the call, computed once more.
 """
 
-import json
+import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import _C, Tensor
 from torch._C import DispatchKey
+from torch.nn.functional import pad
 
+from posenc.attend.call import AttentionCall, plain_bool
+from posenc.attend.ways import Explanation, Output, choose
 from posenc.encodings.bias import Bias
+from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import mask_dtype
 from posenc.mask import Mask
 from posenc.pytrees import Pytree
 
-Output = tuple[Tensor, Tensor | None]
-
 TRACED = torch.__version__ >= "2.13"
 """Whether torch's compiler follows what is done here; 2.8 lists no attributes of an object."""
+
+
+class Settings(NamedTuple):
+    """What a call asks for besides its scores."""
+
+    exact_rows: bool
+    softcap: float | None
+    dropout: float
+    backend: str
+
+
+def computed(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> Output:
+    """Output, and the logsumexp where it is asked for."""
+    if torch.compiler.is_compiling() and TRACED and _is_one_operator(q, k, placed, mask, settings):
+        # Of a placed encoding what attention reads.
+        bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
+        writing = Writing((bare, mask, scale, tuple(settings)))
+        if not writing.unknown:
+            inputs = (q, k, v, *writing.tensors)
+            wanted = [i for i, x in enumerate(inputs) if x.requires_grad] if torch.is_grad_enabled() else []
+            written = writing.tensors, writing.integers, writing.floats, writing.text
+            out, lse = operator(q, k, v, *written, wanted, settings.exact_rows)
+            return out, lse if settings.exact_rows else None
+    out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
+    return out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]], lse if settings.exact_rows else None
+
+
+def chosen(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> tuple[Explanation, Callable[[], Output]]:
+    """The way that a call takes, and what computes it, of values as wide as the queries."""
+    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
+    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
+    return choose(q, k, *_as_wide(q, v, call))
+
+
+def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
+    """Whether a compiler is given one operator: on the CPU, for more than one call of torch's attention."""
+    if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
+        return False
+    if placed.bias is not None or settings.exact_rows or settings.softcap is not None:
+        return True
+    return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
+
+
+def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
+    """Values as wide as queries, since torch's kernels take no narrower ones and would make a table of all scores.
+
+    Where that table holds less than the values, plain operators take them as they are: a step of decoding copies no
+    cache, unless its 16 bits would be widened.
+    """
+    missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
+    if missing <= 0:
+        return v, call
+    few = not torch.compiler.is_compiling() and q.shape[2] * group < v.shape[-1] and q.element_size() >= 4
+    if few and call.backend == "auto" and not call.dropout:
+        return v, replace(call, backend="operators")
+    return pad(v, (0, missing)), call
 
 
 class Writing:
@@ -42,18 +105,14 @@ class Writing:
         self.text = self.write(value)
 
     def write(self, value: Any) -> str:
-        if value is None:
-            return "null"
-        if isinstance(value, bool):
-            return "true" if value else "false"
+        if value is None or isinstance(value, bool | str):
+            return repr(value)
         if isinstance(value, Tensor):
             return _numbered("tensor", self.tensors, value)
         if isinstance(value, int):
             return _numbered("integer", self.integers, value)
         if isinstance(value, float):
             return _numbered("float", self.floats, value)
-        if isinstance(value, str):
-            return f'"{value}"'
         if isinstance(value, tuple | list):
             parts = "".join([f", {self.write(one)}" for one in value])
             return f'["tuple"{parts}]'
@@ -63,7 +122,7 @@ class Writing:
             return f'["slice", {self.write(value.start)}, {self.write(value.stop)}]'
         if not isinstance(value, Pytree):
             self.unknown = True
-            return "null"
+            return "None"
         attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
         return self.with_attributes(f'"object", {self.name(type(value))}', attributes)
 
@@ -103,7 +162,7 @@ def is_named(value: object, name: str) -> bool:
 # What torch.compiler.assume_constant_result sets, without loading the compiler: asked while tracing, answered then.
 is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
-parsed = lru_cache(json.loads)
+parsed = lru_cache(ast.literal_eval)
 
 
 def read(text: Any, tensors: list[Tensor], integers: list[int], floats: list[float]) -> Any:
@@ -139,84 +198,78 @@ def _made(kind: type, attributes: dict[str, Any]) -> Any:
     return value
 
 
-def operator(name: str, function: Callable[..., Output]) -> Callable[..., Output | None]:
-    """``function(q, k, v, *others)`` as an operator of this name; for others that have no text it returns None.
+def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
+    """What the call gives that was written so."""
+    q, k, v, *tensors = inputs
+    placed, mask, scale, settings = read(parsed(text), tensors, integers, floats)
+    return computed(q, k, v, placed, mask, scale, Settings(*settings))
 
-    The function returns ``(B, H, T, V)`` and, if it is asked for, ``(B, H, T)``, of a type that holds sums.
-    """
 
-    def computed(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
-        q, k, v, *tensors = inputs
-        return function(q, k, v, *read(parsed(text), tensors, integers, floats))
+@torch.library.custom_op("posenc::attend", mutates_args=())
+def operator(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tensors: list[Tensor],
+    integers: list[int],
+    floats: list[float],
+    text: str,
+    wanted: list[int],
+    sums: bool,
+) -> tuple[Tensor, Tensor]:
+    """``computed`` for what was written so; gradients are ``wanted`` of these inputs, and ``sums`` is asked for."""
+    with torch.no_grad():
+        out, lse = _read([q, k, v, *tensors], integers, floats, text)
+    return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
 
-    @torch.library.custom_op(name, mutates_args=())
-    def forward(
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        tensors: list[Tensor],
-        integers: list[int],
-        floats: list[float],
-        text: str,
-        wanted: list[int],
-        sums: bool,
-    ) -> tuple[Tensor, Tensor]:
-        with torch.no_grad():
-            out, lse = computed([q, k, v, *tensors], integers, floats, text)
-        return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
 
-    @forward.register_fake
-    def _(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-        lse = q.new_empty(q.shape[:3] if others[-1] else (0,), dtype=mask_dtype(q) if others[-1] else q.dtype)
-        return q.new_empty((*q.shape[:3], v.shape[3])), lse
+@operator.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    lse = q.new_empty(q.shape[:3] if others[-1] else (0,), dtype=mask_dtype(q) if others[-1] else q.dtype)
+    return q.new_empty((*q.shape[:3], v.shape[3])), lse
 
-    @torch.library.custom_op(f"{name}_backward", mutates_args=())
-    def backward(
-        grad: Tensor,
-        grad_sums: Tensor,
-        inputs: list[Tensor],
-        integers: list[int],
-        floats: list[float],
-        text: str,
-        wanted: list[int],
-        sums: bool,
-    ) -> list[Tensor]:
-        with recording():
-            inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
-            out, lse = computed(inputs, integers, floats, text)
-            outputs, given = ([out], [grad]) if lse is None else ([out, lse], [grad, grad_sums])
-            leaves = [inputs[i] for i in wanted]
-            grads = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
-        # Fresh memory, side by side, as an operator promises: autograd may give one tensor to several.
-        plain, pairs = torch.contiguous_format, zip(leaves, grads, strict=True)
-        return [x.new_zeros(x.shape) if g is None else g.clone(memory_format=plain) for x, g in pairs]
 
-    @backward.register_fake
-    def _(grad: Tensor, grad_sums: Tensor, inputs: list[Tensor], *others: Any) -> list[Tensor]:
-        return [inputs[i].new_empty(inputs[i].shape) for i in others[-2]]
+@torch.library.custom_op("posenc::attend_backward", mutates_args=())
+def operator_backward(
+    grad: Tensor,
+    grad_sums: Tensor,
+    inputs: list[Tensor],
+    integers: list[int],
+    floats: list[float],
+    text: str,
+    wanted: list[int],
+    sums: bool,
+) -> list[Tensor]:
+    """The gradients that are wanted."""
+    with recording():
+        inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
+        out, lse = _read(inputs, integers, floats, text)
+        outputs, given = ([out], [grad]) if lse is None else ([out, lse], [grad, grad_sums])
+        leaves = [inputs[i] for i in wanted]
+        grads = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
+    # Fresh memory, side by side, as an operator promises: autograd may give one tensor to several.
+    plain, pairs = torch.contiguous_format, zip(leaves, grads, strict=True)
+    return [x.new_zeros(x.shape) if g is None else g.clone(memory_format=plain) for x, g in pairs]
 
-    def remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        q, k, v, tensors, *ctx.others = inputs
-        ctx.save_for_backward(q, k, v, *tensors)
 
-    def back(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Any, ...]:
-        inputs, wanted = list(ctx.saved_tensors), ctx.others[-2]
-        grads = dict(zip(wanted, backward(grad, grad_sums, inputs, *ctx.others), strict=True))
-        every, others = [grads.get(i) for i in range(len(inputs))], [None] * len(ctx.others)
-        return (*every[:3], every[3:], *others)
+@operator_backward.register_fake
+def _(grad: Tensor, grad_sums: Tensor, inputs: list[Tensor], *others: Any) -> list[Tensor]:
+    return [inputs[i].new_empty(inputs[i].shape) for i in others[-2]]
 
-    forward.register_autograd(back, setup_context=remember)
 
-    def call(q: Tensor, k: Tensor, v: Tensor, *others: Any, sums: bool) -> Output | None:
-        writing = Writing(others)
-        if writing.unknown:
-            return None
-        inputs = (q, k, v, *writing.tensors)
-        wanted = [i for i, x in enumerate(inputs) if x.requires_grad] if torch.is_grad_enabled() else []
-        out, lse = forward(q, k, v, writing.tensors, writing.integers, writing.floats, writing.text, wanted, sums)
-        return out, lse if sums else None
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, tensors, *ctx.others = inputs
+    ctx.save_for_backward(q, k, v, *tensors)
 
-    return call
+
+def _back(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Any, ...]:
+    inputs, wanted = list(ctx.saved_tensors), ctx.others[-2]
+    grads = dict(zip(wanted, operator_backward(grad, grad_sums, inputs, *ctx.others), strict=True))
+    every, others = [grads.get(i) for i in range(len(inputs))], [None] * len(ctx.others)
+    return (*every[:3], every[3:], *others)
+
+
+operator.register_autograd(_back, setup_context=_remember)
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class _Ring:
         """Output and logsumexp over the keys that this rank has after so many steps."""
         keys = self.keys(step, k.shape[2])
         mask, at = self.mask.cut(keys=keys), self.placed.k_positions[..., keys]
-        bias = None if bias is None else bias.cut(keys=keys).met_with(q, k, self.scale)
+        bias = None if bias is None else bias.cut(keys=keys)
         layer = self.placed.changed(k_positions=at, scale=row_scale, bias=bias)
         with torch.autocast(q.device.type, enabled=False):
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)

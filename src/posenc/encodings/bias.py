@@ -41,9 +41,6 @@ class Bias(Pytree, ABC):
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
 
-    met: bool = False
-    """Whether it has met the queries, keys and order of this call for good; see ``met_with``."""
-
     indexed_by: ClassVar[dict[str, str]] = {}
     """What the last axes of the tensors in an attribute count, by which ``cut`` slices them: ``b`` rows of the
     batch, ``h`` heads, ``q`` queries, ``k`` keys, a dot anything else."""
@@ -115,17 +112,13 @@ class Bias(Pytree, ABC):
         return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
-        """The same, knowing the order of the tokens; for those that sum along it."""
+        """The same, knowing the order of the tokens; for those that sum along it, and then know it for good."""
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
         """The same, knowing queries and keys as they enter attention, and what multiplies their products; for those
         that read them."""
         return self
-
-    def met_with(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
-        """``meeting`` for good: of attention over what was made of these queries and keys it meets none."""
-        return self.meeting(q, k, scale).changed(met=True)
 
 
 class CutBias(Bias):
