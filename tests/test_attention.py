@@ -305,7 +305,7 @@ def test_two_devices_are_refused() -> None:
         call(k=torch.empty(2, 2, 5, 8, device="meta"))
     shapes = {"q": (2, 4, 3, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8)}
     moved = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
-    with pytest.raises(InvalidArgument, match="q is on meta and the encoding on cpu"):
+    with pytest.raises(InvalidArgument, match="q is on meta and the encoding was placed on cpu"):
         call(**moved)
     hiding = {"key_mask": torch.ones(2, 5, dtype=torch.bool), "segments": arange(5)}
     for name, mask in hiding.items():

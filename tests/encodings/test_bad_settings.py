@@ -59,7 +59,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: FoX(0, 4), "width=0 must be at least 1"),
     (
         lambda: FoX(6, 4).at(arange(3)).with_content(torch.randn(1, 3, 5)),
-        r"x has shape \(1, 3, 5\); its last axis must be width=6",
+        r"x has shape \(1, 3, 5\); expected \(B, length, channels\), width=6",
     ),
     (lambda: Inkling(0, 2), "width=0 must be at least 1"),
     (lambda: Inkling(8, 2, extent=0), "extent=0 must be at least 1"),

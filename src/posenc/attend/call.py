@@ -10,6 +10,7 @@ from torch import Tensor
 
 from posenc.arguments import as_scale, heads_first
 from posenc.encodings.bias import Bias
+from posenc.encodings.fit import check_tokens
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.low_rank import LEAST_SCALE
@@ -236,15 +237,11 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     given = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
     for name, x in given:
         heads_first(name, x)
-        if not x.dtype.is_floating_point:
-            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
-    device = q.device
-    for name, x in (*given[1:], ("the encoding", placed.q_positions)):
-        if x.device != device:
-            raise InvalidArgument(f"q is on {device} and {name} on {x.device}; move one with .to(…)")
+        if x.device != q.device:
+            raise InvalidArgument(f"q is on {q.device} and {name} on {x.device}; move one with .to(…)")
     q_shape, k_shape = q.shape, k.shape
     _sizes(q_shape, k_shape, k_shape if v is None else v.shape)
-    _positions(q_shape, k_shape, placed)
+    _fits(q, k, placed)
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
@@ -259,9 +256,9 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
             "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
     if not (mask.by_offset and k_shape[2] >= T):
-        mask.check(B, H, T, k_shape[2], device)
+        mask.check(B, H, T, k_shape[2], q.device)
         _ends(T, k_shape[2], mask)
-    return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], device)
+    return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], q.device)
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
@@ -307,30 +304,20 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
         raise InvalidArgument(f"k has {k[2]} keys and v {v[2]}; they must agree")
 
 
-def _positions(q: torch.Size, k: torch.Size, placed: Placed) -> None:
+def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
             "this encoding has something else in every layer, or reads what tokens say and has not read them yet; "
             "call here, state = placed[layer].with_content(x, state) and pass here in place of placed"
         )
-    for name, x, at in (("q", q, placed.q_positions.shape), ("k", k, placed.k_positions.shape)):
-        if x[2] != at[-1]:
-            raise InvalidArgument(
-                f"{name} has length {x[2]} but the encoding was placed at {at[-1]} positions; "
-                "with a cache call encoding.at(positions, k_positions)"
-            )
-        batched = len(at) == (2 if placed.axes == 1 else 3)
-        if batched and at[-2] != 1 and at[-2] != x[0]:
-            raise InvalidArgument(
-                f"{name} has batch size {x[0]} but the encoding was placed at {at[-2]} rows of positions; give one "
-                "row per sequence, or one for all"
-            )
+    check_tokens("q", q, placed.q_positions, placed.axes)
+    check_tokens("k", k, placed.k_positions, placed.axes)
     if placed.bias is None and placed.scale is None:
         return  # what rotates alone serves any number of heads
     for what, heads in heads_of(placed).items():
-        if heads != q[1]:
+        if heads != q.shape[1]:
             raise InvalidArgument(
-                f"q has {q[1]} heads and the {what} {heads}; the encoding needs all {q[1]}, and a rank "
+                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and a rank "
                 f"that holds some heads of a model takes placed.slice_heads(first, last)"
             )
 

@@ -12,7 +12,9 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
     if x is None:
         return
     heads_first(name, x)
-    _check_fit(name, x, positions, "head_dim", head_dim, axes)
+    if x.shape[-1] != head_dim:
+        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; its last axis must be head_dim={head_dim}")
+    check_tokens(name, x, positions, axes)
 
 
 def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
@@ -26,29 +28,27 @@ def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim
 def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1) -> None:
     """Refuse what is no batch of token embeddings at these positions."""
     tensors(x=x)
-    if x.dim() != 3:
-        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels)")
-    _check_fit("x", x, positions, "width", width, axes)
+    if x.dim() != 3 or x.shape[2] != width:
+        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width} of them")
+    check_tokens("x", x, positions, axes)
 
 
-def _check_fit(name: str, x: Tensor, positions: Positions, argument: str, size: int, axes: int = 1) -> None:
-    """Refuse another last axis, another length, another batch, another kind of number or another device."""
+def check_tokens(name: str, x: Tensor, positions: Positions, axes: int) -> None:
+    """Refuse another length or batch than that of the positions, another kind of number or another device."""
     shape, placed = x.shape, positions.shape
-    if shape[-1] != size:
-        raise InvalidArgument(f"{name} has shape {tuple(shape)}; its last axis must be {argument}={size}")
     if shape[-2] != placed[-1]:
         raise InvalidArgument(
-            f"{name} has shape {tuple(shape)}, {shape[-2]} along its length, but the encoding "
-            f"was placed at {placed[-1]} positions; call at() with one position per token"
+            f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a cache call "
+            "encoding.at(positions, k_positions), else at() with one position per token"
         )
     batched = len(placed) == (2 if axes == 1 else 3)
     if batched and placed[-2] != 1 and placed[-2] != shape[0]:
         raise InvalidArgument(
-            f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of "
-            "positions; give one row per sequence, or one for all"
+            f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of positions; give "
+            "one row per sequence, or one for all"
         )
     if not x.is_floating_point():
-        raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, the model's")
+        raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
     if not (x.is_cpu and positions.is_cpu) and x.device != positions.device:
         raise InvalidArgument(
             f"{name} is on {x.device} and the encoding was placed on {positions.device}; move one with .to(…)"
