@@ -127,9 +127,7 @@ def test_queries_and_keys_that_do_not_fit_are_refused() -> None:
     fits = torch.randn(2, 4, 3, 8)
     with pytest.raises(InvalidArgument, match=r"q has shape \(2, 4, 3, 6\); its last axis must be head_dim=8"):
         placed.rotate(fits[..., :6], fits)
-    with pytest.raises(
-        InvalidArgument, match="k has length 2 but the encoding was"
-    ):
+    with pytest.raises(InvalidArgument, match="k has length 2 but the encoding was"):
         placed.rotate(fits, fits[:, :, :2])
     rows = Rotary(8, pairing="half").at(torch.zeros(3, 3, dtype=torch.int64))
     with pytest.raises(

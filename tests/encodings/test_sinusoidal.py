@@ -85,11 +85,9 @@ def test_scale_and_order() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_embeddings_that_do_not_fit_are_refused() -> None:
     placed = Sinusoidal(8).at(arange(3))
-    with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 6\); expected \(B, length, channels\), width=8"):
+    with pytest.raises(InvalidArgument, match=r"\(1, 3, 6\); expected \(B, length, channels\), width=8"):
         placed.embed(torch.zeros(1, 3, 6))
-    with pytest.raises(
-        InvalidArgument, match="x has length 4 but the encoding was placed"
-    ):
+    with pytest.raises(InvalidArgument, match="x has length 4 but the encoding was placed"):
         placed.embed(torch.zeros(1, 4, 8))
     rows = Sinusoidal(8).at(torch.zeros(3, 4, dtype=torch.int64))
     with pytest.raises(

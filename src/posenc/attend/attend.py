@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import as_scale, no_argument
-from posenc.attend.call import check, check_sinks, check_types, scale_of_scores
-from posenc.attend.operator import Settings, chosen, computed
+from posenc.attend.call import Settings, check, check_sinks, check_types, scale_of_scores
+from posenc.attend.operator import operated
 from posenc.attend.remapped import remapped
-from posenc.attend.ways import Explanation
+from posenc.attend.ways import Explanation, chosen, computed
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
@@ -42,7 +42,7 @@ Backend = Literal[
 
 ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
 ``"toeplitz"`` serves too, and from 128 on where the bias learns. ``explain`` says which that is, and
-``posenc.attend.FEATURES`` which of them has softcap, dropout or the logsumexp.
+why not those before it.
 """
 
 BACKENDS = get_args(Backend)
@@ -138,7 +138,8 @@ def attention(
     for word in words:
         raise no_argument("attention", word, inspect.signature(explain).parameters)
     settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    parts = _prepared(computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    take = operated if torch.compiler.is_compiling() else computed
+    parts = _prepared(take, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]
     return (out, lse) if return_logsumexp and lse is not None else out
 

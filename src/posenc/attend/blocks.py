@@ -99,9 +99,9 @@ class Masks:
         mask = tail.as_strided((1, tail.shape[0], last - first, keys - start), (0, self.line.shape[1], 1, 1))
         return mask, None
 
-    def flipped(self, x: Tensor) -> Tensor:
+    def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Rows in the order in which their mask has them; once more puts them back."""
-        return x if self.line is None or self.call.queries == 1 else x.flip(2)
+        return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
@@ -116,9 +116,9 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     for first, last, start, keys in masks:
         if first in alike:
             continue
-        some, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+        (some,), (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
         of = k[:, :, start:keys], v[:, :, start:keys]
-        block = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
+        (block,) = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
         if out is None:
             blocks.append(block)
         else:  # written where it belongs instead of joined afterwards
@@ -197,10 +197,10 @@ class _Recomputed(torch.autograd.Function):
         elif ctx.fused:
             masks, results = Masks(call, training_rows(q, k), mask_dtype(q)), []
             for first, last, start, keys in masks:
-                rows, (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+                (rows,), (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
                 block = fused_forward(rows, k[:, :, start:keys], v[:, :, start:keys], mask, False, call.scale)
                 total = block[1] if largest is None else block[1] + largest[..., 0].to(block[1].dtype)
-                results.append([masks.flipped(x) for x in (*block, total)])
+                results.append(masks.flipped(*block, total))
             out, lse, total = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
             )
@@ -244,14 +244,14 @@ class _Recomputed(torch.autograd.Function):
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse if through else total)]
             if through:
-                rows, about, *result = (masks.flipped(x) for x in block)
+                rows, about, *result = masks.flipped(*block)
                 (mask, _), sums = masks.at(first, last, keys, start), (result[0], result[1])
                 if diagonals is None:
                     more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, sums)
                 else:
                     place = call.queries - last + start
                     more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, place, call.scale, sums)
-                more_q = masks.flipped(more_q)
+                (more_q,) = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
                 more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, first, start)

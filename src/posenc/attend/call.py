@@ -3,6 +3,7 @@ shortcuts it allows."""
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -22,10 +23,26 @@ LONG = 1024
 """From so many tokens on fewer keys for some heads, and channels in place of a line, are worth the preparation."""
 
 
+class Settings(NamedTuple):
+    """What a call asks for besides its scores."""
+
+    exact_rows: bool
+    softcap: float | None
+    dropout: float
+    backend: str
+
+
 @dataclass(eq=False)
 class AttentionCall:
     """Mask, bias and scale of one call."""
 
+    exact_rows: bool
+    """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
+    softcap: float | None
+    """What scores are squeezed into, ±softcap, before the bias."""
+    dropout: float
+    backend: str
+    """The way that was asked for; where rows are computed, the way that was taken."""
     mask: Mask
     bias: Bias | None
     scale: float
@@ -35,15 +52,8 @@ class AttentionCall:
     dtype: torch.dtype
     """Of masks."""
     q_dtype: torch.dtype
-    exact_rows: bool
-    """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
-    softcap: float | None
-    """What scores are squeezed into, ±softcap, before the bias."""
     trained: tuple[Tensor, ...]
     """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
-    dropout: float
-    backend: str
-    """The way that was asked for; where rows are computed, the way that was taken."""
     known: dict[str, Tensor] | None = field(default=None, init=False)
     """What the mask reads, once a block of it has been made."""
 
@@ -55,10 +65,7 @@ class AttentionCall:
         placed: Placed,
         mask: Mask,
         scale: float,
-        exact_rows: bool,
-        softcap: float | None,
-        dropout: float,
-        backend: str,
+        settings: Settings,
     ) -> "AttentionCall":
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
@@ -66,7 +73,7 @@ class AttentionCall:
             bias = bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         sorts = mask_dtype(q), q.dtype
-        return cls(mask, bias, scale, T, S, q.device, *sorts, exact_rows, softcap, trained, dropout, backend)
+        return cls(*settings, mask, bias, scale, T, S, q.device, *sorts, trained)
 
     @property
     def is_causal(self) -> bool:
@@ -85,8 +92,11 @@ class AttentionCall:
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line of offsets, where nothing hides keys besides causality and a window."""
-        return self.bias.toeplitz if self.bias is not None and self.mask.by_offset else None
+        """The bias along a line of offsets, where nothing hides keys besides causality and a window; none to a
+        compiler."""
+        if self.bias is None or torch.compiler.is_compiling():
+            return None
+        return self.bias.toeplitz if self.mask.by_offset else None
 
     @property
     def widens(self) -> bool:

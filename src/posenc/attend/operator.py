@@ -1,4 +1,4 @@
-"""What one call computes: in one of the ways, or to a compiler as one operator, which it does not look into.
+"""A call of attention as one operator, which a compiler does not look into.
 
 An operator takes tensors, numbers and a text. Whatever else a call has, a placed encoding and a mask, is written as
 a text that numbers its tensors, integers and floats, and made anew from them when the operator runs, where
@@ -6,20 +6,18 @@ everything may be looked at. Gradients are those of the call, computed once more
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import _C, Tensor
 from torch._C import DispatchKey
-from torch.nn.functional import pad
 
-from posenc.attend.call import AttentionCall, plain_bool
-from posenc.attend.ways import Explanation, Output, choose
+from posenc.attend.call import Settings, plain_bool
+from posenc.attend.ways import Output, computed
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import mask_dtype
@@ -30,20 +28,11 @@ TRACED = torch.__version__ >= "2.13"
 """Whether torch's compiler follows what is done here; 2.8 lists no attributes of an object."""
 
 
-class Settings(NamedTuple):
-    """What a call asks for besides its scores."""
-
-    exact_rows: bool
-    softcap: float | None
-    dropout: float
-    backend: str
-
-
-def computed(
+def operated(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """Output, and the logsumexp where it is asked for."""
-    if torch.compiler.is_compiling() and TRACED and _is_one_operator(q, k, placed, mask, settings):
+    """``computed`` to a compiler: one operator, if it is to be one and has a text."""
+    if TRACED and _is_one_operator(q, k, placed, mask, settings):
         # Of a placed encoding what attention reads.
         bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
         writing = Writing((bare, mask, scale, tuple(settings)))
@@ -53,17 +42,7 @@ def computed(
             written = writing.tensors, writing.integers, writing.floats, writing.text
             out, lse = operator(q, k, v, *written, wanted, settings.exact_rows)
             return out, lse if settings.exact_rows else None
-    out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
-    return out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]], lse if settings.exact_rows else None
-
-
-def chosen(
-    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
-) -> tuple[Explanation, Callable[[], Output]]:
-    """The way that a call takes, and what computes it, of values as wide as the queries."""
-    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
-    return choose(q, k, *_as_wide(q, v, call))
+    return computed(q, k, v, placed, mask, scale, settings)
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
@@ -73,21 +52,6 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
     if placed.bias is not None or settings.exact_rows or settings.softcap is not None:
         return True
     return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
-
-
-def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
-    """Values as wide as queries, since torch's kernels take no narrower ones and would make a table of all scores.
-
-    Where that table holds less than the values, plain operators take them as they are: a step of decoding copies no
-    cache, unless its 16 bits would be widened.
-    """
-    missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
-    if missing <= 0:
-        return v, call
-    few = not torch.compiler.is_compiling() and q.shape[2] * group < v.shape[-1] and q.element_size() >= 4
-    if few and call.backend == "auto" and not call.dropout:
-        return v, replace(call, backend="operators")
-    return pad(v, (0, missing)), call
 
 
 class Writing:

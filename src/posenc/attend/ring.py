@@ -63,6 +63,22 @@ def ring_attention(
             the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
+    S, mask = ranks * n, Mask() if mask is None else mask
+    _check_ring(placed, mask, ranks, n)
+    every_k, every_v = (x[:, :, :1].expand(-1, -1, S, -1) for x in (k, v))  # of their shape, without memory
+    mask, bias = check(q, every_k, every_v, placed, mask), placed.bias
+    if bias is not None:
+        bias = bias.ordered(*mask.order(q.shape[2], S, q.device))
+    layer = placed.changed(bias=bias, window=None, chunk=None)
+    ring = _Ring(layer, mask, scale_of_scores(placed, q.shape[-1], scale), softcap, group)
+    if torch.is_autocast_enabled(q.device.type):
+        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trained))
+    return y if sinks is None else merge([(y, lse)], sinks)[0]
+
+
+def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
+    """Refuse what ranks that hold n keys each cannot attend to."""
     if placed.k_positions.shape[-1] != ranks * n:
         raise InvalidArgument(
             f"the encoding was placed at {placed.k_positions.shape[-1]} keys, and {ranks} ranks hold {n} each; "
@@ -70,26 +86,13 @@ def ring_attention(
         )
     if placed.remaps:
         raise InvalidArgument("remapped positions rotate the keys of all ranks in parts; gather keys instead")
-    mask = Mask() if mask is None else mask
     if mask.q_order is None and (mask.causal or mask.window or mask.chunk or placed.window or placed.chunk):
         raise InvalidArgument(
             "a rank's tokens do not stand at the end of the sequence; say where they stand: Mask(…, "
             "q_order=shards[rank], k_order=torch.cat(shards))"
         )
-    every_k, every_v = (x[:, :, :1].expand(-1, -1, ranks * n, -1) for x in (k, v))  # of their shape, without memory
-    mask = check(q, every_k, every_v, placed, mask)
-    bias = placed.bias
-    if bias is not None and bias.needs_scores:
+    if placed.bias is not None and placed.bias.needs_scores:
         raise InvalidArgument("the bias reads the scores of all keys, and no rank has them; gather keys instead")
-    if bias is not None:
-        bias = bias.ordered(*mask.order(q.shape[2], ranks * n, q.device))
-    layer = placed.changed(bias=bias, window=None, chunk=None)
-    scale = scale_of_scores(placed, q.shape[-1], scale)
-    ring = _Ring(layer, mask, scale, softcap, group)
-    if torch.is_autocast_enabled(q.device.type):
-        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
-    y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trained))
-    return y if sinks is None else merge([(y, lse)], sinks)[0]
 
 
 class _Ring:

@@ -13,14 +13,17 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from posenc.attend.blocks import FEW_SCORES, ROWS, block_scores, by_blocks, by_operators, recomputed, training_rows
-from posenc.attend.call import LONG, AttentionCall, plain_bool
+from posenc.attend.call import LONG, AttentionCall, Settings, plain_bool
+from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
 from posenc.kernels.attention.softmax import attended, for_every_head, fused, grouped, plain_forward
 from posenc.kernels.memory import is_transformed
+from posenc.mask import Mask
 
 Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores where the way has it."""
@@ -74,14 +77,46 @@ def way(*has: str) -> Callable[[Ask], Ask]:
     return put
 
 
+def computed(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> Output:
+    """Output, and the logsumexp where it is asked for."""
+    out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
+    return out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]], lse if settings.exact_rows else None
+
+
+def chosen(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> tuple[Explanation, Callable[[], Output]]:
+    """The way that a call takes, and what computes it, of values as wide as the queries."""
+    call = AttentionCall.of(q, k, placed, mask, scale, settings)
+    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
+    return choose(q, k, *_as_wide(q, v, call))
+
+
+def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
+    """Values as wide as queries, since torch's kernels take no narrower ones and would make a table of all scores.
+
+    Where that table holds less than the values, plain operators take them as they are: a step of decoding copies no
+    cache, unless its 16 bits would be widened.
+    """
+    missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
+    if missing <= 0:
+        return v, call
+    few = not torch.compiler.is_compiling() and q.shape[2] * group < v.shape[-1] and q.element_size() >= 4
+    if few and call.backend == "auto" and not call.dropout:
+        return v, replace(call, backend="operators")
+    return pad(v, (0, missing)), call
+
+
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
     """The way that was asked for, else the first that serves, and what computes it."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
     for name, (has, offer) in ways.items():
-        lacks = f"it has no {' and no '.join(sorted(asked - has))}"
-        reason, run = offer(q, k, v, call) if asked <= has else (lacks, None)
+        lacks = asked - has
+        reason, run = (f"it has no {' and no '.join(sorted(lacks))}", None) if lacks else offer(q, k, v, call)
         if run is not None:
             return Explanation(name, reason, tuple(declined)), run
         declined.append((name, reason))
@@ -186,7 +221,7 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "no bias is added", None
     if not call.widens or (call.dropout and q.is_cpu):  # where weights are dropped, torch holds them all
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
-    if call.backend == "auto" and q.is_cpu and _offers_line(call) and not call.trained and call.queries < LONG:
+    if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens blocks along the bias's line are faster", None
     if call.backend == "auto" and q.is_cpu and call.trained and call.queries < ROWS:
         return f"below {ROWS} tokens the scores of all are faster", None
@@ -250,7 +285,7 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 @way("logsumexp", "dropout")
 def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if not _offers_line(call):
+    if call.line is None:
         return "no bias along one line of offsets with only causality or a window hiding keys", None
     if call.trained and (call.dropout or not fused(q, k, v)):
         return "no gradient flows to a bias through views of it", None
@@ -259,10 +294,6 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     return "the bias depends on the offset alone, and each block views one line of it", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )
-
-
-def _offers_line(call: AttentionCall) -> bool:
-    return call.line is not None and not torch.compiler.is_compiling()
 
 
 @way("logsumexp", "softcap")

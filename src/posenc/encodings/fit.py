@@ -29,7 +29,7 @@ def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1)
     """Refuse what is no batch of token embeddings at these positions."""
     tensors(x=x)
     if x.dim() != 3 or x.shape[2] != width:
-        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width} of them")
+        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width}")
     check_tokens("x", x, positions, axes)
 
 
@@ -38,8 +38,8 @@ def check_tokens(name: str, x: Tensor, positions: Positions, axes: int) -> None:
     shape, placed = x.shape, positions.shape
     if shape[-2] != placed[-1]:
         raise InvalidArgument(
-            f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a cache call "
-            "encoding.at(positions, k_positions), else at() with one position per token"
+            f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a cache "
+            "call encoding.at(positions, k_positions), else at() with one position per token"
         )
     batched = len(placed) == (2 if axes == 1 else 3)
     if batched and placed[-2] != 1 and placed[-2] != shape[0]:

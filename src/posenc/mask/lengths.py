@@ -65,7 +65,7 @@ def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, bi
     elif padding is not None and max(padding) < T:
         each = padding[:1] if len(set(padding)) == 1 else padding
         rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in each])
-    if rows is None or any([sum([length for length, _ in row]) != T for row in rows]):  # noqa: C419  a call each
+    if rows is None or (documents is not None and any(sum(row) != T for row in documents)):
         return None
     lengths = [length for row in rows for length, sees in row if sees]
     return rows if sum(lengths) >= short * len(lengths) else None

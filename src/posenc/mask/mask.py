@@ -293,7 +293,7 @@ class Mask(Pytree):
         return reduce(torch.logical_and, near) if near else None
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
-        """What ``sees`` reads, of T queries and S keys: by name, with axes of the batch, heads, queries and keys."""
+        """What ``sees`` reads, of T queries and S keys: by name, with axes of batch, heads, queries and keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
         known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}
