@@ -43,7 +43,7 @@ from support.checking import annotations_unchecked
             "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8",
         ),
         (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
-        (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
+        (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
         (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
         (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
         (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must lie above 0"),

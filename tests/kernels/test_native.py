@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from posenc import Rotary, positions
 from posenc.errors import BackendUnavailable
 from posenc.kernels import native
-from posenc.kernels.backend import select
+from posenc.kernels.backend import by_name
 from posenc.kernels.rotary import rotate
 from support.native_kernel import by_threads, large
 from tools import build_kernel
@@ -31,7 +31,7 @@ def qk() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.usefixtures("native_built")
 class TestBuilt:
     def test_auto_takes_it(self) -> None:
-        assert select("auto", "cpu").backend == "native"
+        assert by_name("auto", "cpu") == "native"
         explanation = f"native: one pass over memory, with {native.level()} instructions"
         assert Rotary(16, pairing="half").explain() == explanation
 
@@ -83,7 +83,7 @@ class TestBuilt:
 
 class TestLoading:
     def test_without_it_everything_works_and_says_what_is_lacking(self, without_native: Path) -> None:
-        assert select("auto", "cpu").backend == "eager"
+        assert by_name("auto", "cpu") == "eager"
         assert (
             "was not compiled with this installation; install a C compiler" in Rotary(16, pairing="half").explain()
         )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc import Rotary, positions
 from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
-from posenc.kernels.backend import select
+from posenc.kernels.backend import by_name, explained
 from posenc.kernels.rotary import Tables, rotate_both
 
 PAIRINGS = ("half", "interleaved")
@@ -174,17 +174,16 @@ def test_derivatives_of_every_order_and_kind(pairing: str) -> None:
 class TestChoose:
     def test_auto_says_why(self) -> None:
         assert Rotary(16, pairing="half", backend="torch").explain() == "torch: backend='torch' was asked for"
-        assert select("auto", "mps").backend == "torch"
+        assert by_name("auto", "mps") == "torch"
 
     def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
-        selection = select("auto", "cuda")
-        assert selection.backend == "torch"
-        assert selection.reason == "plain operators, which run on cuda too; torch.compile fuses them"
+        want = "torch: plain operators, which run on cuda too; torch.compile fuses them"
+        assert explained("auto", "cuda") == want
 
     @pytest.mark.usefixtures("native_built")
     def test_what_cannot_be_served_is_an_error(self) -> None:
         with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu and the tensors are on mps"):
-            select("native", "mps")
+            by_name("native", "mps")
 
     @pytest.mark.usefixtures("unchecked")
     def test_an_unknown_name_lists_the_nearest(self) -> None:

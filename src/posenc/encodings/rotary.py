@@ -20,10 +20,10 @@ from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
-from posenc.encodings.placed import Positions, over_heads
+from posenc.encodings.placed import Positions
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
-from posenc.kernels.backend import Backend, check_backend, select
+from posenc.kernels.backend import Backend, check_backend, explained
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.default import Default
@@ -111,8 +111,7 @@ class Rotary(Rotation):
 
     def explain(self) -> str:
         """Which backend rotates on the device this module is on, and why, in one sentence."""
-        selection = select(self.backend, self.clock.turns.device.type)
-        return f"{selection.backend}: {selection.reason}"
+        return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
         if scaling is None:
@@ -122,7 +121,7 @@ class Rotary(Rotation):
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""
         cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
-        return over_heads(cos), over_heads(sin)
+        return (cos.unsqueeze(1), sin.unsqueeze(1)) if cos.dim() == 3 else (cos, sin)
 
     def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0

@@ -16,10 +16,8 @@ from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import Backend
 from posenc.kernels.rotary import Step, Tables, rotate_both, step
+from posenc.kernels.rotary.by_native import Pair
 from posenc.kernels.rotary.specification import Pairing
-
-Pair = tuple[Tensor, Tensor]
-"""cos and sin."""
 
 
 class Rotation(Encoding):

@@ -1,6 +1,5 @@
 """Picks an implementation for a device, with the reason, and refuses calls that none can serve."""
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from posenc.arguments import one_of
@@ -13,14 +12,6 @@ block, nothing compiled. ``"native"``: one pass in C, by the library that is com
 ``"auto"``: the fastest that serves the device at no start-up cost."""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The implementation that serves, and why."""
-
-    backend: str
-    reason: str
-
-
 def check_backend(backend: str) -> None:
     """Refuse an unknown name, and an implementation that this installation cannot serve on any device."""
     one_of("backend", backend, get_args(Backend))
@@ -28,24 +19,12 @@ def check_backend(backend: str) -> None:
         native.load()
 
 
-def select(backend: str, device: str) -> Selection:
+def by_name(backend: str, device: str) -> str:
     """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
         UnknownName: no implementation of that name.
         BackendUnavailable: requested by name, and cannot serve here. Only ``"auto"`` looks for another.
-    """
-    served = by_name(backend, device)
-    if backend == "auto":
-        return Selection(served, _reason(served, device))
-    return Selection(served, f"backend={backend!r} was asked for")
-
-
-def by_name(backend: str, device: str) -> str:
-    """The same without the reason.
-
-    Raises:
-        UnknownName, BackendUnavailable: as ``select``.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"
@@ -57,9 +36,17 @@ def by_name(backend: str, device: str) -> str:
     return backend
 
 
-def _reason(served: str, device: str) -> str:
+def explained(backend: str, device: str) -> str:
+    """Which implementation serves, and why, in one sentence.
+
+    Raises:
+        UnknownName, BackendUnavailable: as ``by_name``.
+    """
+    served = by_name(backend, device)
+    if backend != "auto":
+        return f"{served}: backend={backend!r} was asked for"
     if served == "eager":
-        return f"blocks that stay in cache, nothing compiled; {native.lacking()}"
+        return f"{served}: blocks that stay in cache, nothing compiled; {native.lacking()}"
     if served == "native":
-        return f"one pass over memory, with {native.level()} instructions"
-    return f"plain operators, which run on {device} too; torch.compile fuses them"
+        return f"{served}: one pass over memory, with {native.level()} instructions"
+    return f"{served}: plain operators, which run on {device} too; torch.compile fuses them"

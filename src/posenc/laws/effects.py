@@ -20,14 +20,11 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
     """x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same every time."""
     generator = torch.Generator().manual_seed(2)
-    shapes = [(T, subject.width), *((heads, T, subject.head_dim) for heads in _heads(subject))]
+    heads = subject.heads, subject.kv_heads, subject.kv_heads
+    shapes = [(T, subject.width), *((n, T, subject.head_dim) for n in heads)]
     drawn = (torch.randn(2, *shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
     x, q, k, v = drawn
     return x, q, k, v
-
-
-def _heads(subject: Subject) -> tuple[int, int, int]:
-    return subject.heads, subject.kv_heads, subject.kv_heads
 
 
 class Whole(nn.Module):
@@ -130,14 +127,8 @@ def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
     """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
-    bias, T, S = met(placed, q, k), q.shape[2], k.shape[2]
-    return bias.rows(0, T, S, no_scores(bias, q, k) if bias.needs_scores else None)
-
-
-def no_scores(bias: Bias, q: Tensor, k: Tensor) -> Tensor:
-    """Scores of zero, ``(B, H, T, S)``."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return q.new_zeros(q.shape[0], bias.heads, q.shape[2], k.shape[2], dtype=wide)
+    (B, H, T, _), S, wide = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
+    return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=wide))
 
 
 def defined(

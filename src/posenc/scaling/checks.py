@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Annotated, Any
 
-from posenc.arguments import checked, is_number, such_that
+from posenc.arguments import at_least, checked, is_number, such_that
 from posenc.errors import InvalidArgument
 
 
@@ -26,21 +26,13 @@ def positive(fix: str) -> Callable[[Any, str], None]:
     return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 
-def integer_from(least: int, meaning: str) -> Callable[[Any, str], None]:
-    """A check for an integer of at least this."""
-    return such_that(
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least,
-        f"be an integer of at least {least}: {meaning}",
-    )
-
-
 check_factor = such_that(
     lambda value: is_number(value) and value >= 1,
     "be a finite number of at least 1: it says how many times longer the context gets; 1 changes nothing, and a "
     "context is shortened by using less of it",
 )
-check_original_length = integer_from(2, "the length that the model was trained at")
-check_total_length = integer_from(1, "prompt and answer together, in tokens")
+check_original_length = at_least(2, ": the length that the model was trained at")
+check_total_length = at_least(1, ": prompt and answer together, in tokens")
 
 
 def check_factors(values: object, name: str) -> None:
