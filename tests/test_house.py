@@ -62,7 +62,7 @@ HOMES = {
     "starlette": ["teaching.lab"],
     "latex2mathml": ["teaching.lab"],
     "uvicorn": ["teaching.lab"],
-    "ray": ["workbench.launch.ray", "workbench.launch.remote"],
+    "ray": ["workbench.launch.ray"],
     "typer": ["cli", "commands"],
     "pandas": ["workbench.notebook"],
     "pyarrow": ["workbench.tasks.documents"],

@@ -1,4 +1,4 @@
-"""A Ray cluster of this machine's processes, which share no folder: a head of one core; others are added to it."""
+"""A Ray cluster of this machine's processes, a head of one core; others are added to it."""
 
 import sys
 from collections.abc import Iterator
@@ -22,8 +22,7 @@ def running() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT / 'tests'}")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        for name, value in QUIET.items():
-            patch.setenv(name, value)
+        patch.setenv(*QUIET)
         from ray.cluster_utils import Cluster
 
         made = Cluster(initialize_head=True, head_node_args={**MACHINE, **HEAD})

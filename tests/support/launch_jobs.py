@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from posenc.errors import UnknownName
 from posenc.workbench.files import write_atomically
-from posenc.workbench.run.job import Failure, Progress, Report, find_modules
+from posenc.workbench.run.job import Failure, Progress, Report
 from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks import Source
 
@@ -51,7 +51,6 @@ class Counting:
     modules: tuple[Path, ...] = ()
 
     def run(self, report: Report) -> Run[Count]:
-        find_modules(self.modules)
         if POISON in os.environ:
             raise RuntimeError(ASSERT)
         if self.plan.fails.startswith("raises"):
@@ -84,6 +83,8 @@ def seen(job: Counting) -> dict[str, object]:
     import one_of_my_own  # type: ignore[import-not-found]
     import torch
 
+    import posenc
+
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     text = job.source.load()
     return {
@@ -92,6 +93,7 @@ def seen(job: Counting) -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "text": len(text.train) + len(text.validation),
         "folder": str(job.folder),
+        "posenc": posenc.__file__,
         "deaf": signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []),
     }
 

@@ -1,4 +1,4 @@
-"""The Ray launcher on a real cluster of two machines' processes that share no folder; one machine is killed."""
+"""The Ray launcher on a real cluster of two machines' processes; a worker and a machine are killed."""
 
 import json
 from dataclasses import dataclass, replace
@@ -25,38 +25,57 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(params=["with its folder", "without it"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Of a study's runs: other machines have the study's folder, or find none where the driver says that it is."""
+    study = tmp_path / "study"
+    if request.param == "with its folder":
+        study.mkdir()
+    return study / "checkpoints"
+
+
 @dataclass
 class Killing(Heard):
-    """Ends a machine as soon as the states of both jobs lie here, which wait for it."""
+    """Ends a machine as soon as both jobs wait for it."""
 
     cluster: Any = None
     machine: Any = None
     ended: Path = Path()
-    folder: Path = Path()
 
     def report(self, progress: Progress) -> None:
         super().report(progress)
-        if self.machine is not None and len(list(self.folder.glob("*.state"))) == 2:
+        if self.machine is not None and [max(losses) for losses in self.losses.values() if losses] == [39, 39]:
             machine, self.machine = self.machine, None
             self.cluster.remove_node(machine, allow_graceful=False)
             self.ended.touch()
 
 
 @pytest.mark.slow
-def test_a_machine_killed_in_the_middle_loses_nothing(
-    cluster: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_run_of_a_killed_machine_continues_with_its_folder_and_starts_anew_without(
+    cluster: Any, tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ended = tmp_path.with_name("ended")
-    heard = Killing(cluster=cluster, machine=cluster.add_node(**MACHINE), ended=ended, folder=tmp_path)
-    jobs = [counting(tmp_path, name, 60, pause=0.02, waits=str(ended)) for name in "ab"]
+    ended, shared = tmp_path / "ended", folder.parent.is_dir()
+    heard = Killing(cluster=cluster, machine=cluster.add_node(**MACHINE), ended=ended)
+    jobs = [counting(folder, name, 60, pause=0.02, waits=str(ended)) for name in "ab"]
     Ray()(jobs, heard.done, heard.report)
     assert heard.machine is None
     assert [total for total, _ in heard.sums().values()] == [sum(range(60))] * 2
-    assert sorted(first > 0 for _, first in heard.sums().values()) == [False, True]
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"{job.plan.id}.weights" for job in jobs)
+    assert sorted(first for _, first in heard.sums().values()) == [0, 40 * shared]
+    assert sorted(file.name for file in folder.iterdir()) == sorted(f"{job.plan.id}.weights" for job in jobs)
     assert all(set(losses) == set(range(60)) for losses in heard.losses.values())
     said = capfd.readouterr()
     assert "state-dump" not in said.out + said.err
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_dies_is_started_again_and_given_up_if_it_always_dies(
+    cluster: Any, tmp_path: Path
+) -> None:
+    heard, folder = Heard(), tmp_path / "checkpoints"
+    jobs = [counting(folder, "once", fails="once"), counting(folder, "always", fails="always")]
+    Ray()(jobs, heard.done, heard.report)
+    assert heard.sums() == {"once": (190, 15)}
+    assert "The worker died unexpectedly" in heard.reasons()["always"]
 
 
 @pytest.mark.slow
@@ -75,29 +94,20 @@ def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path) 
 def test_jobs_have_their_gpus_text_and_modules_and_fail_as_themselves(
     cluster: Any, tmp_path: Path, gpus: float, devices: list[str]
 ) -> None:
-    heard = Heard()
+    heard, kept = Heard(), tmp_path / "study" / "checkpoints"
     (own := tmp_path / "own").mkdir()
-    Ray(Requirements(gpus=gpus))(
-        [seeing(tmp_path / "kept", own, "sees"), *failing(tmp_path)], heard.done, heard.report
-    )
+    Ray(Requirements(gpus=gpus))([seeing(kept, own, "sees"), *failing(tmp_path)], heard.done, heard.report)
     assert heard.reasons() == REASONS
-    sees = json.loads((tmp_path / "kept" / f"{heard.found['sees'].plan.id}.seen").read_text())
+    sees = json.loads((kept / f"{heard.found['sees'].plan.id}.seen").read_text())
     assert (sees["text"], sees["module"], sees["threads"]) == (80, 7, 1)
     assert sees["devices"] in devices
     assert not sees["folder"].startswith(str(tmp_path))
+    assert not sees["posenc"].startswith(str(ROOT))  # it was sent along
 
 
 @pytest.mark.slow
-def test_what_no_machine_has_and_other_versions_are_refused(cluster: Any, tmp_path: Path) -> None:
+def test_what_no_machine_has_is_refused(cluster: Any, tmp_path: Path) -> None:
     with pytest.raises(
         StudyError, match=r"asks for cpus=1 and gpus=3, .* \(at most 1 CPUs, 2 GPUs\); ask for less"
     ):
-        Ray(Requirements(gpus=3))
-    metadata = tmp_path / "torch-9.9.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9\n")
-    path = f"{tmp_path}:{ROOT / 'src'}:{ROOT / 'tests'}"
-    other = cluster.add_node(**MACHINE, env_vars={"PYTHONPATH": path})
-    with pytest.raises(StudyError, match=r"of the cluster has torch 9\.9 for .*; install the driver's versions"):
-        Ray()
-    cluster.remove_node(other)
+        Ray(Requirements(gpus=3))([counting(tmp_path, "any")], print, print)

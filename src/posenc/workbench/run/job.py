@@ -2,7 +2,6 @@
 
 import multiprocessing as mp
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,9 +43,9 @@ class Job(Protocol):
     """One plan with all that a launcher needs to run it elsewhere: a frozen dataclass that can be pickled.
 
     A job writes only files in ``folder`` whose names begin with its plan's id, and continues from the state in that
-    folder. A launcher without a shared folder gives it another one (``replace(job, folder=…)``), copies those files
-    there first, and copies them back while the job runs. A job takes its text from ``source.load()``, so that such
-    a launcher loads the text once and sends a source that holds it.
+    folder. A launcher to machines without that folder gives it another one (``replace(job, folder=…)``) and brings
+    its files back. A job takes its text from ``source.load()``, so that such a launcher loads the text once and sends
+    a source that holds it.
     """
 
     @property
@@ -60,15 +59,9 @@ class Job(Protocol):
 
     @property
     def modules(self) -> tuple[Path, ...]:
-        """Files and packages of custom classes, which it imports; the launcher may copy them elsewhere."""
+        """Files and packages of custom classes, which it imports; a launcher to other machines sends them along."""
 
     def run(self, report: Report) -> Run: ...
-
-
-def find_modules(modules: Sequence[Path]) -> None:
-    """Let this process import custom classes from these files and packages."""
-    folders = dict.fromkeys(str(module.parent) for module in modules)
-    sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 
 def end_with_parent() -> None:

@@ -13,7 +13,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
 from posenc.workbench.run.checkpoint import save_weights
 from posenc.workbench.run.evaluate import evaluate
-from posenc.workbench.run.job import Report, find_modules, unheard
+from posenc.workbench.run.job import Report, unheard
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run
 from posenc.workbench.run.settings import Model
@@ -37,7 +37,6 @@ class TrainingJob:
 
     def run(self, report: Report = unheard) -> Run[Plan]:
         """Train and test in this process; writes ``folder/<plan id>.safetensors``."""
-        find_modules(self.modules)
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if plan.text_sha256 else None
         if text and text.sha256 != plan.text_sha256:
