@@ -16,7 +16,6 @@ import torch
 
 from posenc.errors import StudyError
 from posenc.workbench.tasks import text as text_module
-from posenc.workbench.tasks.spool import Spool
 from posenc.workbench.tasks.text import Source, Text, load
 from posenc.workbench.tasks.tokens import PIECE, Bytes, pieces
 
@@ -53,7 +52,12 @@ def test_what_is_streamed_is_what_fits_into_memory(tmp_path: Path) -> None:
     encoded = [row.encode() for row in ROWS]
     of_folder = drawn(encoded, [f"{i}.txt" for i in range(50)])
     of_rows = drawn(encoded, [f"rows.jsonl {i}" for i in range(50)])
-    for path, both in ((folder(tmp_path / "texts"), of_folder), (jsonl(tmp_path / "rows.jsonl"), of_rows)):
+    single = tmp_path / "single.txt"
+    single.write_bytes(b"".join(encoded))
+    cut = int(0.9 * single.stat().st_size)
+    of_file = single.read_bytes()[:cut], single.read_bytes()[cut:]
+    paths = folder(tmp_path / "texts"), jsonl(tmp_path / "rows.jsonl"), single
+    for path, both in zip(paths, (of_folder, of_rows, of_file), strict=True):
         text = load(path)
         assert (bytes(text.train.tolist()), bytes(text.validation.tolist())) == both
         assert text.sha256 == hashlib.sha256(b"".join(both)).hexdigest()
@@ -81,22 +85,23 @@ def test_a_text_is_read_once_while_its_files_stay(tmp_path: Path, monkeypatch: p
     (path / "3.txt").write_text(ROWS[3])
     assert load(path).sha256 == first.sha256
     assert len(reads) == 3
-    for file in (tmp_path / "cache" / "texts").glob(f"{first.sha256}-bytes"):
-        file.rename(file.with_name("gone"))
+    for name in (tmp_path / "cache" / "texts").glob("*/sha256"):
+        name.parent.rename(f"{name.parent} is gone")
     assert load(path).sha256 == first.sha256
 
 
 def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, plain = jsonl(tmp_path / "rows.jsonl"), Spool._written
+    path, plain = jsonl(tmp_path / "rows.jsonl"), text_module.spooled
 
-    def written(self: Spool, documents):
-        yield from plain(self, documents)
+    def spooled(documents, file: Path):
+        stretches = plain(documents, file)
         jsonl(path, [*ROWS, "one more"])
+        return stretches
 
-    monkeypatch.setattr(Spool, "_written", written)
+    monkeypatch.setattr(text_module, "spooled", spooled)
     with pytest.raises(StudyError, match=r"rows.jsonl' changed while it was read; run the command again"):
         load(path)
-    assert not list((tmp_path / "cache" / "texts").glob("*-bytes"))
+    assert not list((tmp_path / "cache" / "texts").glob("*/sha256"))
 
 
 def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
@@ -111,7 +116,9 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypa
     (tmp_path / "cache").write_text("a file in the folder's place")
     assert load().sha256.startswith("c72cd6fa")
     monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "full"))
-    monkeypatch.setattr(Spool, "_written", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        text_module, "spooled", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(StudyError, match=r"No space left on device\); make room there, or set POSENC_CACHE"):
         load()
 
@@ -142,7 +149,7 @@ def test_processes_that_come_at_once_cut_it_once_and_a_killed_one_leaves_nothing
     killed.join()
     home = tmp_path / "cache" / "texts"
     assert list(home.glob("*.partial"))
-    assert not list(home.glob("*-bytes"))
+    assert not list(home.glob("*/sha256"))
     cuts.value = 0
     processes = [context.Process(target=cut, args=(path, 0.05, cuts)) for _ in range(4)]
     for process in processes:

@@ -10,36 +10,31 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from posenc.errors import StudyError
-from posenc.workbench.files import PARTIAL, cache, lock, write_atomically
+from posenc.workbench.files import PARTIAL, cache, lock
 
 
-def cached(key: str, make: Callable[[Path], str]) -> Path:
-    """The folder of this key.
+def cached(key: str, make: Callable[[Path], None]) -> Path:
+    """The folder of this key, which ``make`` fills if it is not there.
 
-    A record under the key names the folder, so that a key that is known costs one look. ``make`` fills an empty
-    folder and names it by its content; where a folder of that name is there already, what it has filled is dropped.
     Other processes wait meanwhile, and one that is killed leaves nothing that is read.
 
     Raises:
         StudyError: the folder cannot be written.
     """
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    for home in (cache("texts"), _home()):
-        if (folder := _recorded(home / name)) is not None:
-            return folder
-    record, partial = home / name, home / f"{name}{PARTIAL}"
+    if (folder := cache("texts") / name).is_dir():
+        return folder
+    home = _home()
+    folder, partial = home / name, home / f"{name}{PARTIAL}"
     try:
         with lock(home / f"{name}.lock", wait=True):
-            if (folder := _recorded(record)) is not None:
+            if folder.is_dir():
                 return folder
             shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
             try:
                 partial.mkdir()
-                folder = home / make(partial)
-                if not folder.exists():
-                    partial.rename(folder)
-                with write_atomically(record) as file:
-                    file.write_text(folder.name)
+                make(partial)
+                partial.rename(folder)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
     except (OSError, sqlite3.Error) as error:
@@ -48,15 +43,6 @@ def cached(key: str, make: Callable[[Path], str]) -> Path:
             "to another folder"
         ) from error
     return folder
-
-
-def _recorded(record: Path) -> Path | None:
-    """The folder that this record names, if both are there."""
-    try:
-        folder = record.with_name(record.read_text())
-    except OSError:
-        return None
-    return folder if folder.is_dir() else None
 
 
 def _home() -> Path:

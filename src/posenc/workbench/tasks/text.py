@@ -1,8 +1,9 @@
 """Real text: tokens, split into training and validation by document, with a hash of both."""
 
+import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -16,12 +17,14 @@ from torch import Tensor
 from posenc.errors import StudyError
 from posenc.workbench.run.machine import trim
 from posenc.workbench.tasks.cache import cached
-from posenc.workbench.tasks.documents import DEFAULT, ROWS, documents, files
-from posenc.workbench.tasks.spool import VALIDATION_SHARE, Spool
+from posenc.workbench.tasks.documents import DEFAULT, documents, files
+from posenc.workbench.tasks.spool import VALIDATION_SHARE, Stretches, joined, split, spooled
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
-BATCH = 2**20
-"""Bytes that are cut into tokens at a time, a piece on each thread."""
+BATCH = 16
+"""Pieces that are cut into tokens at a time, each on a thread."""
+PARTS = ("train", "validation")
+"""The files of tokens."""
 SAMPLE = 128
 """Pieces of the training part, evenly spread, that a ``bpe`` tokenizer is trained on at most."""
 
@@ -75,13 +78,16 @@ class Source:
         """
         path = self.path or DEFAULT
         name = path.name if self.path else "posenc's documentation"
+        stamps = self._stamps(path)
 
-        def cut(folder: Path) -> str:
+        def cut(folder: Path) -> None:
             if size := sum(file.stat().st_size for file in files(path) if file.exists()):
                 say(f"cutting {name} ({size / 1e6:.1f} MB) into tokens; they are kept for later runs")
-            return self._cut(folder)
+            self._cut(path, folder)
+            if self._stamps(path) != stamps:
+                raise StudyError(f"text {str(path)!r} changed while it was read; run the command again")
 
-        return _opened(cached(json.dumps([*map(str, astuple(self)), *self._stamps(path)]), cut), name)
+        return _opened(cached(json.dumps([*map(str, astuple(self)), *stamps]), cut), name)
 
     def _stamps(self, path: Path) -> list[object]:
         """Of all files that are read: numbers that change with them."""
@@ -89,38 +95,32 @@ class Source:
         status = [(file.resolve(), file.stat()) for file in (*files(path), *of_tokenizer) if file.exists()]
         return [(str(file), each.st_size, each.st_mtime_ns, each.st_ctime_ns) for file, each in status]
 
-    def _cut(self, folder: Path) -> str:
-        """Write the tokens to a folder; its name, after bytes and tokenizer."""
-        path = self.path or DEFAULT
-        single = path != DEFAULT and path.is_file() and path.suffix not in ROWS
-        before = self._stamps(path)
-        spool = Spool(folder, documents(path), single)
-        try:
-            if self._stamps(path) != before:
-                raise StudyError(f"text {str(path)!r} changed while it was read; run the command again")
-            if not spool.size:
-                raise StudyError(
-                    f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes"
-                )
-            tokens = self._tokens(spool)
-            name = f"{spool.sha256()}-{tokens.name}"
-            if (folder.parent / name).exists():
-                return name
-            if isinstance(tokens, Pieces):
-                (folder / "tokenizer.json").write_text(tokens.json)
-            for part, held_out in (("train", False), ("validation", True)):
-                _write(tokens, spool.joined(held_out), folder / part)
-        finally:
-            spool.close()
-            trim()
-        return name
+    def _cut(self, path: Path, folder: Path) -> None:
+        """Write tokens, their tokenizer and the hash of the text to a folder."""
+        spool, digest = folder / "spool", hashlib.sha256()
+        stretches = spooled(documents(path), spool)
+        if not spool.stat().st_size:
+            raise StudyError(f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes")
+        parts = split(stretches)
+        tokens = self._tokens(spool, parts[0])
+        if isinstance(tokens, Pieces):
+            (folder / "tokenizer.json").write_text(tokens.json)
+        for name, part in zip(PARTS, parts, strict=True):
+            waiting = pieces(joined(spool, part))
+            with (folder / name).open("wb") as out:
+                while batch := list(islice(waiting, BATCH)):
+                    digest.update(b"".join(batch))
+                    out.writelines(tokens.encode(batch))
+        (folder / "sha256").write_text(digest.hexdigest())
+        spool.unlink()
+        trim()
 
-    def _tokens(self, spool: Spool) -> Tokens:
+    def _tokens(self, spool: Path, train: Stretches) -> Tokens:
         if self.tokenizer == "bytes":
             return Bytes()
         if self.tokenizer == "bpe":
-            every = max(1, math.ceil(spool.size * (1 - VALIDATION_SHARE) / (SAMPLE * PIECE)))
-            return Pieces(trained_bpe(islice(pieces(spool.joined(False)), None, None, every), self.vocabulary))
+            every = max(1, math.ceil(spool.stat().st_size * (1 - VALIDATION_SHARE) / (SAMPLE * PIECE)))
+            return Pieces(trained_bpe(islice(pieces(joined(spool, train)), None, None, every), self.vocabulary))
         return of_file(Path(self.tokenizer))
 
 
@@ -134,29 +134,10 @@ def _opened(folder: Path, name: str) -> Text:
     """The text in a folder of the cache."""
     json = folder / "tokenizer.json"
     tokens = Pieces(json.read_text()) if json.exists() else Bytes()
-    train, validation = (_mapped(folder / part, tokens.dtype) for part in ("train", "validation"))
-    return Text(name, folder.name[:64], train, validation, tokens)
+    train, validation = (_mapped(folder / part, tokens.dtype) for part in PARTS)
+    return Text(name, (folder / "sha256").read_text(), train, validation, tokens)
 
 
 def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
     size = file.stat().st_size // dtype.itemsize
     return torch.from_file(str(file), shared=False, size=size, dtype=dtype) if size else torch.empty(0, dtype=dtype)
-
-
-def _write(tokens: Tokens, document: Iterator[bytes], file: Path) -> None:
-    """Cut a document into tokens."""
-    with file.open("wb") as out:
-        for batch in _batches(document):
-            out.writelines(tokens.encode(batch))
-
-
-def _batches(document: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Pieces of a document, some ``BATCH`` bytes at a time."""
-    batch, size = list[bytes](), 0
-    for piece in pieces(document):
-        if batch and size + len(piece) > BATCH:
-            yield batch
-            batch, size = [], 0
-        batch.append(piece)
-        size += len(piece)
-    yield batch
