@@ -169,7 +169,7 @@ def test_no_circle_of_imports() -> None:
         ("posenc.teaching.views.table", "from posenc.commands import show", "teaching may not import commands"),
         ("posenc.encodings.rotary", "import gguf", "whose home is integrations"),
         ("posenc.teaching.lab.server", "import matplotlib.pyplot as plt", "whose home is pictures"),
-        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray and"),
+        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray"),
         ("posenc.attic", "from posenc.errors import PosencError", "attic may not import errors"),
         ("posenc.encodings.rotary", "from .alibi import slopes", "relative import"),
     ],

@@ -44,8 +44,8 @@ class Job(Protocol):
 
     A job writes only files in ``folder`` whose names begin with its plan's id, and continues from the state in that
     folder. A launcher to machines without that folder gives it another one (``replace(job, folder=…)``) and brings
-    its files back. A job takes its text from ``source.load()``, so that such a launcher loads the text once and sends
-    a source that holds it.
+    its files back. A job takes its text from ``source.load()``, so that such a launcher loads the text once and
+    sends a source that holds it.
     """
 
     @property
