@@ -1,8 +1,8 @@
 """The Ray launcher: runs go to an existing cluster, on Ray's own parts.
 
 ``runtime_env`` ships posenc and custom modules, the object store carries texts there and weights back, and Ray
-starts a run again if its process or its machine dies. On a machine that has the study's folder a run keeps its state
-there and continues from it; elsewhere it works in a temporary folder and starts again from step 0.
+starts a run again if its process or its machine dies. On a machine that has the study's folder a run keeps its
+state there and continues from it; elsewhere it works in a temporary folder and starts again from step 0.
 """
 
 import os
