@@ -211,14 +211,14 @@ def test_a_fine_tune_whose_scoring_was_broken_off_is_not_trained_again(
 
 
 def test_methods_of_equal_frequencies_are_read_once(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
-    """Dynamic NTK is no scaling as long as a text is short; what one of the two has read counts for both."""
+    """Dynamic NTK is no scaling as long as a text is short."""
     again = Method("again", "no scaling again", DynamicNTK(4, 64))
     asked = replace(request(documents=2, names=("none", "ntk")), methods=(*request().methods[:2], again))
     model, read, all_of_it = small(), list[float](), list[float]()
     ledger = ledgers(tmp_path)
     found = measure(model, BYTES, TEXT, asked, ledger, in_process, read.append, expect=all_of_it.append)
     assert model.calls == 2 * (2 + 4)
-    assert [sum(read)] == all_of_it == [2 * 64 * (3 + 1)]
+    assert [sum(read)] == all_of_it == [2 * 64 * (2 + 1)]
     assert torch.equal(found.curves[0].losses, found.curves[2].losses)
     later = small()
     fresh = replace(asked, methods=(*asked.methods, replace(again, name="later")))

@@ -104,17 +104,18 @@ def measure(
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
     grid = _Grid(model, text, request, ledger, length, width, documents, evaluator is not None)
-    shot = [m for m in request.methods if m.scaling is not None]
+    alike: dict[str, Method] = {}
+    shot = [(m, alike.setdefault(m.frequencies(length), m)) for m in request.methods if m.scaling is not None]
     tuned = request.methods if request.finetune else ()
     practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
     tunings = [grid.tuning(m, practice) for m in tuned]
     named_by = None if evaluator is None else longppl.Evaluator(evaluator)
     named = [] if named_by is None else longppl.jobs(named_by, model, data, documents, grid.unread, grid.folder)
     each = range(len(documents))
-    jobs = [*(grid.job(m, i) for m in shot for i in each), *tunings, *map(grid.cut, each), *named]
+    jobs = [*(grid.job(m, i) for m in alike.values() for i in each), *tunings, *map(grid.cut, each), *named]
     expect(sum(job.plan.work for job in jobs))
     runs = score_texts(jobs, ledger, launcher, read)
-    curves = [grid.curve(m, _rows([runs[grid.plan(m, (i,))] for i in each])) for m in shot]
+    curves = [grid.curve(m, _rows([runs[grid.plan(read_as, (i,))] for i in each])) for m, read_as in shot]
     curves += [grid.curve(m, _rows([runs[j.plan]]), j.plan) for m, j in zip(tuned, tunings, strict=True)]
     window = _rows([runs[grid.cut(i).plan] for i in each])
     return Extension(

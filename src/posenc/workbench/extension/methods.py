@@ -12,7 +12,7 @@ from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.remap import remapped
-from posenc.scaling import Default, LengthScaling, Scaling, method, to_dict
+from posenc.scaling import Default, LengthScaling, Scaling, method, planned, to_dict
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,12 @@ class Method:
         """The scaling's values as JSON: what a job is known by, beside the method's name."""
         scaling = json.dumps(None if self.scaling is None else to_dict(self.scaling), sort_keys=True)
         return self.remap or scaling
+
+    def frequencies(self, length: int) -> str:
+        """Equal for methods under which a text of this length is read alike, as under dynamic NTK a short one."""
+        if self.scaling is None or self.remap:
+            return self.values
+        return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
 
     def positions(self, model: Any, length: int) -> Encoding:
         """A language model's positions under this method, for a request of a length."""

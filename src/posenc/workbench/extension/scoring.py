@@ -1,9 +1,8 @@
 """Scores documents under one method: its plan, and its job, with or without a fine-tune before it."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,11 +13,10 @@ from torch.nn import functional as F
 
 from posenc.errors import StudyError
 from posenc.positions import pose
-from posenc.scaling import planned, to_dict
 from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
-from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
+from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
@@ -107,14 +105,6 @@ class ScoringJob:
         """Whether the weights of its fine-tune are there and undamaged."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
-    @property
-    def numbers(self) -> str:
-        """The same for jobs whose frequencies, and so whose numbers, are the same for this length."""
-        if self.practice is not None or self.method.scaling is None or self.method.remap:
-            return self.plan.id
-        frequencies = json.dumps(to_dict(planned(self.method.scaling, self.plan.length)), sort_keys=True)
-        return replace(self.plan, method="", scaling=frequencies).id
-
     def run(self, report: Report = unheard) -> Run[Scoring]:
         """Score in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
@@ -163,34 +153,14 @@ class ScoringJob:
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
-    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out;
-    of those that give the same numbers, one is.
+    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out.
 
     Raises:
         StudyError: one failed; the others are kept.
     """
-    groups: dict[str, list[ScoringJob]] = {}
-    for job in jobs:
-        groups.setdefault(job.numbers, []).append(job)
-    missing: list[Job] = []
-    failures: list[Failure] = []
-    known = ledger.ids()
-
-    def copy(run: Run) -> None:
-        for job in groups[scored[run.plan.id]]:
-            if job.plan != run.plan:
-                if job.plan.id not in known:
-                    ledger.add(replace(run, plan=job.plan, seconds=0.0))
-                read(job.plan.work)
-
-    scored = {job.plan.id: job.numbers for job in jobs}
-    for group in groups.values():
-        ready = next((job.plan for job in group if job.plan.id in known and job.complete), None)
-        if ready is None:
-            missing.append(group[0])
-        elif run := ledger.find(ready):
-            read(ready.work)
-            copy(run)
+    known, failures = ledger.ids(), list[Failure]()
+    missing = [job for job in jobs if job.plan.id not in known or not job.complete]
+    read(sum(job.plan.work for job in jobs if job not in missing))
 
     def heard(progress: Progress) -> None:
         ledger.note(progress)
@@ -201,7 +171,6 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
             failures.append(result)
         else:
             ledger.add(result, again=result.plan.id in known)
-            copy(result)
 
     launcher(missing, done, heard)
     if failures:
