@@ -17,10 +17,10 @@ from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.results import effective_length, holds, summarise
 from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
 from posenc.workbench.study.toml import as_toml, read_study
-from posenc.workbench.tasks import RecordedCriteria
+from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, plan_of
 
-LANGUAGE = RecordedCriteria("language", "", "loss", 3.0, 2.5)
+LANGUAGE = Criteria("language", "", "loss", 3.0, 2.5)
 TUNED = """
 encodings = ["nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"]
 tasks = ["needle"]

@@ -6,7 +6,6 @@ from statistics import fmean
 
 import pytest
 
-from posenc.errors import StudyError
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.terminal import table
@@ -14,7 +13,7 @@ from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.study.results import holds, newest, summarise, undecided
 from posenc.workbench.study.statistics import between_shares, over_seeds, paired, student, wilson
-from posenc.workbench.tasks import TASKS, RecordedCriteria, task
+from posenc.workbench.tasks import TASKS, Criteria, task
 from posenc.workbench.tasks.text import load
 from support.studies import plan_of
 
@@ -85,7 +84,7 @@ def test_what_holds_lost_at_most_a_twentieth_at_the_far_end_of_its_interval() ->
 
 def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run() -> None:
     """The spread between blocks of text, a nat, is that of both lengths, and says nothing about the change."""
-    criteria = RecordedCriteria("language", "", "loss", 3.0, 2.5)
+    criteria = Criteria("language", "", "loss", 3.0, 2.5)
     for rise, verdict in (
         (0.04, "holds"),
         (0.047, "undecided, perplexity ×1.05"),
@@ -124,7 +123,7 @@ def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
 
 def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
     cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
-    criteria = RecordedCriteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
+    criteria = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
     for tokenizer, unit in (("bytes", "byte"), ("0123456789abcdef", "token")):
         plan = plan_of("rotary", task="language", lengths=(64, 512), tokenizer=tokenizer)
         result = summarise(criteria, [Run(plan, cells, 1.0, 10, 0.1)])
@@ -136,17 +135,18 @@ def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
         assert panel.levels[0][1] == f"gate: a table of {unit} pairs"
 
 
-def test_a_text_that_is_not_here_is_not_needed_where_the_runs_tell_what_they_are_judged_by() -> None:
+def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     plan = plan_of("rotary", task="language", lengths=(64, 512), text_sha256="of another machine")
     cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
-    with pytest.raises(StudyError, match="read another text"):
-        newest([Run(plan, cells, 1.0, 10, 0.1)], "language")
-    criteria = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
-    untold = Run(replace(plan, seed=1), cells, 1.0, 10, 0.1)  # as studies were before they criteria it
-    result = newest([untold, Run(plan, (*cells, *criteria), 1.0, 10, 0.1)], "language")
+    recorded = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
+    diverged = Run(replace(plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
+    result = newest([diverged, Run(plan, (*cells, *recorded), 1.0, 10, 0.1)], "language")
     assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
-    assert result.rows[0].ranked
+    assert result.rows[0].diverged == 1
+    alone = newest([diverged], "language")
+    assert alone is not None
+    assert alone.verdict(alone.rows[0]) == "diverged (1 of 1 runs)"
 
 
 def test_flat_is_not_called_good() -> None:

@@ -28,10 +28,10 @@ from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.study import Study
 from posenc.workbench.study.toml import read_study
-from posenc.workbench.tasks import RecordedCriteria
+from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, plan_of
 
-LANGUAGE = RecordedCriteria("language", "predict the next byte", "loss", 3.0, 2.9)
+LANGUAGE = Criteria("language", "predict the next byte", "loss", 3.0, 2.9)
 GRID = replace(TINY, tasks=("ordering",), encodings=("nope",), learning_rate=(1e-5, 1e-2), train_length=(8, 16))
 
 

@@ -9,7 +9,6 @@ from posenc.workbench.report.words import sentence
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.study.results import TaskResult, newest
-from posenc.workbench.tasks import Source
 
 if TYPE_CHECKING:
     import pandas
@@ -22,11 +21,10 @@ class Opened:
 
     Args:
         study: its folder.
-        source: where its text came from, for verdicts on language; the default text unless given.
     """
 
-    def __init__(self, study: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
-        self.name, self.folder, self.source = str(study), Path(study), source
+    def __init__(self, study: str | Path) -> None:
+        self.name, self.folder = str(study), Path(study)
         with Ledger(self.folder) as ledger:
             self._runs: list[Run[Plan]] = ledger.runs()
             self._settings = ledger.rows("SELECT * FROM settings")
@@ -69,7 +67,7 @@ class Opened:
     def results(self) -> dict[str, TaskResult]:
         """By task, the newest runs, and those that differ in encoding, seed and values of axes alone."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
-        results = {name: newest(self._runs, name, self.source) for name in names}
+        results = {name: newest(self._runs, name) for name in names}
         return {name: result for name, result in results.items() if result}
 
     def over_lengths(self, task: str) -> "Drawing":

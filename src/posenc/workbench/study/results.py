@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from posenc.errors import StudyError
 from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.settings import Model, Training, declared
@@ -24,7 +23,7 @@ from posenc.workbench.study.statistics import (
     perplexity,
     together,
 )
-from posenc.workbench.tasks import TASKS, Criteria, RecordedCriteria, Source, task
+from posenc.workbench.tasks import TASKS, Criteria
 
 LOST = 0.05
 """The share of perplexity or accuracy that an encoding may lose up to the longest length and still hold."""
@@ -210,30 +209,21 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
 
 
-def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> TaskResult | None:  # noqa: B008 - frozen
-    """The results of a task's newest runs and of those ``alike``; None without a run.
+def newest(runs: Sequence[Run[Plan]], name: str) -> TaskResult | None:
+    """The results of a task's newest runs and of those ``alike``, by the chance and gate that they recorded.
 
-    Raises:
-        StudyError: the runs recorded no chance and gate, and read another text than ``source``.
+    None without a run.
     """
     group = alike([run for run in runs if run.plan.task == name])
     if not group:
         return None
-    plan = group[0].plan
-    for run in group:
-        chance, gate = (run.cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
-        if chance and gate:
-            question = TASKS[name].question if name in TASKS else name
-            measure: Any = "loss" if run.cell(plan.lengths[0], "loss") else "accuracy"
-            return summarise(RecordedCriteria(name, question, measure, chance.value, gate.value), group)
-    text = source.load()
-    if plan.text_sha256 not in ("", text.sha256):
-        raise StudyError(
-            "this study read another text; see the page that posenc compare wrote, or open it in Python with "
-            "source=Source(path)"
-        )
-    longest = max(length for run in group for length in run.plan.lengths)
-    return summarise(task(name, text, longest, plan.train_length), group)
+    trained = group[0].plan.lengths[0]
+    cells = {cell.measure: cell.value for run in group for cell in run.cells if cell.length == trained}
+    chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # none where all diverged
+    known = TASKS.get(name)
+    loss = known.measure == "loss" if known else "loss" in cells
+    question: str = getattr(known, "question", name)
+    return summarise(Criteria(name, question, "loss" if loss else "accuracy", chance, gate), group)
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:

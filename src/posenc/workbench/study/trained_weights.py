@@ -15,7 +15,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import build, encoding, task_of
 from posenc.workbench.run.transformer import Transformer, draw_parameters
-from posenc.workbench.tasks import Source
+from posenc.workbench.study.toml import source_of
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class TrainedTable:
     after: Float[Tensor, "P C"]
 
 
-def language_models(study: Path, source: Source = Source()) -> dict[str, Transformer]:  # noqa: B008 - frozen
+def language_models(study: Path) -> dict[str, Transformer]:
     """The language models of a study by their encodings, in evaluation mode; of several seeds the last."""
     with Ledger(study) as ledger:
         plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
-    task = task_of(plans[0], source.load())
+    task = task_of(plans[0], source_of(study).load())
     models = {plan.encoding: build(plan, task).eval() for plan in plans}
     for plan in plans:
         models[plan.encoding].load_state_dict(load_weights(study, plan))

@@ -10,7 +10,6 @@ from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
 from posenc.workbench.tasks.task import Criteria as Criteria
 from posenc.workbench.tasks.task import DrawnTask as DrawnTask
-from posenc.workbench.tasks.task import RecordedCriteria as RecordedCriteria
 from posenc.workbench.tasks.task import Task as Task
 from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text

@@ -52,6 +52,7 @@ class Batch:
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
 
 
+@dataclass(eq=False)
 class Criteria:
     """The criteria by which runs of a task are judged.
 
@@ -72,17 +73,6 @@ class Criteria:
     def passes(self, value: float) -> bool:
         """Whether a model with this measure at the trained length has learned the task."""
         return value <= self.gate if self.measure == "loss" else value >= self.gate
-
-
-@dataclass(frozen=True)
-class RecordedCriteria(Criteria):
-    """Criteria that finished runs recorded, so that their text is not needed."""
-
-    name: str
-    question: str
-    measure: Literal["loss", "accuracy"]
-    chance: float
-    gate: float
 
 
 class Task(Criteria, ABC):
