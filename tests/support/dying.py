@@ -8,7 +8,6 @@ import torch
 from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.training import TrainingJob
-from posenc.workbench.tasks import Source
 from support.studies import plan_of
 
 PLAN = plan_of("layers(rotary + alibi)", steps=120, train_length=16, lengths=(16, 32), accumulate=2, warm_up=0.2)
@@ -22,4 +21,4 @@ def carry_out(folder: Path, told: Connection) -> None:
     def report(progress: Progress) -> None:
         told.send(progress.first + len(progress.curve.losses))
 
-    told.send(TrainingJob(PLAN, Source(), folder).run(report))
+    told.send(TrainingJob(plan=PLAN, folder=folder).run(report))

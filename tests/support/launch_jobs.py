@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from posenc.errors import UnknownName
 from posenc.workbench.files import write_atomically
-from posenc.workbench.run.job import Failure, Progress, Report
+from posenc.workbench.run.job import Failure, Job, Progress, Report
 from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks import Source
 
@@ -41,14 +41,16 @@ class Count(Identified):
         return self.steps
 
 
-@dataclass(frozen=True)
-class Counting:
+@dataclass(frozen=True, kw_only=True)
+class Counting(Job):
     """The job of a count; its run holds the sum for parameters, and for its final loss where it began."""
 
     plan: Count
-    folder: Path
-    source: Source = Source()  # noqa: RUF009
-    modules: tuple[Path, ...] = ()
+    own: tuple[Path, ...] = ()
+
+    @property
+    def modules(self) -> tuple[Path, ...]:
+        return self.own
 
     def run(self, report: Report) -> Run[Count]:
         if POISON in os.environ:
@@ -86,6 +88,7 @@ def seen(job: Counting) -> dict[str, object]:
     import posenc
 
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    assert job.source
     text = job.source.load()
     return {
         "module": one_of_my_own.VALUE,
@@ -129,7 +132,7 @@ REASONS = {
 def counting(
     folder: Path, called: str, steps: int = 20, pause: float = 0, fails: str = "", waits: str = "", **more: Any
 ) -> Counting:
-    return Counting(Count(called, steps, pause, fails, waits=waits), folder, **more)
+    return Counting(plan=Count(called, steps, pause, fails, waits=waits), folder=folder, **more)
 
 
 def failing(folder: Path) -> list[Counting]:
@@ -142,7 +145,7 @@ def seeing(folder: Path, own: Path, called: str) -> Counting:
     (own / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
     (own / "beside_it.py").write_text("VALUE = 7\n")
     modules = (own / "one_of_my_own.py", own / "beside_it.py")
-    return counting(folder, called, source=Source(own / "text.txt"), modules=modules)
+    return counting(folder, called, source=Source(own / "text.txt"), own=modules)
 
 
 @dataclass

@@ -16,7 +16,6 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.tasks import Source
 from support.studies import TINY, plan_of, python_text
 
 STUDY = replace(TINY, encodings=("nope", "rotary", "alibi"), tasks=("needle",))
@@ -38,8 +37,7 @@ def test_a_run_that_cannot_write_says_so_and_leaves_nothing_half_written(
     every: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainer, "STATE_EVERY", every)
-    job = TrainingJob(plan_of("nope", steps=2), Source(), tmp_path)
-    job.source.load()
+    job = TrainingJob(plan=plan_of("nope", steps=2), folder=tmp_path)
     with (
         no_file_above(2**16),
         pytest.raises(StudyError, match=r"cannot be written to .*; make room and run the same"),

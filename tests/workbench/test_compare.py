@@ -15,7 +15,6 @@ from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study, check_device
 from posenc.workbench.study.toml import read_study
-from posenc.workbench.tasks import Source
 from support.studies import TINY, inline, python_text
 
 
@@ -78,7 +77,7 @@ def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     monkeypatch.setattr("posenc.workbench.launch.local.attempt", dying_attempt)
     results: list[object] = []
     plans = replace(TINY, encodings=("nope",)).plans(python_text())
-    Local(1)([TrainingJob(plan, Source(), tmp_path) for plan in plans], results.append, unheard)
+    Local(1)([TrainingJob(plan=plan, folder=tmp_path) for plan in plans], results.append, unheard)
     assert sorted(type(r).__name__ for r in results) == ["Failure", "Run"]
     (failure,) = (r for r in results if isinstance(r, Failure))
     assert failure.plan.task == "needle"

@@ -29,12 +29,12 @@ from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.results import TaskResult, holds, summarise
 from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
-from posenc.workbench.tasks import TASKS, RecordedCriteria, task
+from posenc.workbench.tasks import TASKS, Criteria, task
 from posenc.workbench.tasks.text import Text
 from support.custom import write
 from support.studies import TINY, inline, plan_of, python_text
 
-LANGUAGE = RecordedCriteria("language", TASKS["language"].question, "loss", 3.0, 2.9)
+LANGUAGE = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.9)
 NAN, INF = math.nan, math.inf
 
 

@@ -30,7 +30,6 @@ from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel, StudyModel
 from posenc.workbench.extension.scoring import Scoring, ScoringJob
 from posenc.workbench.study.statistics import Interval, perplexity
-from posenc.workbench.tasks.text import Source
 
 if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
@@ -172,7 +171,8 @@ def jobs(
             length=evaluator.work(len(ids)),  # in tokens read, as progress counts
             buckets=plan.length,
         )
-        jobs.append(ScoringJob(each, Source(), folder, theirs, evaluator.method, partial(rows, **cut)))
+        scored = partial(rows, **cut)
+        jobs.append(ScoringJob(plan=each, folder=folder, model=theirs, method=evaluator.method, rows=scored))
     return jobs
 
 

@@ -26,7 +26,7 @@ from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
-from posenc.workbench.tasks.text import Source, Text
+from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
 """Buckets of the trained length; those beyond it are as wide."""
@@ -267,7 +267,7 @@ class _Grid:
         plan = replace(self.plan(self.alone, (document,)), buckets=far)
         tokens = self.documents[document]
         rows = partial(cut_scored, method=self.alone, tokens=tokens, width=self.width, buckets=far)
-        return ScoringJob(plan, Source(), self.folder, self.model, self.alone, rows)
+        return ScoringJob(plan=plan, folder=self.folder, model=self.model, method=self.alone, rows=rows)
 
     def _job(
         self, plan: Scoring, method: Method, documents: list[Tensor], practice: Tensor | None = None
@@ -280,4 +280,6 @@ class _Grid:
             width=min(self.width, plan.length // plan.buckets),
             buckets=plan.buckets,
         )
-        return ScoringJob(plan, Source(), self.folder, self.model, method, rows, practice)
+        return ScoringJob(
+            plan=plan, folder=self.folder, model=self.model, method=method, rows=rows, practice=practice
+        )

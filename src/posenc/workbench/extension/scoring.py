@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -16,13 +15,12 @@ from posenc.positions import pose
 from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
-from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
+from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import Recipe, train
-from posenc.workbench.tasks import Source
 
 TUNE_TOKENS = 1024
 """Tokens of one step of a fine-tune, or one window where windows are longer."""
@@ -81,8 +79,8 @@ def batch(span: int) -> int:
     return max(1, TUNE_TOKENS // span) if span else 0
 
 
-@dataclass(frozen=True)
-class ScoringJob:
+@dataclass(frozen=True, kw_only=True)
+class ScoringJob(Job):
     """A plan with the model that scores and the rows of numbers that it gives for its documents.
 
     Args:
@@ -92,13 +90,10 @@ class ScoringJob:
     """
 
     plan: Scoring
-    source: Source
-    folder: Path
     model: LanguageModel
     method: Method
     rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
-    modules: tuple[Path, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -53,13 +53,14 @@ class Ray:
             self._check_room()
             cpus, progress = self.requirements.cpus, _queue()
             task = ray.remote(num_cpus=cpus, num_gpus=self.requirements.gpus)(_run)
-            texts = {source: ray.put(source.load()) for source in {job.source for job in jobs}}
+            sources = {job.source for job in jobs if job.source}
+            texts = {source: _Stored(text=ray.put(source.load())) for source in sources}
             waiting, running = deque(jobs), dict[Any, Job]()
             while waiting or running:
                 while waiting and len(running) < max(1, self._room()):  # a job may hold a model: few at a time
                     job = waiting.popleft()
-                    source = _Stored(text=texts[job.source])
-                    running[task.remote(replace(job, source=source), cpus, progress)] = job  # type: ignore[type-var]
+                    sent = replace(job, source=texts[job.source]) if job.source else job
+                    running[task.remote(sent, cpus, progress)] = job
                 ended, _ = ray.wait(list(running), timeout=LOOK_EVERY)
                 for each in progress.get_nowait_batch(progress.qsize()):
                     report(each)
@@ -121,7 +122,7 @@ def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, b
     torch.set_num_threads(cpus)
     with tempfile.TemporaryDirectory(prefix="posenc-run-") as own:
         folder = job.folder if job.folder.parent.is_dir() else Path(own) / job.folder.name
-        result = attempt(replace(job, folder=folder), progress.put)  # type: ignore[type-var]
+        result = attempt(replace(job, folder=folder), progress.put)
         return result, {file.name: file.read_bytes() for file in folder.glob(f"{job.plan.id}*")}
 
 

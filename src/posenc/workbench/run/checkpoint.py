@@ -34,12 +34,10 @@ class State:
         if self.path is None:
             return LossCurve()
         sweep(self.path.parent, self.path.stem)
-        if not self.path.exists():
-            return LossCurve()
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
             curve = LossCurve(**values["curve"])
-        except Exception:  # cut short, say: torch has many ways to say so
+        except Exception:  # none, or one that was cut short: torch has many ways to say so
             return LossCurve()
         self.model.load_state_dict(values["model"])
         self.optimiser.load_state_dict(values["optimiser"])

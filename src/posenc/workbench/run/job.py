@@ -3,6 +3,7 @@
 import multiprocessing as mp
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,29 +40,31 @@ def unheard(progress: Progress) -> None:
     """A report without a listener."""
 
 
-class Job(Protocol):
-    """One plan with all that a launcher needs to run it elsewhere: a frozen dataclass that can be pickled.
+@dataclass(frozen=True, kw_only=True)
+class Job(ABC):
+    """One plan with all that a launcher needs to run it elsewhere; it can be pickled.
 
-    A job writes only files in ``folder`` whose names begin with its plan's id, and continues from the state in that
-    folder. A launcher to machines without that folder gives it another one (``replace(job, folder=…)``) and brings
-    its files back. A job takes its text from ``source.load()``, so that such a launcher loads the text once and
-    sends a source that holds it.
+    A launcher to machines without ``folder`` gives the job another one (``replace(job, folder=…)``) and brings its
+    files back. It loads a text once and sends jobs a source that holds it.
+
+    Args:
+        plan: what it carries out.
+        folder: of its files, whose names begin with the plan's id. It continues from the state that it finds there.
+        source: of the text that it reads; None where it reads none.
     """
 
-    @property
-    def plan(self) -> Identified: ...
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def source(self) -> Source: ...
+    plan: Identified
+    folder: Path
+    source: Source | None = None
 
     @property
     def modules(self) -> tuple[Path, ...]:
         """Files and packages of custom classes, which it imports; a launcher to other machines sends them along."""
+        return ()
 
-    def run(self, report: Report) -> Run: ...
+    @abstractmethod
+    def run(self, report: Report) -> Run:
+        """Carry out the plan in this process."""
 
 
 def end_with_parent() -> None:

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -133,20 +133,16 @@ class _Watch:
     """Collects the losses, reports them now and then, and ends a training that has diverged."""
 
     def __init__(self, recipe: Recipe, listener: Report, curve: LossCurve) -> None:
-        self.recipe, self.listener, self.curve, losses = recipe, listener, curve, curve.losses
-        self.waiting: list[Tensor] = []
-        self.norms: list[Tensor] = []
+        self.recipe, self.listener, self.curve, self.tokens = recipe, listener, curve, 0
+        self.waiting: list[tuple[Tensor, Tensor]] = []
         self.validation: list[tuple[int, Tensor]] = []
-        self.tokens, self.verdict = 0, ""
-        self.high = next((i for i, value in enumerate(reversed(losses)) if value <= DIVERGED * losses[0]), 0)
         self.reported = self.saved = time.monotonic()
-        if losses:
-            listener(Progress(recipe.run, len(losses) * recipe.work, 0, curve))
+        if curve.losses:
+            listener(Progress(recipe.run, len(curve.losses) * recipe.work, 0, curve))
 
     def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
         """Note a step."""
-        self.waiting.append(loss)
-        self.norms.append(norm)
+        self.waiting.append((loss, norm))
         self.tokens += tokens
 
     def look(self) -> bool:
@@ -162,22 +158,22 @@ class _Watch:
         """Fetch the losses that wait, judge them in turn, and report them."""
         if not self.waiting:
             return
-        values: list[float] = torch.stack(self.waiting).tolist()
-        losses = tuple(self._until_lost(values))
-        norms = tuple(torch.stack(self.norms).tolist()[: len(losses)])
+        losses, norms = (torch.stack(each).tolist() for each in zip(*self.waiting, strict=True))
+        first, now = len(self.curve.losses), time.monotonic()
+        count, verdict = _judged((*self.curve.losses, *losses), first)
         validation = tuple((step, float(loss)) for step, loss in self.validation)
-        now, first = time.monotonic(), len(self.curve.losses)
-        steps = LossCurve(losses, self.tokens, now - self.reported, norms, validation)
-        self.curve = replace(self.curve.then(steps), verdict=self.verdict)
-        self.listener(Progress(self.recipe.run, len(losses) * self.recipe.work, first, steps))
-        self.waiting, self.norms, self.validation, self.tokens, self.reported = [], [], [], 0, now
+        of_steps = tuple(losses[:count]), self.tokens, now - self.reported, tuple(norms[:count])
+        steps = LossCurve(*of_steps, validation, verdict)
+        self.curve = self.curve.then(steps)
+        self.listener(Progress(self.recipe.run, count * self.recipe.work, first, steps))
+        self.waiting, self.validation, self.tokens, self.reported = [], [], 0, now
 
-    def _until_lost(self, values: list[float]) -> Iterator[float]:
-        start = (self.curve.losses or values)[0]
-        for step, value in enumerate(values, len(self.curve.losses)):
-            self.high = self.high + 1 if value > DIVERGED * start else 0
-            yield value
-            if not math.isfinite(value) or self.high == FOR:
-                loss = f"{value:.3g}" if math.isfinite(value) else "no number any more"
-                self.verdict = f"diverged: at step {step} the loss is {loss}"
-                return
+
+def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
+    """How many losses from ``first`` on count, and why the training ends with the last of them, if it does."""
+    for step in range(first, len(losses)):
+        value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]
+        if not math.isfinite(value) or (len(last) == FOR and min(last) > DIVERGED * losses[0]):
+            loss = f"{value:.3g}" if math.isfinite(value) else "no number any more"
+            return step + 1 - first, f"diverged: at step {step} the loss is {loss}"
+    return len(losses) - first, ""

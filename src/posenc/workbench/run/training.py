@@ -10,35 +10,37 @@ from torch.nn import functional as F
 
 from posenc.encodings import catalogue
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.foreign import modules
 from posenc.errors import StudyError
 from posenc.workbench.run.checkpoint import save_weights
 from posenc.workbench.run.evaluate import evaluate
-from posenc.workbench.run.job import Report, unheard
+from posenc.workbench.run.job import Job, Report, unheard
 from posenc.workbench.run.machine import hardware, versions
-from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run
+from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run, custom_classes
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.trainer import Recipe, train
 from posenc.workbench.run.transformer import Transformer, TransformerConfig, wide
-from posenc.workbench.tasks import IGNORE, Batch, Source, Task, Text
+from posenc.workbench.tasks import IGNORE, Batch, Task, Text
 from posenc.workbench.tasks import task as task_named
 
 HELD_OUT = 8
 """Sequences of a test at the trained length on which a validation loss is taken, at most."""
 
 
-@dataclass(frozen=True)
-class TrainingJob:
-    """A plan, with the source of its text, the folder of its weights and state, and the files of custom classes."""
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob(Job):
+    """One training and its tests."""
 
     plan: Plan
-    source: Source
-    folder: Path
-    modules: tuple[Path, ...] = ()
+
+    @property
+    def modules(self) -> tuple[Path, ...]:
+        return modules(custom_classes(self.plan.encoding, self.plan.task)) if self.plan.source else ()
 
     def run(self, report: Report = unheard) -> Run[Plan]:
         """Train and test in this process; writes ``folder/<plan id>.safetensors``."""
         started, plan = time.perf_counter(), self.plan
-        text = self.source.load() if plan.text_sha256 else None
+        text = self.source.load() if self.source else None
         if text and text.sha256 != plan.text_sha256:
             raise StudyError(f"text {text.name!r} is no longer what the study began with; run the command again")
         state = self.folder / f"{plan.id}.state"

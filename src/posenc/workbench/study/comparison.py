@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import torch
 
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.foreign import modules, one_sentence
+from posenc.encodings.foreign import one_sentence
 from posenc.encodings.text import parse
 from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
 from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import LossCurve, Plan, Run, custom_classes
+from posenc.workbench.run.plan import LossCurve, Plan, Run
 from posenc.workbench.run.training import TrainingJob, encoding, task_of
 from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.study import Study
@@ -111,7 +110,8 @@ class Comparison:
             finished(result)
 
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source
-        launcher([TrainingJob(p, source, folder, _modules(p)) for p in self.missing], done, reported)
+        jobs = [TrainingJob(plan=p, folder=folder, source=source if p.text_sha256 else None) for p in self.missing]
+        launcher(jobs, done, reported)
         return self.outcome(failures)
 
     def outcome(self, failures: Sequence[Failure] = ()) -> Outcome:
@@ -127,11 +127,6 @@ class Comparison:
                 results += [summarise(self.tasks[name, length], group, title)] if group else []
         curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
         return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves, len(runs))
-
-
-def _modules(plan: Plan) -> tuple[Path, ...]:
-    """Files and packages of its custom classes."""
-    return modules(custom_classes(plan.encoding, plan.task)) if plan.source else ()
 
 
 def _encoding(plan: Plan) -> Encoding:
