@@ -16,7 +16,7 @@ import pytest
 
 import posenc.workbench
 from posenc.commands.runs import runs
-from posenc.errors import StudyError, UnknownName
+from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.pictures.draw import draw
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
@@ -88,11 +88,11 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_runs_are_filtered_sorted_and_exported(study: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
-    runs(study, where=["task=needle", "width=64"], sort="-final_loss", csv=target, what="runs")
+    runs(study, where=["task='needle'", "width=64"], sort="-final_loss", csv=target, what="runs")
     losses = [float(row["final_loss"]) for row in rows(target)]
     assert len(losses) == 4
     assert losses == sorted(losses, reverse=True)
-    runs(study, where=["encoding=alibi"], csv=target, what="steps")
+    runs(study, where=["encoding='alibi'"], csv=target, what="steps")
     assert len(rows(target)) == 2 * (2 + 3)
     runs(study, csv=target)
     assert set(rows(target)[0]) == {
@@ -106,8 +106,13 @@ def test_runs_are_filtered_sorted_and_exported(study: Path, tmp_path: Path) -> N
         "count",
         "note",
     }
-    with pytest.raises(UnknownName, match="unknown column 'tsk'; did you mean 'task'"):
-        runs(study, where=["tsk=needle"])
+    for condition, why in (
+        ("tsk = 'needle'", "tsk"),
+        ("task = needle", "needle"),
+        ("true); DROP TABLE runs; --", "one"),
+    ):
+        with pytest.raises(InvalidArgument, match=rf"text has quotes, .*{why}.*; columns: run, "):
+            runs(study, where=[condition])
 
 
 def test_the_views_of_a_ledger_are_there_for_any_program(study: Path) -> None:

@@ -196,9 +196,10 @@ def test_numbers_are_found_however_they_are_typed(tmp_path: Path) -> None:
         ("learning_rate=0.00001", 1),
         ("learning_rate=.01", 1),
         ("learning_rate=2", 0),
-        ("learning_rate=x", 0),
+        ("learning_rate='x'", 0),
         ("steps=3.0", 2),
-        ("task=ordering", 2),
+        ("task='ordering'", 2),
+        ("learning_rate < 1e-3 OR steps = 4", 1),
         ("tied=False", 2),
     ):
         words_typed = ["runs", str(tmp_path), "--json", "--what", "runs", "--where", condition]

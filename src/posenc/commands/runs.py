@@ -1,7 +1,8 @@
 """`posenc runs`: the runs of a study's ledger, filtered, sorted, and exported to CSV or JSON."""
 
 import csv as writer
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Sequence
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +25,10 @@ def runs(
     study: Annotated[Path, typer.Argument(help="Folder of the study.")] = Path("study"),
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only runs of which this holds, such as task=needle or width=512; may be repeated."),
+        typer.Option(
+            help="Only these runs: SQL on the ledger's view settings, such as width=512 or \"task = 'needle'\"; "
+            "may be repeated."
+        ),
     ] = None,
     sort: Annotated[
         str | None, typer.Option(help="By this column, such as final_loss; -final_loss begins with the highest.")
@@ -62,14 +66,14 @@ def runs(
                 count = ledger.merge(Path(folder))
             console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
     with Ledger(study) as ledger:
-        chosen, values = _chosen(ledger, where or (), sort)
-        rows = ledger.rows(f"SELECT settings.* FROM settings {chosen}", values)
+        rows = _chosen(ledger, where or ["true"], sort)
         if csv is not None or json:
             lines: Iterable[dict[str, Any]] = rows
             if what == "steps":
                 lines = ledger.steps(rows)
             elif what != "runs":
-                lines = ledger.rows(f"SELECT numbers.* FROM settings JOIN numbers USING (run) {chosen}", values)
+                of_run = "SELECT * FROM numbers WHERE run = ?"
+                lines = (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
             if csv is None:
                 typer.echo(as_json(list(lines)))
             else:
@@ -94,34 +98,17 @@ def runs(
         console.print(f"runs differ in {line}", soft_wrap=True)
 
 
-def _chosen(ledger: "Ledger", where: Iterable[str], sort: str | None) -> tuple[str, list[object]]:
-    """The clauses of a SELECT on ``settings`` for conditions ``column=value`` and a column to sort by.
-
-    Rows without a value in that column come last.
-    """
-    from posenc.arguments import one_of
-
-    columns = [row["name"] for row in ledger.rows("PRAGMA table_info(settings)")]
-    conditions, values = ["true"], list[object]()
-    for condition in where:
-        name, equals, value = (part.strip() for part in condition.partition("="))
-        if not equals:
-            raise InvalidArgument(f"where={condition!r} must be a column and a value, such as task=needle")
-        conditions.append(f'(settings."{one_of("column", name, columns)}" IS ? OR settings."{name}" IS ?)')
-        values += [value, _number(value)]
-    clauses = f"WHERE {' AND '.join(conditions)}"
-    if sort is not None:
-        name = f'settings."{one_of("column", sort.removeprefix("-"), columns)}"'
-        clauses += f" ORDER BY {name} IS NULL, {name}{' DESC' if sort.startswith('-') else ''}"
-    return clauses, values
-
-
-def _number(word: str) -> object:
-    """A typed word as SQLite holds it where it is no text."""
+def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[dict[str, Any]]:
+    """The rows of ``settings`` that meet all conditions, in this order."""
+    conditions = " AND ".join(f"({condition})" for condition in where)
     try:
-        return {"True": 1, "False": 0, "None": None}[word] if word in ("True", "False", "None") else float(word)
-    except ValueError:
-        return word
+        return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))
+        raise InvalidArgument(
+            f"--where and --sort are SQL, in which text has quotes, as in \"task = 'needle'\": {error}; columns: "
+            f"{columns}"
+        ) from error
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
