@@ -1,9 +1,12 @@
 """``posenc lab``: open the page where positions are dragged, clicked and broken."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from posenc.commands.screen import screen
 
 
 def lab(
@@ -27,9 +30,12 @@ def lab(
         Ledger(study).close()  # a folder that was typed has to be a study
         results.use(study)
     if export is not None:
+        from rich.progress import track
+
         from posenc.teaching.lab.export import write
 
-        size = sum(path.stat().st_size for path in write(export))
+        shown = partial(track, description="Computing stages", console=screen(stderr=True))
+        size = sum(path.stat().st_size for path in write(export, shown))
         print(f"{export / 'index.html'}  ({size / 1e6:.1f} MB)")
         raise typer.Exit()
     from posenc.teaching.lab.server import serve

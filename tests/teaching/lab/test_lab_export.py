@@ -3,12 +3,15 @@
 import base64
 import gzip
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -207,14 +210,21 @@ def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole lab, exported two folders below what a server serves."""
     folder: Path = tmp_path_factory.mktemp("served") / "some" / "where"
-    once = cache(lambda name: PACKED(rooms.find(name)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "packed", lambda stage: once(stage.question))
-        export.write(folder)
+    command = [sys.executable, "-m", "posenc", "lab", "--study", study, "--export", folder]
+    before = os.times()
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    after = os.times()
+    assert run.returncode == 0, run.stderr
+    assert "Computing stages" in run.stderr
+    spent = sum(after[2:4]) - sum(before[2:4])
+    assert spent <= MOST_SECONDS, f"the export took {spent:.0f} s of processor time"
     return folder
+
+
+MOST_SECONDS = 60
 
 
 PACKED = export.packed

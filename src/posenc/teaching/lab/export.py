@@ -11,12 +11,14 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from posenc.errors import PosencError
 from posenc.pictures import colours
@@ -60,12 +62,16 @@ from a disk too, and fetch nothing from elsewhere. `posenc lab --export FOLDER` 
 """``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
 
 
-def write(folder: Path) -> list[Path]:
-    """The whole lab as a site in ``folder``, with its card and licence; the files written, pages first."""
+def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = iter) -> list[Path]:
+    """The whole lab as a site in ``folder``, with its card and licence; the files written, pages first.
+
+    ``track`` shows how many of the stages are computed.
+    """
+    torch.set_num_threads(1)  # answers are small: a second thread takes processor time and saves none
     (folder / "data").mkdir(parents=True, exist_ok=True)
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
-    for stage in itertools.chain.from_iterable(each.stages for each in ROOMS):
+    for stage in track([stage for room in ROOMS for stage in room.stages]):
         packs[stage.question], slider_stops = packed(stage)
         stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
     docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
