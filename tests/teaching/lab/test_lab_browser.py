@@ -449,3 +449,21 @@ def test_motion_stops_when_the_system_asks(visitor: Any) -> None:
     page = visitor.open("/rotation")
     duration = "() => getComputedStyle(document.querySelector('#shift-both .arrow')).transitionDuration"
     assert page.evaluate(duration) in ("0s", "")
+
+
+@pytest.mark.parametrize("visitor", [{"reduced_motion": "reduce"}], indirect=True)
+def test_a_page_is_laid_out_a_few_times_for_a_step_not_once_for_each_panel(visitor: Any) -> None:
+    page = visitor.open("/bias?few=8", "bias")
+    metrics = page.context.new_cdp_session(page)
+    metrics.send("Performance.enable")
+
+    def layouts() -> int:
+        found = {each["name"]: each["value"] for each in metrics.send("Performance.getMetrics")["metrics"]}
+        return int(found["LayoutCount"])
+
+    before = layouts()
+    page.locator("#bias-few").fill("7")
+    page.locator("#bias-few").press("Enter")
+    visitor.answered("bias", "few=7")
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert layouts() - before <= 12

@@ -3,6 +3,7 @@ import { getJson, newest, packed } from "./ask.js";
 import { keep, recall } from "./keep.js";
 import { html } from "./paint/elements.js";
 import { painter } from "./paint/painter.js";
+import { ROUNDS } from "./paint/panel.js";
 import { toned } from "./paint/tones.js";
 import { savePicture } from "./picture.js";
 
@@ -95,6 +96,7 @@ export class Stage {
     holder.classList.toggle("several", panels.length > 1);
     holder.classList.toggle("many", panels.length > 3);
     panels.forEach((panel, i) => this.panels[i].show(panel, panels.length, i));
+    for (const round of ROUNDS) this.panels.forEach((shown) => shown[round]());
   }
 
   // The wait is over: with an answer, or with words that say why there is none.

@@ -8,15 +8,21 @@ export class Canvas extends Panel {
   cursor = null;
   dragged = null;
 
-  paint(panel) {
+  measure() {
+    const { clientWidth, clientHeight } = this.element;
+    this.room = [clientWidth - 44 * unit(), clientHeight - this.name.offsetHeight - 104 * unit()];
+  }
+
+  paint() {
+    const { panel } = this;
     const [rows, columns] = panel.shape;
     this.rowsName.textContent = panel.rows.label;
     this.columnsName.textContent = panel.columns.label;
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.rows.label} by ${panel.columns.label}. Arrow keys read values, Enter picks.`);
     const steps = tones(panel.scale);
-    this.fit(rows, columns);
+    const width = this.frame(rows, columns);
     coloured(this.canvas, panel.across, bytes(panel.codes), steps);
-    this.canvas.classList.toggle("fine", panel.across > this.field.clientWidth * devicePixelRatio);
+    this.canvas.classList.toggle("fine", panel.across > width * devicePixelRatio);
     ticks(this.rowTicks, panel.rows.ticks, "top");
     ticks(this.columnTicks, panel.columns.ticks, "left");
     paintBar(this, steps);
@@ -27,15 +33,14 @@ export class Canvas extends Panel {
   }
 
   // As large as its place allows; square where both sides are the same.
-  fit(rows, columns) {
-    const u = unit();
-    const wide = this.element.clientWidth - 44 * u;
-    const tall = Math.max(60, this.element.clientHeight - this.name.offsetHeight - 104 * u);
+  frame(rows, columns) {
+    const [wide, tall] = this.room.map((side) => Math.max(60, side));
     const same = rows === columns && (this.panel.rows.label === this.panel.columns.label || this.panel.across > columns);
     const shape = same ? 1 : clamp(wide / tall, 0.5, 2.4);
-    const width = Math.max(60, Math.min(wide, tall * shape));
+    const width = Math.min(wide, tall * shape);
     Object.assign(this.field.style, { width: `${width}px`, height: `${width / shape}px` });
     this.element.style.gridTemplateColumns = `2.6rem ${width}px`; // it stands in the middle of its place
+    return width;
   }
 
   at(event) {

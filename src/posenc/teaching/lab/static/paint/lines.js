@@ -13,8 +13,8 @@ export class Lines extends Panel {
   shown = [];
   stop = () => {};
 
-  paint(panel, fresh) {
-    const before = this.shown;
+  paint() {
+    const { panel, fresh, shown: before } = this;
     this.every = panel.between + 1; // places that an encoding has; those between make a line smooth
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.lines.length} curves of ${panel.y.label} over ${panel.x.label}. Left and right arrow keys read values.`);
     const u = unit();

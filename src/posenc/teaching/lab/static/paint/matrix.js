@@ -26,7 +26,13 @@ export class Matrix extends Panel {
     if (by) this.choose(clamp(row + by[0], 0, rows - 1), clamp(column + by[1], 0, columns - 1));
   }
 
-  paint(panel, fresh, count, index) {
+  measure() {
+    this.before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
+    this.wide = this.field.clientWidth;
+  }
+
+  paint() {
+    const { panel, count, index } = this;
     const [rows, columns] = panel.shape;
     const steps = tones(panel.scale);
     // Of many small panels only the first says what runs where.
@@ -38,7 +44,6 @@ export class Matrix extends Panel {
     if (picked) this.field.tabIndex = 0;
     this.field.classList.toggle("picked", picked);
     const codes = bytes(panel.codes);
-    const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
     const after = new Map();
     panel.keys.forEach((name, r) => {
       const key = `${name} ${panel.keys.slice(0, r).filter((other) => other === name).length}`;
@@ -52,7 +57,7 @@ export class Matrix extends Panel {
     });
     const { ticks } = panel.columns;
     const sparse = ticks.length < columns;
-    const heads = (sparse ? spaced(ticks, this.field.clientWidth) : ticks).map(([share, text]) => {
+    const heads = (sparse ? spaced(ticks, this.wide) : ticks).map(([share, text]) => {
       const head = html("span", { class: "tick" }, text);
       head.style.gridColumn = Math.floor(share * columns) + 2; // after the rows' names, and counted from 1
       return head;
@@ -62,20 +67,33 @@ export class Matrix extends Panel {
     this.field.classList.toggle("sparse", sparse);
     this.field.replaceChildren(html("div", { class: "row head" }, ...heads), ...after.values());
     paintBar(this, steps);
-    this.fit(count > 3 ? 10 : 8, panel.texts.flat(), sparse ? [""] : ticks.flatMap(([, text]) => text.split(" ")));
-    if (fresh) slide(before, after); // else the window has another size, and rows stand where they stood
     this.rows = after;
+  }
+
+  gauge() {
+    const { clientWidth, clientHeight } = this.field.querySelector(".cell");
+    this.cell = [clientWidth, clientHeight];
   }
 
   // Numbers are as large as their cells allow; below so many pixels colour alone speaks, and the table has them.
   // Words over columns that are narrower stand upright.
-  fit(least, texts, heads) {
-    const { clientWidth, clientHeight } = this.field.querySelector(".cell");
-    this.field.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > clientWidth);
-    const letters = Math.max(...texts.map((text) => text.length));
-    const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
-    this.element.classList.toggle("mute", size < least);
+  fit() {
+    const { cell: [wide, tall], panel: { texts, shape, columns: { ticks } } } = this;
+    const heads = ticks.length < shape[1] ? [""] : ticks.flatMap(([, text]) => text.split(" "));
+    this.field.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > wide);
+    const letters = Math.max(...texts.flat().map((text) => text.length));
+    const size = Math.min((wide - 4) / (0.66 * letters), 0.9 * tall);
+    this.element.classList.toggle("mute", size < (this.count > 3 ? 10 : 8));
     this.field.style.setProperty("--digits", `min(${size}px, 1.4rem)`);
+  }
+
+  // Rows are painted where they belong, and for a moment shifted back to where they were.
+  slide() {
+    if (still() || !this.fresh) return; // where the window has another size, rows stand where they stood
+    for (const [key, row] of this.rows) {
+      const shift = this.before.has(key) ? this.before.get(key) - row.getBoundingClientRect().top : 0;
+      if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 300, easing: "ease-in-out" });
+    }
   }
 }
 
@@ -92,13 +110,4 @@ function numbered(text, code, steps, row, column) {
   const cell = html("span", { class: `cell ${dark ? "dark-text" : "light-text"}`, ...at }, html("span", { class: "number" }, text));
   cell.style.backgroundColor = `rgb(${r} ${g} ${b})`;
   return cell;
-}
-
-// Rows are painted where they belong, and for a moment shifted back to where they were.
-function slide(before, rows) {
-  if (still()) return;
-  for (const [key, row] of rows) {
-    const shift = before.has(key) ? before.get(key) - row.getBoundingClientRect().top : 0;
-    if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 300, easing: "ease-in-out" });
-  }
 }

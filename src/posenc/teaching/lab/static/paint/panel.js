@@ -13,9 +13,18 @@ export class Panel {
 
   // The panel that stands at this place among so many; it is fresh where it is not the one that was shown.
   show(panel, count, index) {
-    const fresh = this.panel !== panel;
-    this.panel = panel;
+    Object.assign(this, { panel, fresh: this.panel !== panel, count, index });
     this.name.textContent = panel.name;
-    this.paint(panel, fresh, count, index);
   }
+
+  // Reading sizes makes the browser lay the page out: all panels read, then all write, by turns.
+  measure() {}
+
+  gauge() {}
+
+  fit() {}
+
+  slide() {}
 }
+
+export const ROUNDS = ["measure", "paint", "gauge", "fit", "slide"];

@@ -10,7 +10,8 @@ export class Plane extends Panel {
   held = null;
   pointed = [1, 0]; // where the pointer is that holds an arrow
 
-  paint(panel, fresh, count) {
+  paint() {
+    const { panel, count } = this;
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
     const limits = [[REACH, panel.limit], [-REACH, `−${panel.limit}`]];
     this.limits.replaceChildren(...limits.map(([x, text]) => svg("text", { x, y: 16, class: "tick middle" }, text)));
@@ -108,21 +109,19 @@ export class Plane extends Panel {
     const far = ([value, left, up]) => between(left - x, up - y) + Math.abs(value - at) * 1e-3;
     this.pointed = [x, y];
     this.move(moves, stops.reduce((best, stop) => (far(stop) < far(best) ? stop : best))[0]);
-    this.repaint();
+    this.paint();
   }
 
   // Released, an arrow goes to the position that it points at most nearly.
   lostpointercapture() {
     this.hold(null);
-    this.repaint();
+    this.paint();
   }
 
   hold(index) {
     this.held = index;
     this.field.classList.toggle("held", index !== null);
   }
-
-  repaint() { this.paint(this.panel, false, this.element.parentElement.childElementCount); }
 }
 
 // The shorter way round: 350° to 10° is 20°, not 340° back.
