@@ -5,13 +5,12 @@ import math
 import pytest
 import torch
 
-from posenc.pictures import draw
+from posenc.pictures import draw, wire
 from posenc.pictures.colours import LINES
 from posenc.pictures.compose import compose, limits
 from posenc.pictures.palette import DASHES, ENCODINGS
 from posenc.pictures.scene import Chart, Disc, Map
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
-from posenc.teaching.lab import wire
 from posenc.teaching.views.catalogue import VIEWS
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import posenc
+from posenc.pictures import wire
 from posenc.pictures.compose import compose
-from posenc.teaching.lab import wire
 from posenc.teaching.views.picture import SIDE, cut, painted
 from support.blocks import strays
 

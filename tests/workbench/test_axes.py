@@ -112,7 +112,7 @@ def test_trained_lengths_are_results_of_their_own(tmp_path: Path) -> None:
     ]
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
     assert 'id="ordering-16"' in page
-    assert (tmp_path / "figures" / "ordering-32.svg").exists()
+    assert 'id="figure-ordering-32"' in page
 
 
 def test_an_interval_over_seeds_and_blocks_holds_the_mean_of_other_seeds_and_other_blocks() -> None:

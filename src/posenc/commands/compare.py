@@ -28,9 +28,7 @@ def compare(
     launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or in-process.")] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; 1 on cuda.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
-        "study"
-    ),
+    output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, page.")] = Path("study"),
     **settings: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.
@@ -110,5 +108,4 @@ def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
     for line in mixed([run for result in outcome.results for run in result.runs]):
         console.print(f"runs differ in {line}", soft_wrap=True)
     console.print(f"page    {folder}/report.html", soft_wrap=True)
-    console.print(f"figures {folder}/figures/", soft_wrap=True)
     console.print(f"next    posenc runs {folder}", soft_wrap=True)

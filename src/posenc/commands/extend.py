@@ -60,7 +60,7 @@ def extend(
     launcher: Annotated[
         str, typer.Option(help="in-process, local (a process a core, each with the model), or ray.")
     ] = "in-process",
-    output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for scores and page.")] = None,
 ) -> None:
     """Score long documents as they are, cut, and under every scaling, and say what to do."""
     from posenc import workbench

@@ -12,8 +12,8 @@ except ModuleNotFoundError as error:
 
 @cache
 def templates(package: str) -> jinja2.Environment:
-    """Those in the folder ``templates`` of a package; made once, so that what is made global stays."""
-    loader = jinja2.PackageLoader(package, "templates")
+    """Those of a package and of the painters; made once, so that what is made global stays."""
+    loader = jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (package, "posenc.pictures")])
     return jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

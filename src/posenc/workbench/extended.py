@@ -31,7 +31,7 @@ class Extended:
     Args:
         decision: what to do, ``chosen`` among ``candidates``, and the ``extension`` that it was decided from:
             losses by method, document and position.
-        folder: of the ledger, ``report.html``, ``extension.json`` and figures.
+        folder: of the ledger, ``report.html`` and ``extension.json``.
         patch: the keys of config.json that put the decision into effect, as ``config-patch.json`` has them; None
             where none do.
         fingerprint: of the positions under ``patch``; empty without one.
@@ -101,7 +101,7 @@ def extend(
         beta_fast: YaRN's: rotations above which a pair keeps its frequency.
         device, dtype: of weights and activations; ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
-        output: a folder for the ledger, scores, figures and page; by default ``extension`` in the model's folder,
+        output: a folder for the ledger, scores and page; by default ``extension`` in the model's folder,
             or here for a file.
         console: where to say how far it is.
         command: which the page names.

@@ -5,7 +5,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
@@ -226,15 +226,6 @@ def test_a_page_that_comes_back_asks_anew(visitor: Any) -> None:
     page.locator("#weights-some").fill("12")
     page.locator("#weights-some").press("Enter")
     visitor.answered("weights", "some=12")
-
-
-def test_only_a_heatmap_waits_for_its_colours(visitor: Any) -> None:
-    asked: list[str] = []
-    visitor.page.on("request", lambda request: asked.append(urlsplit(request.url).path))
-    visitor.open("/rotation", "shift-both")
-    assert "/colours.json" not in asked
-    visitor.open("/bias", "bias")
-    assert asked.count("/colours.json") == 1
 
 
 def test_a_guess_comes_before_the_answer(visitor: Any) -> None:

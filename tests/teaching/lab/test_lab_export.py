@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from posenc.pictures import assets
 from posenc.teaching.lab import export, page, results, rooms
 from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.replies import reply
@@ -108,9 +109,11 @@ def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most() -> None:
 
 
 def test_the_bundle_defines_every_name_once() -> None:
-    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", export.bundle(), re.M)
-    assert len(names) == len(set(names))
-    assert not re.search(r"^(import|export) ", export.bundle(), re.M)
+    for entry in (page.STATIC / "lab.js", assets.STATIC / "report.js"):
+        script = assets.bundle(entry)
+        names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.M)
+        assert len(names) == len(set(names))
+        assert not re.search(r"^(import|export) ", script, re.M)
 
 
 def watched(browser: Any, **settings: Any) -> Iterator[Any]:

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import posenc.teaching.lab as lab
+from posenc.pictures import assets, wire
 from posenc.pictures.view import Lines
 from posenc.teaching.claims.catalogue import CLAIMS
-from posenc.teaching.lab import page, rooms, wire
+from posenc.teaching.lab import page, rooms
 from posenc.teaching.lab.controls import Control, Number
 from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.replies import reply
@@ -138,7 +139,7 @@ def test_pages_are_made_without_torch() -> None:
     program = (
         "import sys; from posenc.teaching.lab.replies import reply\n"
         "paths = ['/lessons', "
-        "'/', '/check', '/claims', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
+        "'/', '/check', '/claims', '/rotation', '/colours.css', '/static/first.js']\n"
         "assert all(reply(path).status == 200 for path in paths)\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     )
@@ -146,7 +147,7 @@ def test_pages_are_made_without_torch() -> None:
     assert run.stdout.split() == ["False", "False"]
 
 
-JS = sorted((LAB / "static").rglob("*.js"))
+JS = sorted(path for folder in (assets.STATIC, page.STATIC) for path in folder.rglob("*.js"))
 FORMULA = re.compile(r"Math\.(sin|cos|tan|atan2?|exp|expm1|log\w*|pow|sqrt|hypot|PI|E)\b|\*\*")
 
 
@@ -212,6 +213,6 @@ def test_the_grep_for_formulas_can_fail() -> None:
 
 
 def test_the_stylesheet_names_no_colour() -> None:
-    css = (LAB / "static" / "lab.css").read_text()
+    css = (assets.STATIC / "panels.css").read_text() + (page.STATIC / "lab.css").read_text()
     assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?!\s*\{)|rgb\(|hsl\(", re.sub(r"#[a-z-]+(?=[ ,{.:])", "", css))
     assert "url(" not in css

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.pictures import colours
+from posenc.pictures import colours, wire
 from posenc.pictures.compose import compose
 from posenc.pictures.tables import as_csv, tables, value_at
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
-from posenc.teaching.lab import wire
 from posenc.teaching.lab.rooms import find, stages
 
 

@@ -23,6 +23,9 @@ from support.aloud import WINDOWS, hindrances, violations
 from support.extensions import made
 from support.studies import TINY, inline, python_text
 
+PAINTED = """() => [...document.querySelectorAll("figure")].filter((figure) =>
+  [...figure.querySelectorAll(".panel :is(svg, canvas, .cell)")].some((part) => part.checkVisibility())).length"""
+"""How many figures have something painted in them."""
 BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
 
 
@@ -51,7 +54,7 @@ def test_a_page_can_be_read_at_every_width(pages: dict[str, Path], browser: Any,
         page.set_viewport_size({"width": width, "height": height})
         page.goto(pages[name].as_uri())
         assert hindrances(page) == []
-        assert page.evaluate("() => document.querySelector('picture img').currentSrc.length > 0")
+        assert page.evaluate(PAINTED) == page.locator("figure").count() > 0
     page.close()
 
 
@@ -67,15 +70,48 @@ def test_axe_finds_nothing(pages: dict[str, Path], browser: Any, name: str, pape
 
 
 @pytest.mark.browser
-def test_figures_follow_the_readers_paper_and_width(pages: dict[str, Path], browser: Any) -> None:
-    seen = set()
-    for paper in ("light", "dark"):
-        for width in (360, 1280):
-            page = browser.new_page(color_scheme=paper, viewport={"width": width, "height": 800})
-            page.goto(pages["extend"].as_uri())
-            seen.add(page.evaluate("() => document.querySelector('picture img').currentSrc"))
-            page.close()
-    assert len(seen) == 4
+def test_figures_have_the_readers_paper_and_a_light_one_in_print(pages: dict[str, Path], browser: Any) -> None:
+    page = browser.new_page(color_scheme="dark", viewport={"width": 1280, "height": 800})
+    page.goto(pages["compare"].as_uri())
+    bar = """() => [...document.querySelector(".matrix canvas").getContext("2d").getImageData(0, 0, 1, 1).data]"""
+    ink = "() => getComputedStyle(document.querySelector('.curve.encoding-learned')).stroke"
+    seen = [(page.evaluate(bar), page.evaluate(ink))]
+    page.emulate_media(media="print")
+    seen.append((page.evaluate(bar), page.evaluate(ink)))
+    page.emulate_media(media="screen", color_scheme="light")
+    seen.append((page.evaluate(bar), page.evaluate(ink)))
+    assert seen[1] == seen[2]
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["compare", "extend"])
+def test_a_figure_tells_what_is_pointed_at_and_is_saved(
+    pages: dict[str, Path], browser: Any, tmp_path: Path, name: str
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(pages[name].as_uri())
+    figure = page.locator("figure").first
+    figure.locator(".field").first.hover()
+    assert figure.locator(".probe").inner_text().startswith(("test length", "position"))
+    assert not figure.locator("details").get_attribute("open")
+    for kind, begins in (("png", b"\x89PNG"), ("svg", b"<svg")):
+        with page.expect_download() as download:
+            figure.locator(f'button[data-kind="{kind}"]').click()
+        assert download.value.path().read_bytes().startswith(begins)
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["compare", "extend"])
+def test_without_script_the_numbers_stand_as_tables(pages: dict[str, Path], browser: Any, name: str) -> None:
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(pages[name].as_uri())
+    for figure in page.locator("figure").all():
+        assert figure.locator("table").first.is_visible()
+        assert figure.locator(".panels").is_hidden()
+        assert figure.locator(".save").is_hidden()
+    page.close()
 
 
 @pytest.mark.browser

@@ -9,8 +9,6 @@ import hashlib
 import itertools
 import json
 import math
-import posixpath
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
@@ -21,9 +19,8 @@ from typing import Any
 import torch
 
 from posenc.errors import PosencError
-from posenc.pictures import colours
-from posenc.pictures.tables import value_at
-from posenc.teaching.lab import page, wire
+from posenc.pictures import assets, wire
+from posenc.teaching.lab import page
 from posenc.teaching.lab.controls import Control, Number
 from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.rooms import ROOMS, Stage
@@ -37,8 +34,6 @@ WHOLE = 160
 """Up to so many states a stage holds every combination."""
 FINE, FEWEST = 65, 4
 """How many stops of a control a page holds at the most, and keeps of the heaviest: its ends, middle and default."""
-PROBED, DRAWN = 130, 1_100
-"""Points of a line whose values a page holds in words, and that it holds at all."""
 SHORT = 24
 """Characters of JSON that cost no more than a reference to them."""
 CARD = f"""\
@@ -165,24 +160,7 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
         view = stage.answer(dict(state))
     except PosencError:
         return None
-    sent = wire.view(view)
-    for i, shown in enumerate(sent["panels"]):
-        if shown["kind"] != "lines":
-            continue
-        points = len(shown["x"]["at"])
-        if points <= PROBED:
-            shown["probe"] = [value_at(view, i, 0, column) for column in range(points)]
-        if points > DRAWN:
-            _sparse(shown)
-    return sent
-
-
-def _sparse(shown: dict[str, Any]) -> None:
-    """Leave points out that lie closer than pixels do."""
-    every = -(-len(shown["x"]["at"]) // DRAWN)
-    shown["x"]["at"] = shown["x"]["at"][::every]
-    for line in shown["lines"]:
-        line |= {key: line[key] and line[key][::every] for key in ("y", "low", "high")}
+    return wire.alone(view)
 
 
 def pack(content: Any) -> str:
@@ -203,28 +181,12 @@ def pack(content: Any) -> str:
     return base64.b64encode(gzip.compress("\n".join(parts).encode(), 9, mtime=0)).decode()
 
 
-def bundle() -> str:
-    """The page's modules as one classic script: the same source without imports, exports and comments."""
-    texts: dict[str, str] = {}
-
-    def take(path: str) -> None:
-        if path in texts:
-            return
-        source = page.STATIC.joinpath(path).read_text("utf-8")
-        for asked in re.findall(r'^import .* from "(.*)";$', source, re.M):
-            take(posixpath.normpath(posixpath.join(posixpath.dirname(path), asked)))
-        texts[path] = re.sub(r"^( *//.*\n|import .*\n|export )", "", source, flags=re.M)
-
-    take("lab.js")
-    return '(() => {\n"use strict";\n' + "\n".join(texts.values()) + "})();\n"
-
-
 @lru_cache(maxsize=1)
 def saved() -> Site:
     """Style and scripts of every saved page."""
-    style = colours.stylesheet() + (page.STATIC / "lab.css").read_text("utf-8")
     early = (page.STATIC / "theme.js").read_text("utf-8")
-    return Site(saved=True, style=style, early=early, script=bundle(), tones=colours.tables())
+    style, script = assets.style(page.STATIC / "lab.css"), assets.bundle(page.STATIC / "lab.js")
+    return Site(saved=True, style=style, early=early, script=script)
 
 
 def _sealed(site: Site) -> Site:

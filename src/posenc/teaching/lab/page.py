@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from posenc.errors import MissingExtra
 from posenc.names import ALIASES
+from posenc.pictures.colours import tables
 from posenc.pictures.templates import templates
 from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ORDER, ROOMS, Room, Stage, find, place
@@ -52,7 +53,6 @@ class Site:
     style: str = ""
     early: str = ""
     script: str = ""
-    tones: str = ""
     docs: str = ""
 
     @property
@@ -77,7 +77,13 @@ def _rendered(template: str, site: Site, **given: object) -> str:
     environment = templates("posenc.teaching.lab")
     environment.globals |= {"aliases": ALIASES, "formula": formula, "thumbnail": thumbnail, "find": find}
     environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
-    environment.globals |= {"of_section": of_section, "teaching": teaching, "rooms": ROOMS, "bar": BAR}
+    environment.globals |= {
+        "of_section": of_section,
+        "teaching": teaching,
+        "rooms": ROOMS,
+        "bar": BAR,
+        "tones": tables(),
+    }
     settings = {"about": ABOUT, "answers_file": site.answers_file, "stops": stops} | given
     return environment.get_template(template).render(site=site, **settings)
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import InvalidArgument, PosencError, UnknownName
-from posenc.pictures import colours
+from posenc.pictures import assets, colours
 from posenc.teaching.lab import controls, page, rooms
 from posenc.teaching.lessons import deck
 
@@ -45,9 +45,12 @@ class UnknownPath(PosencError):  # noqa: N818 - says what it is without the suff
 @lru_cache(maxsize=1)
 def static() -> dict[str, Reply]:
     """Every static file by the path it is asked for at, read once."""
-    paths = [path for path in page.STATIC.rglob("*") if path.suffix in MEDIA]
-    names = [path.relative_to(page.STATIC).as_posix() for path in paths]
-    return {f"/static/{n}": Reply(p.read_bytes(), MEDIA[p.suffix]) for n, p in zip(names, paths, strict=True)}
+    return {
+        f"/static/{path.relative_to(folder).as_posix()}": Reply(path.read_bytes(), MEDIA[path.suffix])
+        for folder in (assets.STATIC, page.STATIC)
+        for path in folder.rglob("*")
+        if path.suffix in MEDIA
+    }
 
 
 def computes(path: str) -> bool:
@@ -73,7 +76,6 @@ def refused(words: str, status: int) -> Reply:
 PAGES: dict[str, Callable[[], Reply]] = {
     "/": lambda: Reply(page.home().encode(), HTML),
     "/colours.css": lambda: Reply(colours.stylesheet().encode(), MEDIA[".css"]),
-    "/colours.json": lambda: Reply(colours.tables().encode()),
     f"/{page.CARDS}": lambda: Reply(page.cards().encode(), HTML),
     f"/{page.CLAIMS}": lambda: Reply(page.claims().encode(), HTML),
     f"/{page.PATHS}": lambda: Reply(page.paths().encode(), HTML),
@@ -99,8 +101,8 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
     """``/api/<question>`` and its parts ``/table`` and ``/at?panel=&row=&column=``; ``/api/quiz``, the cards;
     ``/api/claim/<name>``, a claim that is run.
     """
+    from posenc.pictures import wire
     from posenc.pictures.tables import tables, value_at
-    from posenc.teaching.lab import wire
 
     if not rest:
         return _json({name: [c.name for c in stage.controls] for name, (_, stage) in rooms.stages().items()})

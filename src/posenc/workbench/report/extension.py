@@ -20,7 +20,7 @@ from posenc.workbench.extension.curves import Extension, MethodLosses
 from posenc.workbench.extension.decision import MARGIN, Candidate, Decision
 from posenc.workbench.extension.effective import by_loss
 from posenc.workbench.report import longppl
-from posenc.workbench.report.page import embedded, render
+from posenc.workbench.report.page import picture, render
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
 from posenc.workbench.study.effective_length import FEW
@@ -212,7 +212,7 @@ def write(
     spent: float,
     patch: dict[str, Any] | None,
 ) -> Path:
-    """Figures, ``extension.json`` and ``report.html`` in ``folder``.
+    """``extension.json`` and ``report.html`` in ``folder``.
 
     ``patch`` is what the config gets, where there is one.
     """
@@ -220,7 +220,7 @@ def write(
     parts = [
         {
             "rows": rows(decision, tuned=tuned),
-            "picture": embedded(over_positions(decision, tuned=tuned), name, folder / "figures"),
+            "picture": picture(over_positions(decision, tuned=tuned), name),
         }
         for tuned, name in ((False, "extension"), (True, "extension-tuned"))
         if not tuned or extension.finetune
@@ -246,6 +246,7 @@ def write(
         spent=spent,
         hardware=", ".join(extension.hardware),
     )
+    folder.mkdir(parents=True, exist_ok=True)
     numbers = json.dumps(as_json(decision), indent=2, ensure_ascii=False)
     (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
     path = folder / "report.html"

@@ -3,33 +3,22 @@
 import base64
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from posenc.pictures.colours import stylesheet
-from posenc.pictures.draw import both_papers
+from posenc.pictures.assets import STATIC, bundle, style
+from posenc.pictures.colours import tables as tones
 from posenc.pictures.numbers import count
+from posenc.pictures.tables import tables
 from posenc.pictures.templates import templates
 from posenc.pictures.view import View
+from posenc.pictures.wire import alone
 from posenc.workbench.report.words import seconds
 from posenc.workbench.run.machine import versions
 
 TEMPLATES = "posenc.workbench.report"
 STYLE = Path(__file__).parent / "page.css"
-MAKES = "light", "dark", "light-narrow", "dark-narrow"
-"""Every figure exists for both papers, wide and for a phone."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure in four makes, ``light``, ``dark``, ``light-narrow`` and ``dark-narrow``: addresses of images."""
-
-    sources: Mapping[str, str]
-    alt: str
-    name: str = ""
 
 
 def render(template: str, *, command: str = "", ran: str = "", **context: object) -> str:
@@ -42,18 +31,14 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
     environment.filters |= {"address": _address, "titles": _titles}
-    context |= {"style": stylesheet() + STYLE.read_text("utf-8"), "versions": json.loads(ran or versions())}
-    context["date"] = datetime.now(UTC).date()
+    context |= {"style": style(STYLE), "script": bundle(STATIC / "report.js"), "tones": tones()}
+    context |= {"versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
     return environment.get_template(template).render(command=command, **context)
 
 
-def embedded(view: View, name: str, folder: Path) -> Picture:
-    """A view's figure inside the page; the one for light paper also in files in ``folder``."""
-    makes = both_papers(view, png=folder / f"{name}.png"), both_papers(view, narrow=True)
-    svgs = dict(zip(MAKES, chain.from_iterable(makes), strict=True))
-    (folder / f"{name}.svg").write_bytes(svgs["light"])
-    alt = f"{view.title}. The numbers are in the text beside it."
-    return Picture({make: _data("image/svg+xml", svg) for make, svg in svgs.items()}, alt, name)
+def picture(view: View, name: str) -> dict[str, Any]:
+    """A view as a page holds it: its title, its scene for the script that paints it, and its numbers as tables."""
+    return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
 
 
 def _titles(sections: str) -> list[tuple[str, str]]:

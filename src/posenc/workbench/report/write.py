@@ -1,4 +1,4 @@
-"""Writes a study's figures (SVG and PNG) and its page beside the ledger, at its end and while it runs."""
+"""Writes a study's page beside the ledger, at its end and while it runs."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from posenc.pictures.palette import token
 from posenc.pictures.view import View
 from posenc.workbench.files import write_atomically
 from posenc.workbench.report import charts, tables, words
-from posenc.workbench.report.page import embedded, render
+from posenc.workbench.report.page import picture, render
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import LOST
@@ -45,7 +45,7 @@ class Learning:
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
-    """Draw every figure and embed them in ``report.html``; returns the page.
+    """Write ``report.html`` with every figure; returns the page.
 
     Beside it come ``study.toml``, and its tables as ``tables.json``.
     """
@@ -53,7 +53,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     seeds = len({run.plan.seed for run in runs})
     axes = dict.fromkeys(name for task in study.tasks for name in study.axes(task))
     rows = [row for result in outcome.results for row in result.rows]
-    pictures = {name: embedded(view, name.replace(":", "."), folder / "figures") for name, view in _views(outcome)}
+    pictures = {name: picture(view, name.replace(":", ".")) for name, view in _views(outcome)}
     training = {
         task: _learning(_best(plans, outcome), outcome.curves)
         for task, plans in _by_task(outcome).items()

@@ -1,24 +1,26 @@
 // One stage: asks its question for the state, paints the panels, and keeps readouts, table, Python and links true.
 import { getJson, newest, packed } from "./ask.js";
+import { Figure, valueAt } from "./figure.js";
 import { keep, recall } from "./keep.js";
 import { html } from "./paint/elements.js";
-import { painter } from "./paint/painter.js";
-import { ROUNDS } from "./paint/panel.js";
-import { toned } from "./paint/tones.js";
 import { savePicture } from "./picture.js";
 
 export class Stage {
   constructor(section, state) {
     const { question, number, parameters, picks = "", answers: file } = section.dataset;
     const [names, picked] = [parameters, picks].map((list) => list.split(" ").filter(Boolean));
-    Object.assign(this, { section, state, question, number, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
+    Object.assign(this, { section, state, question, number, file, parameters: names, picks: picked, awake: false, pick: 0 });
     this.find = (selector) => section.querySelector(selector);
     this.saved = document.documentElement.hasAttribute("data-saved");
     this.askPicture = newest((view, wish) => this.paint(view, wish), (error, wish) => this.settle(wish, error.message));
     this.askValue = newest(({ text }) => this.tell(text), () => {});
     this.wireLinks();
     this.wireGuess();
-    new ResizeObserver(() => this.repaint()).observe(this.find(".panels"));
+    this.figure = new Figure(this.find(".panels"), (i) => ({
+      look: (row, column) => this.look(i, row, column),
+      choose: (row, column, at) => this.choose(i, row, column, at),
+      move: (argument, value) => this.move(argument, value),
+    }), this.picks.length > 0);
   }
 
   // The state that is shown: the room's, or while a guess is asked the one that does not tell yet.
@@ -38,11 +40,9 @@ export class Stage {
     const name = this.address();
     const key = this.shown().map(([each, text]) => `${each}=${text}`).join("&");
     const answer = async () => (this.file ? fromPacked(await packed(this.file, this.question), key) : getJson(name));
-    const get = async () => {
+    const get = () => {
       const late = setTimeout(() => this.find(".panels").setAttribute("aria-busy", true), 100); // until it is settled
-      const view = await answer().finally(() => clearTimeout(late));
-      if (view.panels.some(({ kind }) => kind === "heatmap")) await toned();
-      return view;
+      return answer().finally(() => clearTimeout(late));
     };
     return { name, get };
   }
@@ -62,42 +62,16 @@ export class Stage {
 
   paint(view, wish) {
     this.view = view;
-    const holder = this.find(".panels");
     this.settle(wish, "");
-    while (this.panels.length > view.panels.length) this.panels.pop().element.remove();
-    view.panels.forEach((panel, i) => {
-      const make = painter(panel, this.picks.length > 0);
-      if (this.panels[i] instanceof make) return;
-      const fresh = new make({
-        look: (row, column) => this.look(i, row, column),
-        choose: (row, column, at) => this.choose(i, row, column, at),
-        move: (argument, value) => this.move(argument, value),
-      });
-      if (this.panels[i]) this.panels[i].element.replaceWith(fresh.element);
-      else holder.append(fresh.element);
-      this.panels[i] = fresh;
-    });
     this.find(".answer").textContent = view.title;
     this.find(".python code").textContent = view.python;
     const answer = this.number ?? view.readouts.find(({ text }) => text.length <= 14)?.name;
     this.find(".readouts").replaceChildren(...view.readouts.map(({ name, text }) => (
       html("div", name === answer ? { class: "number" } : {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
-    this.repaint();
+    this.figure.show(view.panels);
   }
 
-  repaint() {
-    const holder = this.find(".panels");
-    if (!this.view || !holder.clientWidth) return;
-    const { panels } = this.view;
-    const wide = across(panels, holder);
-    const down = Math.ceil(panels.length / wide);
-    const rows = down * Math.max(...panels.map(({ shape }) => shape?.[0] ?? 0));
-    for (const [name, value] of Object.entries({ across: wide, down, rows })) holder.style.setProperty(`--${name}`, value);
-    holder.classList.toggle("several", panels.length > 1);
-    holder.classList.toggle("many", panels.length > 3);
-    panels.forEach((panel, i) => this.panels[i].show(panel, panels.length, i));
-    for (const round of ROUNDS) this.panels.forEach((shown) => shown[round]());
-  }
+  repaint() { this.figure.repaint(); }
 
   // The wait is over: with an answer, or with words that say why there is none.
   settle(wish, words) {
@@ -113,11 +87,9 @@ export class Stage {
 
   // What lies under the pointer: in the page where it has it, else of the library.
   look(panel, row, column) {
-    const { probe, texts, keys } = this.view.panels[panel];
     const asked = this.address("api", "/at", `panel=${panel}&row=${row}&column=${column}`);
-    if (!this.file) this.askValue({ get: () => getJson(asked) });
-    else if (probe) this.tell(probe[column]);
-    else if (texts) this.tell(`${keys[row]}, ${column}: ${texts[row][column]}`);
+    if (this.file) this.tell(valueAt(this.view.panels[panel], row, column));
+    else this.askValue({ get: () => getJson(asked) });
   }
 
   // A touched column (or row) sets a control: the one that is dragged, or each in its turn.
@@ -153,7 +125,7 @@ export class Stage {
     if (!this.file) return;
     clicked("a.export", (event, link) => {
       event.preventDefault();
-      savePicture(this, link.dataset.kind);
+      savePicture(find(".panels"), `posenc-${this.question}`, link.dataset.kind);
     });
   }
 
@@ -206,30 +178,6 @@ function fromPacked(content, key) {
   if (key in content) return content[key];
   const count = Object.keys(content).length;
   throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
-}
-
-// How many panels stand beside each other, so that each is as large as it can be; of equals, the widest row.
-function across(panels, holder) {
-  if (matchMedia("(max-width: 50rem)").matches) {
-    const bare = panels.every(({ kind, texts }) => !texts && kind !== "lines"); // no names or numbers to be read
-    return 1 + (panels.length > 3 || (bare && panels.length > 1 && panels[0].kind === "heatmap")) + (bare && panels.length > 4);
-  }
-  const counts = panels.map((_, i) => i + 1);
-  const sizes = counts.map((count) => Math.min(...panels.map((panel) => {
-    const around = panel.kind === "plane" ? 20 : panel.texts ? 60 : 110; // names, ticks and bar
-    return size(panel, holder.clientWidth / count - 24, holder.clientHeight / Math.ceil(panels.length / count) - around);
-  })));
-  return counts[sizes.lastIndexOf(Math.max(...sizes))];
-}
-
-// How large a panel is in so many pixels: the type of its numbers, as far as more would help, or its shorter side.
-function size({ kind, shape, texts }, wide, tall) {
-  if (kind === "lines") return Math.min(wide / 1.5, tall);
-  if (kind === "plane") return Math.min(wide / 0.9, tall);
-  const [rows, columns] = shape;
-  if (!texts) return Math.min((wide - 44) / Math.min(2, Math.max(0.8, columns / rows)), tall);
-  const letters = Math.max(...texts.flat().map((text) => text.length));
-  return Math.min(26, (wide - 90) / columns / (0.66 * letters), (0.6 * tall) / rows); // beside the rows' names
 }
 
 function tableElement({ caption, head, rows, note }) {

@@ -1,10 +1,6 @@
 // The button that switches between light and dark, and tells pictures to repaint when the paper changes.
 import { keep } from "./keep.js";
-
-const root = document.documentElement;
-const system = matchMedia("(prefers-color-scheme: dark)");
-
-export const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+import { isDark, onPaper } from "./paper.js";
 
 export function wireTheme(repaint) {
   const theme = document.getElementById("theme");
@@ -16,10 +12,11 @@ export function wireTheme(repaint) {
   };
   theme.hidden = false;
   theme.addEventListener("click", () => {
-    root.dataset.theme = other();
-    keep("theme", root.dataset.theme);
+    const chosen = other();
+    document.documentElement.dataset.theme = chosen;
+    keep("theme", chosen);
     show();
   });
-  system.addEventListener("change", show);
+  onPaper(show);
   show();
 }

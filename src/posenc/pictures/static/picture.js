@@ -1,9 +1,8 @@
-// A picture of a stage as a page can make it alone: the panels inside an SVG, or that SVG drawn as PNG.
+// A picture as a page can make it alone: the panels inside an SVG, or that SVG drawn as PNG.
 import { html, svg } from "./paint/elements.js";
-import { isDark } from "./theme_button.js";
+import { isDark } from "./paper.js";
 
-export async function savePicture(stage, kind) {
-  const panels = stage.find(".panels");
+export async function savePicture(panels, name, kind) {
   const { width, height } = panels.getBoundingClientRect();
   const copy = panels.cloneNode(true);
   const pictures = panels.querySelectorAll("canvas");
@@ -13,7 +12,7 @@ export async function savePicture(stage, kind) {
   const paper = { "data-theme": isDark() ? "dark" : "light" }; // as the reader has it, whatever the system says
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...paper }, svg("foreignObject", { width: "100%", height: "100%" }, page));
   const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(picture))}`;
-  html("a", { download: `posenc-${stage.question}.${kind}`, href: kind === "svg" ? address : await drawn(address, 2 * width, 2 * height) }).click();
+  html("a", { download: `${name}.${kind}`, href: kind === "svg" ? address : await drawn(address, 2 * width, 2 * height) }).click();
 }
 
 async function drawn(address, width, height) {

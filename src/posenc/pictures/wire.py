@@ -13,6 +13,7 @@ from torch import Tensor
 from posenc.pictures.colours import EMPTY
 from posenc.pictures.compose import compose
 from posenc.pictures.scene import AxisScale, Bar, Chart, Disc, Map, Vector
+from posenc.pictures.tables import value_at
 from posenc.pictures.view import View
 
 
@@ -25,6 +26,25 @@ def view(answer: View) -> dict[str, Any]:
         "readouts": [{"name": name, "text": text} for name, text in drawn.readouts],
         "python": drawn.python,
     }
+
+
+PROBED, DRAWN = 130, 1_100
+"""Points of a line whose values a page holds in words, and that it holds at all."""
+
+
+def alone(answer: View) -> dict[str, Any]:
+    """What a page shows that can ask nobody: also the words under the pointer, and no points closer than pixels."""
+    sent = view(answer)
+    for i, shown in enumerate(sent["panels"]):
+        points = len(shown["x"]["at"]) if shown["kind"] == "lines" else 0
+        if 0 < points <= PROBED:
+            shown["probe"] = [value_at(answer, i, 0, column) for column in range(points)]
+        if points > DRAWN:
+            every = -(-points // DRAWN)
+            shown["x"]["at"] = shown["x"]["at"][::every]
+            for line in shown["lines"]:
+                line |= {key: line[key] and line[key][::every] for key in ("y", "low", "high")}
+    return sent
 
 
 def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+// The panels of a view beside each other: one painter each, as many in a row as makes them largest.
+import { painter } from "./paint/painter.js";
+import { ROUNDS } from "./paint/panel.js";
+
+export class Figure {
+  // Acts are what the panel of a number does when it is looked at or dragged.
+  constructor(holder, acts, picked = false) {
+    Object.assign(this, { holder, acts, picked, panels: [], painters: [] });
+    new ResizeObserver(() => this.repaint()).observe(holder);
+  }
+
+  show(panels) {
+    this.panels = panels;
+    while (this.painters.length > panels.length) this.painters.pop().element.remove();
+    panels.forEach((panel, i) => {
+      const make = painter(panel, this.picked);
+      if (this.painters[i] instanceof make) return;
+      const fresh = new make(this.acts(i));
+      if (this.painters[i]) this.painters[i].element.replaceWith(fresh.element);
+      else this.holder.append(fresh.element);
+      this.painters[i] = fresh;
+    });
+    this.repaint();
+  }
+
+  repaint() {
+    const { holder, panels } = this;
+    if (!panels.length || !holder.clientWidth) return;
+    const wide = across(panels, holder);
+    const down = Math.ceil(panels.length / wide);
+    const rows = down * Math.max(...panels.map(({ shape }) => shape?.[0] ?? 0));
+    for (const [name, value] of Object.entries({ across: wide, down, rows })) holder.style.setProperty(`--${name}`, value);
+    holder.classList.toggle("several", panels.length > 1);
+    holder.classList.toggle("many", panels.length > 3);
+    panels.forEach((panel, i) => this.painters[i].show(panel, panels.length, i));
+    for (const round of ROUNDS) this.painters.forEach((each) => each[round]());
+  }
+}
+
+// What a place of a panel holds, in words, as far as the panel itself knows them.
+export function valueAt({ probe, texts, keys }, row, column) {
+  return probe?.[column] ?? (texts && `${keys[row]}, ${column}: ${texts[row][column]}`) ?? "";
+}
+
+// How many panels stand beside each other, so that each is as large as it can be; of equals, the widest row.
+function across(panels, holder) {
+  if (matchMedia("(max-width: 50rem)").matches) {
+    const bare = panels.every(({ kind, texts }) => !texts && kind !== "lines"); // no names or numbers to be read
+    return 1 + (panels.length > 3 || (bare && panels.length > 1 && panels[0].kind === "heatmap")) + (bare && panels.length > 4);
+  }
+  const counts = panels.map((_, i) => i + 1);
+  const sizes = counts.map((count) => Math.min(...panels.map((panel) => {
+    const around = panel.kind === "plane" ? 20 : panel.texts ? 60 : 110; // names, ticks and bar
+    return size(panel, holder.clientWidth / count - 24, holder.clientHeight / Math.ceil(panels.length / count) - around);
+  })));
+  return counts[sizes.lastIndexOf(Math.max(...sizes))];
+}
+
+// How large a panel is in so many pixels: the type of its numbers, as far as more would help, or its shorter side.
+function size({ kind, shape, texts }, wide, tall) {
+  if (kind === "lines") return Math.min(wide / 1.5, tall);
+  if (kind === "plane") return Math.min(wide / 0.9, tall);
+  const [rows, columns] = shape;
+  if (!texts) return Math.min((wide - 44) / Math.min(2, Math.max(0.8, columns / rows)), tall);
+  const letters = Math.max(...texts.flat().map((text) => text.length));
+  return Math.min(26, (wide - 90) / columns / (0.66 * letters), (0.6 * tall) / rows); // beside the rows' names
+}
