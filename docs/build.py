@@ -21,8 +21,8 @@ from posenc.integrations.inspection import describe
 from posenc.integrations.model_files import departures
 from posenc.integrations.program_names import NAMES as PROGRAMS
 from posenc.integrations.vectors import vectors
-from posenc.pictures.draw import both_papers
-from posenc.pictures.mpl import rendered
+from posenc.pictures.draw import draw, rendered
+from posenc.pictures.palette import DARK, LIGHT
 from posenc.scaling import Default
 from posenc.teaching.claims.properties import measured
 from posenc.teaching.claims.rotary import QUARTER, plane_score
@@ -74,7 +74,8 @@ def on_files(files: Any, config: Any) -> Any:
     views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
     views |= {name: standard.over_lengths(task).view for name, task in STANDARD.items()}
     for name, view in views.items():
-        for ending, picture in zip(("", "-dark"), both_papers(view), strict=True):
+        for ending, paper in (("", LIGHT), ("-dark", DARK)):
+            picture = rendered(draw(view, paper))
             files.append(File.generated(config, f"figures/{name}{ending}.svg", content=picture))
     with TemporaryDirectory() as folder:
         for name, model in published().items():

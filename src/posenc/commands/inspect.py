@@ -97,11 +97,11 @@ def inspect(
     console.print(inspection.text())
     if output is None:
         return
-    from posenc.pictures.draw import save
+    from posenc.pictures.draw import draw, write
     from posenc.scaling import planned
     from posenc.teaching.views.scaling import drawn
 
     rotary = positions.rotary
     plan = planned(rotary.get("scaling"), positions.max_length)
     view = drawn(plan, rotary.get("rotary_dim"), rotary.get("base"), positions.original_length)
-    console.print(f"wrote {save(view, output)}")
+    console.print(f"wrote {write(draw(view), output)}")

@@ -41,14 +41,14 @@ def show(
 
 
 def _one(name: str, settings: dict[str, str], path: Path) -> Path:
-    from posenc.pictures.draw import save
+    from posenc.pictures.draw import draw, write
     from posenc.teaching.views.catalogue import make
 
-    return save(make(name, settings), path)
+    return write(draw(make(name, settings)), path)
 
 
 def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
-    from posenc.pictures.mpl import write
+    from posenc.pictures.draw import write
     from posenc.teaching.three_panels import three_panels
     from posenc.teaching.views.catalogue import arguments
 

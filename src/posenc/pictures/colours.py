@@ -37,29 +37,20 @@ def line(name: str, paper: Paper) -> str:
 
 @lru_cache
 def text(name: str, paper: Paper) -> str:
-    """The ink of a label beside that line: its hue, dark or light enough to be read.
-
-    It is never the line's own colour, so that a drawing tells them apart and can be recoloured.
-    """
-    return readable(LINES[name], paper.paper, TEXT, least_steps=1)
+    """The ink of a label beside that line: its hue, dark or light enough to be read."""
+    return readable(LINES[name], paper.paper, TEXT)
 
 
-def readable(colour: str, paper: str, least: float, *, least_steps: int = 0) -> str:
+def readable(colour: str, paper: str, least: float) -> str:
     """The nearest lightness of this hue whose contrast with the paper is at least ``least``."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
-    for n in itertools.count(least_steps):
+    for n in itertools.count():
         channels = colorsys.hls_to_rgb(hue, lightness + step * n, saturation)
         shade = [round(255 * min(1.0, max(0.0, channel))) for channel in channels]
         if contrast(shade, rgb(paper)) >= least:
             break
     return "#" + bytes(shade).hex()
-
-
-@lru_cache
-def partners() -> dict[str, str]:
-    """What every colour of light paper is on dark paper."""
-    return dict(zip(*(map(str.lower, _variables(paper).values()) for paper in PAPERS.values()), strict=True))
 
 
 def stylesheet() -> str:

@@ -1,130 +1,213 @@
-"""Draws a whole view: its title, its panels side by side, its readouts underneath; on light or dark paper."""
+"""Exports a view plainly with matplotlib, to a file or a notebook; pages are painted in the browser.
 
-import re
+Figures are matplotlib's own objects, never pyplot's, so that nothing outlives them. Identical input gives
+identical bytes: the bundled typeface, no date, and a fixed salt for SVG names.
+"""
+
+import io
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.errors import UnknownName
-from posenc.pictures import mpl
-from posenc.pictures.colours import partners
+from posenc.errors import InvalidArgument, MissingExtra, UnknownName
+from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
-from posenc.pictures.heatmap import colour_bar, heatmap
-from posenc.pictures.lines import lines
-from posenc.pictures.mpl import Axes, Figure
-from posenc.pictures.palette import DARK, LIGHT, Paper
-from posenc.pictures.plane import plane
-from posenc.pictures.scene import Chart, Disc, Map, Scene
-from posenc.pictures.view import Heatmap, Lines, Plane, View
+from posenc.pictures.palette import LIGHT, Paper
+from posenc.pictures.scene import Bar, Chart, Disc, Map, Scene, Tick
+from posenc.pictures.view import View
 
-ONE_ROW, ACROSS = 5, 4
-"""Up to five panels share a row; more go four to a row."""
-NARROW = 3.7
-"""Inches of a figure for a phone: its text is as large as on paper, its panels stand under one another."""
-COLUMN = 3.3
-"""Inches of a column of a paper with two; such a figure has no title, which the caption says."""
-LINE = 0.14
-"""Inches that a line of readouts adds to a figure."""
-NAMED = 0.24
-"""Inches that a name at a curve's end takes."""
-ROW = 0.15
-"""Inches that a name of a matrix's row takes."""
-SHOWN = 8
-"""Readouts under a figure, at most."""
+try:
+    import matplotlib
+except ModuleNotFoundError as error:  # the one home of matplotlib in the project
+    raise MissingExtra("matplotlib", "plot") from error
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+PAGE, COLUMN = 7.0, 3.3
+"""Inches of a page's column, and of a column of a paper with two, whose figures have no title."""
+ACROSS = 4
+"""Panels in a row."""
+MARKED = 40
+"""Up to this many points of a curve each get a marker."""
+LEAST = 5.0
+"""Points of the smallest number that a cell is given."""
+UNDATED: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+}
+"""The formats, and what would tell the day or the machine."""
+STYLE: dict[str, object] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 150,
+    "legend.frameon": False,
+    "lines.markersize": 4,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "posenc",
+}
+_PAPER = ("axes.facecolor", "figure.facecolor")
+_INK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+_lock = threading.RLock()
 
 
-def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False, column: bool = False) -> Figure:
-    """The view as a figure of its own; for a phone, or for the column of a paper."""
-    scene, narrow = compose(view), narrow or column
-    count = len(scene.panels)
-    across = 1 if narrow and count <= ACROSS else 2 if narrow else count if count <= ONE_ROW else ACROSS
-    down = -(-count // across)
-    width = COLUMN if column else NARROW if narrow else mpl.WIDTH if count == 1 else 9.0
-    height = 0.9 + 2.6 * down if narrow or count > 2 else mpl.HEIGHT
-    readouts = _readout_lines(scene, width, 1 if narrow else 2)
-    names = (
-        NAMED * len(p.curves) if isinstance(p, Chart) else ROW * len(p.rows.ticks)
-        for p in scene.panels
-        if not isinstance(p, Disc)
-    )
-    height = max(height, 1.0 + down * max(names, default=0.0))
-    height += LINE * max(0, readouts.count("\n") - (0 if narrow else 1))
-    with mpl.styled(paper):
-        axes = mpl.sheet(across, down, width=width, height=height)
-        figure = mpl.figure_of(axes[0])
-        if not column:
-            title = mpl.wrapped(scene.title, width, mpl.TEXT + 2)
-            figure.suptitle(title, x=0.012, ha="left", fontsize=mpl.TEXT + 2)
-        _panels(scene, axes[:count], paper)
+@contextmanager
+def styled(paper: Paper = LIGHT) -> Iterator[None]:
+    """Draw in our style. matplotlib's settings belong to the process, so one thread draws at a time."""
+    colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
+    with _lock, matplotlib.rc_context(STYLE | colours):
+        yield
+
+
+def draw(view: View, paper: Paper = LIGHT, *, column: bool = False) -> Figure:
+    """The view as a figure of its own: title, panels side by side, readouts underneath."""
+    scene = compose(view)
+    across = 1 if column else min(len(scene.panels), ACROSS)
+    down = -(-len(scene.panels) // across)
+    width = COLUMN if column else PAGE if across == 1 else 1.4 * PAGE
+    names = max((len(panel.rows.ticks) for panel in scene.panels if isinstance(panel, Map)), default=0)
+    readouts = "\n".join(textwrap.fill(f"{name}: {text}", int(17 * width)) for name, text in scene.readouts)
+    height = 1.2 + down * max(2.4, 0.16 * names) + 0.14 * readouts.count("\n")
+    with styled(paper):
+        figure = Figure((width, height), layout="constrained")
+        axes = list(figure.subplots(down, across, squeeze=False).flat)
         for panel, ax in zip(scene.panels, axes, strict=False):
-            if count > 1:
-                inches = width / across * (0.75 if across > 1 else 1.0)
-                ax.set_title(mpl.wrapped(panel.name, inches), fontsize=mpl.TEXT)
-        for spare in axes[count:]:
+            _paint(panel, scene, ax, paper)
+            if len(scene.panels) > 1:
+                ax.set_title(textwrap.fill(panel.name, int(14 * width / across)))
+        for spare in axes[len(scene.panels) :]:
             spare.set_visible(False)
-        figure.supxlabel(readouts, x=0.012, ha="left", fontsize=mpl.SMALL)
+        if not column:
+            figure.suptitle(textwrap.fill(scene.title, int(13 * width)), x=0.01, ha="left", fontsize=10)
+        figure.supxlabel(readouts, x=0.01, ha="left", fontsize=8)
     return figure
 
 
-def _panels(scene: Scene, axes: list[Axes], paper: Paper) -> None:
-    """Every panel on its axes; matrices on one scale share a bar, others have one each."""
-    images = {}
-    for i, (panel, ax) in enumerate(zip(scene.panels, axes, strict=True)):
-        if isinstance(panel, Map):
-            images[i] = heatmap(panel, scene.bars[panel.bar], ax, paper)
-        elif isinstance(panel, Chart):
-            lines(panel, ax, paper)
-        else:
-            plane(panel, ax, paper, names=i == 0 or not isinstance(scene.panels[0], Disc))
-    figure = mpl.figure_of(axes[0])
-    if len(images) == len(axes) > 1 and len(scene.bars) == 1:
-        colour_bar(figure, images[0], scene.bars[0], axes)
-        if len({(p.rows, p.columns) for p in scene.panels if isinstance(p, Map)}) == 1:
-            for ax in axes:  # one set of names serves all
-                ax.label_outer()
-        return
-    for i, image in images.items():
-        panel = scene.panels[i]
-        assert isinstance(panel, Map)
-        colour_bar(figure, image, scene.bars[panel.bar], axes[i], panel.name if len(axes) == 1 else "")
+def _paint(panel: Map | Chart | Disc, scene: Scene, ax: Axes, paper: Paper) -> None:
+    if isinstance(panel, Map):
+        _map(panel, scene.bars[panel.bar], ax, paper)
+    elif isinstance(panel, Chart):
+        _chart(panel, ax, paper)
+    else:
+        _disc(panel, ax, paper)
+        if panel is scene.panels[0]:
+            ax.legend(loc="upper left", bbox_to_anchor=(0, -0.15))
 
 
-def paint(panel: Heatmap | Lines | Plane, ax: Axes | None = None, paper: Paper = LIGHT) -> Axes:
-    """Paint one panel of a view, on ``ax`` or on a figure of its own; returns the axes."""
-    scene = compose(View("", (panel,)))
-    with mpl.styled(paper):
-        ax = mpl.sheet()[0] if ax is None else ax
-        _panels(scene, [ax], paper)
-    return ax
+def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
+    """A matrix with its numbers where they fit, and its bar; what has no value is left as paper."""
+    painted = panel.values if panel.picture is None else panel.picture
+    rows, columns = panel.values.shape
+    colours = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)])
+    image = ax.imshow(
+        painted.detach().cpu().double().numpy(),
+        cmap=colours.with_extremes(bad="none"),
+        vmin=bar.low,
+        vmax=bar.high,
+        aspect="equal" if rows == columns else "auto",
+        extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
+    )
+    _ticks(ax, panel.columns.ticks, panel.rows.ticks, panel.columns.label, panel.rows.label)
+    for column in panel.marked_columns:
+        ax.axvspan(column - 0.5, column + 0.5, fill=False, edgecolor=paper.ink)
+    for row in panel.marked_rows:
+        ax.axhspan(row - 0.5, row + 0.5, fill=False, edgecolor=paper.ink)
+    longest = max((len(text) for row in panel.texts for text in row), default=1)
+    size = min(8.0, 80 * ax.bbox.width / ax.figure.dpi / columns / longest)
+    shades = (255 * image.to_rgba(panel.values.double().numpy())).tolist()
+    for row, texts in enumerate(panel.texts if size >= LEAST else ()):
+        for column, text in enumerate(texts):
+            ink = DARK_TEXT if dark_text(shades[row][column][:3]) else LIGHT_TEXT
+            ax.text(column, row, text, ha="center", va="center", fontsize=size, color=ink)
+    if bar.legend:
+        scale = ax.figure.colorbar(image, ax=ax, label=bar.label)
+        scale.ax.set_ylim(*bar.shown)
+        scale.set_ticks([at for at, _ in bar.ticks], labels=[text for _, text in bar.ticks])
 
 
-def _readout_lines(scene: Scene, width: float, a_line: int) -> str:
-    """The first readouts, so many a line, in lines that fit the figure."""
-    items = [f"{name}: {text}" for name, text in scene.readouts[:SHOWN]]
-    lines = ["    ".join(items[i : i + a_line]) for i in range(0, len(items), a_line)]
-    return "\n".join(mpl.wrapped(line, width, mpl.SMALL) for line in lines)
+def _chart(panel: Chart, ax: Axes, paper: Paper) -> None:
+    """Curves with their bands, levels and marks, all named in a legend."""
+    for curve in panel.curves:
+        colour, every = line(curve.colour, paper), curve.between + 1
+        ax.plot(
+            panel.at,
+            curve.values,
+            color=colour,
+            linestyle="none" if panel.apart else (0, curve.dash) if curve.dash else "-",
+            linewidth=0.8 if curve.hollow else 1.5,
+            marker=curve.marker if panel.apart or len(panel.at) // every <= MARKED else "",
+            markevery=every,
+            markerfacecolor=paper.paper if curve.hollow else colour,
+            label=curve.name,
+        )
+        if curve.low:
+            ax.fill_between(panel.at, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    for value, words in panel.levels:
+        ax.axhline(value, color=paper.quiet, linewidth=0.8, linestyle="--", label=words)
+    for value, words in panel.marks:
+        ax.axvline(value, color=paper.ink, linewidth=0.8, label=words)
+    ax.set(xscale="log" if panel.x.log else "linear", yscale="log" if panel.y.log else "linear")
+    ax.set(xlim=(panel.x.low, panel.x.high), ylim=(panel.y.low, panel.y.high))
+    _ticks(ax, panel.x.ticks, panel.y.ticks, panel.x.label, panel.y.label)
+    if len(ax.get_legend_handles_labels()[0]) > 1:
+        ax.legend()
 
 
-def save(view: View, path: str | Path, paper: Paper = LIGHT, *, narrow: bool = False) -> Path:
-    """Draw and write to ``path``; its ending says the format (svg, png, pdf)."""
-    return mpl.write(draw(view, paper, narrow=narrow), path)
+def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
+    """Vectors from the middle of a plane."""
+    for vector in panel.vectors:
+        arrow, colour = vector.arrow, line(vector.colour, paper)
+        faint = 0.4 if arrow.ghost else 1.0
+        ax.quiver(
+            *(0, 0, arrow.x, arrow.y),
+            angles="xy",
+            scale_units="xy",
+            scale=1,
+            color=colour,
+            alpha=faint,
+            label=arrow.name,
+        )
+    ax.set(xlim=(-panel.limit, panel.limit), ylim=(-panel.limit, panel.limit), aspect="equal")
+    _ticks(ax, panel.ticks, panel.ticks, "", "")
 
 
-def both_papers(view: View, *, narrow: bool = False, png: Path | None = None) -> tuple[bytes, bytes]:
-    """The figure on light paper and on dark; the light one also as pixels in a file."""
-    figure = draw(view, narrow=narrow)
-    light = mpl.rendered(figure)
-    if png is not None:
-        figure.set_layout_engine("none")  # everything stands where it belongs
-        mpl.write(figure, png)
-    if any(isinstance(panel, Heatmap) and panel.scale == "signed" for panel in view.panels):
-        return light, mpl.rendered(draw(view, DARK, narrow=narrow))  # zero is paper: every cell has another colour
-    return light, recoloured(light)
+def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: str, y_label: str) -> None:
+    """The scene's ticks and names; names of columns that would touch stand upright."""
+    crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
+    ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
+    ax.set_yticks([at for at, _ in up], [text for _, text in up])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set(xlabel=x_label, ylabel=y_label)
 
 
-def recoloured(svg: bytes) -> bytes:
-    """A drawing on light paper with every colour's partner on dark paper."""
-    dark = {colour.encode(): other.encode() for colour, other in partners().items()}
-    return re.sub(rb"(?<=: )#[0-9a-f]{6}\b", lambda match: dark.get(match[0], match[0]), svg)
+def rendered(figure: Figure, kind: str = "svg") -> bytes:
+    """The figure as bytes: ``"svg"``, ``"png"`` or ``"pdf"``."""
+    if kind not in UNDATED:
+        raise InvalidArgument(f"format {kind!r} is not one of {', '.join(UNDATED)}")
+    out = io.BytesIO()
+    with styled():
+        figure.savefig(out, format=kind, metadata=UNDATED[kind])
+    return out.getvalue()
+
+
+def write(figure: Figure, path: str | Path) -> Path:
+    """Save to ``path``; its ending says the format."""
+    path, kind = Path(path), Path(path).suffix[1:].lower()
+    if kind not in UNDATED:
+        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(UNDATED)}, which says its format")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(rendered(figure, kind))
+    return path
 
 
 @dataclass(frozen=True)
@@ -137,10 +220,10 @@ class Drawing:
         """Write it as wide as a ``"page"`` or as the ``"column"`` of a paper; the name's end decides the format."""
         if width not in ("page", "column"):
             raise UnknownName("width", width, ("page", "column"))
-        return mpl.write(draw(self.view, column=width == "column"), path)
+        return write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:
         return f"{self.view.title}; it draws itself in a notebook, and save(path) writes it"
 
     def _repr_html_(self) -> str:
-        return mpl.rendered(draw(self.view)).decode()
+        return rendered(draw(self.view)).decode()

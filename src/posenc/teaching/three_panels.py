@@ -1,9 +1,9 @@
 """The three-panel figure of the lesson: heatmap, similarity, waves; 18 × 5 inches at 150 dots per inch."""
 
-from posenc.pictures import mpl
-from posenc.pictures.draw import paint
-from posenc.pictures.mpl import Figure
-from posenc.pictures.view import Heatmap, Lines
+from dataclasses import replace
+
+from posenc.pictures.draw import Figure, draw
+from posenc.pictures.view import Axis, Heatmap, View
 from posenc.teaching.views import sinusoidal
 
 
@@ -12,19 +12,17 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
 
     The lesson paints the first panel with RdBu, negative red. Ours is blue below zero here as everywhere.
     """
-    with mpl.styled():
-        axes = mpl.sheet(3, width=18, height=5)
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)
-    dims = type(code.columns)("dimension", code.columns.values[:shown])
-    first = Heatmap(code.name, code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
+    dims = Axis("dimension", code.columns.values[:shown])
+    first = Heatmap("Sinusoidal code", code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
+    similar = sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0))
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
     waves = sinusoidal.waves(width, single, last=99).panels[0]
-    assert isinstance(waves, Lines)
-    similar = sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0))
-    titles = "Sinusoidal code", "Cosine of two positions' codes", "Single dimensions"
-    panels: tuple[Heatmap | Lines, ...] = first, similar, waves
-    for ax, panel, title in zip(axes, panels, titles, strict=True):
-        with mpl.styled():
-            paint(panel, ax).set_title(title)
-    return mpl.figure_of(axes[0])
+    second, third = (
+        replace(similar, name="Cosine of two positions' codes"),
+        replace(waves, name="Single dimensions"),
+    )
+    figure = draw(View("", (first, second, third)))
+    figure.set_size_inches(18, 5)
+    return figure

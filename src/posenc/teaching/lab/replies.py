@@ -170,9 +170,9 @@ def _export(rest: str, texts: dict[str, str]) -> Reply:
 
 
 def _drawn(answer: "View", kind: str) -> bytes:
-    from posenc.pictures import draw, mpl
+    from posenc.pictures.draw import draw, rendered
 
-    return mpl.rendered(draw.draw(answer), kind)
+    return rendered(draw(answer), kind)
 
 
 def _answer(name: str, texts: Mapping[str, str]) -> "View":
