@@ -9,10 +9,9 @@ import pytest
 
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import View
-from posenc.teaching.lab.controls import Number
 from posenc.teaching.lab.rooms import find, stages
-from posenc.teaching.views.bounds import bounds
-from posenc.teaching.views.catalogue import VIEWS
+from posenc.teaching.views.bounds import arguments, bounds
+from posenc.teaching.views.catalogue import VIEWS, make
 
 BOUNDS = {name: bounds(view) for name, view in VIEWS.items()}
 
@@ -24,12 +23,14 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> Non
         assert numbers == BOUNDS[name].keys(), name
 
 
-def test_the_labs_controls_stay_within_them() -> None:
+def test_sliders_stay_within_them() -> None:
     for name in stages():
-        for parameter in find(name).controls:
-            if isinstance(parameter, Number):
-                limit = bounds(find(name).function)[parameter.argument or parameter.name]
-                assert limit.low <= parameter.low < parameter.high <= limit.high, (name, parameter.name)
+        stage = find(name)
+        for control in stage.controls:
+            if control.kind == "number":
+                limit = bounds(stage.function)[control.argument or control.name]
+                first, last = (float(control.settable[end]) for end in (0, -1))
+                assert limit.low <= first < last <= limit.high, (name, control.name)
 
 
 CORNERS = [
@@ -67,6 +68,33 @@ def test_one_setting_may_end_where_another_does() -> None:
         VIEWS["heatmap"](length=64, first=64)
     with pytest.raises(InvalidArgument, match="dimensions=8 must be between 0 and 7; width is 8"):
         VIEWS["waves"](width=8, dimensions=(0, 8))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("9" * 400, "width='9999.*' is not a whole number"),
+        ("1e999", "width='1e999' is not a whole number"),
+        ("64.5", "width='64.5' is not a whole number"),
+        ("nan", "is not a whole number"),
+        ("", "is not a whole number"),
+        ("__import__('os')", "is not a whole number"),
+    ],
+)
+def test_what_is_no_number_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make("heatmap", {"width": text})
+
+
+def test_words_become_what_the_signature_takes() -> None:
+    asked = {"width": "1E+02", "base": "5e5", "transposed": "1", "first": "3", "order": "block"}
+    read = arguments("heatmap", VIEWS["heatmap"], asked)
+    assert read == {"width": 100, "base": 500_000.0, "transposed": True, "first": 3, "order": "block"}
+    assert arguments("shuffle", VIEWS["shuffle"], {"order": "1-0"}) == {"order": (1, 0)}
+    with pytest.raises(InvalidArgument, match="causal='yes' is not true or false"):
+        arguments("bias", VIEWS["bias"], {"causal": "yes"})
+    with pytest.raises(InvalidArgument, match="base=nan must be between"):
+        make("heatmap", {"base": "nan"})
 
 
 def test_controls_are_read_without_torch() -> None:

@@ -10,7 +10,6 @@ import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.pictures.palette import style
 from posenc.pictures.view import Heatmap, Lines, Plane
-from posenc.teaching.lab.controls import Choice
 from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.views import alibi, attention, order_blind, scores, sinusoidal
@@ -117,7 +116,7 @@ def test_no_two_encodings_that_the_lab_lists_look_alike() -> None:
     def seen(name: str) -> torch.Tensor:
         return attention.weights(words, attention.fitting(name, 0), True, 0).nan_to_num()
 
-    (offered,) = (c for c in find("shuffle").controls if isinstance(c, Choice))
+    (offered,) = (c for c in find("shuffle").controls if c.kind == "choice")
     listed = [seen(name) for name in offered.shown]
     for i, one in enumerate(listed):
         assert all((one - other).abs().max() > 1e-3 for other in listed[:i])

@@ -50,7 +50,7 @@ def _one(name: str, settings: dict[str, str], path: Path) -> Path:
 def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
     from posenc.pictures.draw import write
     from posenc.teaching.three_panels import three_panels
-    from posenc.teaching.views.catalogue import arguments
+    from posenc.teaching.views.bounds import arguments
 
     return write(three_panels(**arguments(LESSON, three_panels, settings)), output or Path(LESSON_FILE))
 

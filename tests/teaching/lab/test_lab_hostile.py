@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from posenc.integrations import huggingface
-from posenc.teaching.lab.controls import Control, Pasted
+from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.model import layers
 from posenc.teaching.lab.page import LIVE, Site, room_page
 from posenc.teaching.lab.replies import Reply, reply
@@ -44,7 +44,7 @@ TYPED = [
 
 def texts(control: Control) -> list[str]:
     """Hostile texts, and such as this input may take."""
-    if not isinstance(control, Pasted) or not control.default:
+    if control.kind != "pasted" or not control.default:
         return [*HOSTILE, *(f"{control.default} {text}" for text in HOSTILE)]
     config = json.loads(control.default)
     odd = [config | {"_name_or_path": text, text: [text, {text: text}]} for text in HOSTILE]
@@ -79,7 +79,7 @@ def test_only_literals_of_the_copied_python_come_from_a_link(stage: Stage, contr
         if got.status == 200:
             answered += 1
             assert shape(json.loads(got.body)["python"]) == want, text
-    assert answered or not isinstance(control, Pasted)
+    assert answered or control.kind == "arrangement"
 
 
 def test_every_other_input_turns_hostile_texts_away() -> None:

@@ -21,7 +21,7 @@ import torch
 from posenc.errors import PosencError
 from posenc.pictures import assets, wire
 from posenc.teaching.lab import page
-from posenc.teaching.lab.controls import Control, Number
+from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.rooms import ROOMS, Stage
 
@@ -120,7 +120,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
     """The stops that the states to try leave a control, which may have to stay under another."""
-    if not (isinstance(control, Number) and control.below):
+    if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
     asked = [{}, *(t.state for t in stage.tries if control.name in t.state)]

@@ -1,11 +1,13 @@
 """Bounds of a view's settings, which its signature states: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, ParamSpec, get_type_hints
+from typing import Annotated, Any, ParamSpec, get_type_hints
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import View
 
@@ -71,6 +73,45 @@ def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
                 raise InvalidArgument(
                     f"{setting}={value:.12g} must be between {limit.low:.12g} and {high:.12g}{until}"
                 )
+
+
+def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
+    """Settings given as words, as values of the kinds that the figure's defaults are.
+
+    Raises:
+        UnknownName: the figure, called ``name``, has no such setting.
+        InvalidArgument: a word is no value of the setting's kind.
+    """
+    parameters = inspect.signature(figure).parameters
+    for setting in settings:
+        one_of(f"setting of {name}", setting, parameters)
+    return {setting: _value(setting, word, parameters[setting].default) for setting, word in settings.items()}
+
+
+def _value(setting: str, word: str, default: object) -> object:
+    """The word as the kind of value that the default is; a setting without a default is text."""
+    if isinstance(default, str) or default is inspect.Parameter.empty:
+        return word
+    kind = int if default is None else type(default)
+    readers: dict[type, tuple[str, Callable[[str], object]]] = {
+        int: ("a whole number", _whole),
+        float: ("a number", float),
+        bool: ("true or false", {"true": True, "1": True, "false": False, "0": False}.__getitem__),
+        tuple: ("numbers with commas", lambda word: tuple(map(int, re.split("[,-]", word)))),
+    }
+    expected, read = readers[kind]
+    try:
+        return read(word)
+    except (ValueError, KeyError, OverflowError):
+        raise InvalidArgument(f"{setting}={word[:40]!r} is not {expected}") from None
+
+
+def _whole(word: str) -> int:
+    """``1e6`` is one, too."""
+    value = float(word)
+    if not value.is_integer():
+        raise ValueError(word)
+    return int(value)
 
 
 def within(name: str, value: float, low: float, high: float) -> None:

@@ -1,11 +1,8 @@
 """Every view by name, with defaults that answer a question as they stand, and made from words."""
 
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from posenc.arguments import one_of
-from posenc.errors import InvalidArgument
 from posenc.pictures.view import View
 from posenc.teaching.views import (
     added,
@@ -26,6 +23,7 @@ from posenc.teaching.views import (
     table,
 )
 from posenc.teaching.views import scaling as scaling
+from posenc.teaching.views.bounds import arguments
 
 VIEWS: dict[str, Callable[..., View]] = {
     "heatmap": sinusoidal.heatmap,
@@ -66,25 +64,3 @@ def make(name: str, settings: Mapping[str, str]) -> View:
     """
     one_of("view", name, VIEWS)
     return VIEWS[name](**arguments(name, VIEWS[name], settings))
-
-
-def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Settings given as words, as values of the kinds that the figure's defaults are."""
-    parameters = inspect.signature(figure).parameters
-    for setting in settings:
-        one_of(f"setting of {name}", setting, parameters)
-    return {setting: _value(setting, word, parameters[setting].default) for setting, word in settings.items()}
-
-
-def _value(setting: str, word: str, default: object) -> object:
-    """The word as the kind of value that the default is; a setting without default value is a whole number."""
-    kind: type = int if default is None else type(default)
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[word.lower()]
-        if kind is tuple:
-            return tuple(int(part) for part in word.split(","))
-        return kind(word)
-    except (ValueError, KeyError):
-        expected = {int: "a whole number", float: "a number", bool: "true or false", tuple: "numbers with commas"}
-        raise InvalidArgument(f"{setting}={word!r} is not {expected[kind]}") from None

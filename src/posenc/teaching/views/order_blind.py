@@ -10,7 +10,7 @@ import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import Heatmap, View, counted, labelled
-from posenc.teaching.views.bounds import Step, bounded
+from posenc.teaching.views.bounds import Step, bounded, within
 from posenc.teaching.views.layer import python, visible
 
 WIDTH, HEADS = 8, 2
@@ -99,6 +99,7 @@ def shuffle(
     f(PX) = P f(X). Any encoding, and the causal mask alone, makes it large.
     """
     words = sentence.split()
+    within("number of words", len(words), 2, 8)
     if sorted(order) != list(range(len(words))):
         raise InvalidArgument(
             f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "

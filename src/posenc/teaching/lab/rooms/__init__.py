@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import UnknownName
-from posenc.teaching.lab.controls import KINDS, Control, read
+from posenc.names import ALIASES
+from posenc.teaching.lab.controls import Control
 
 if TYPE_CHECKING:
     from posenc.pictures.view import View
@@ -75,7 +76,23 @@ class Stage:
 
     def answer(self, texts: Mapping[str, str]) -> "View":
         """The view for these texts of a query; a PosencError where one is unknown or out of bounds."""
-        answered: View = self.function(**read(self.controls, texts))
+        from posenc.teaching.views.bounds import arguments
+
+        known = {control.name: control for control in self.controls}
+        asked = {name: control.default for name, control in known.items()}
+        for name, text in texts.items():
+            if name not in known:
+                raise UnknownName("parameter", name[:40], known)
+            choices = known[name].shown
+            asked[name] = ALIASES.get(text, text) if choices else text
+            if choices and asked[name] not in choices:
+                raise UnknownName(name, text[:40], choices)
+        sets = {name: control.argument or name for name, control in known.items()}
+        values = arguments(self.question, self.function, {sets[name]: text for name, text in asked.items()})
+        for name, control in known.items():
+            if control.below:
+                values[sets[name]] = min(values[sets[name]], values[sets[control.below]] - 1)
+        answered: View = self.function(**values)
         return answered
 
     @property
@@ -99,7 +116,7 @@ class Room:
 
 
 def _stage(entry: dict[str, Any]) -> Stage:
-    controls = tuple(KINDS[given.pop("kind")](**given) for given in entry.pop("controls", ()))
+    controls = tuple(Control(**given) for given in entry.pop("controls", ()))
     tries = tuple(Try(*given) for given in entry.pop("tries", ()))
     guess = entry.pop("guess", None)
     asked = guess and Guess(**guess | {"answers": tuple(map(tuple, guess["answers"]))})

@@ -42,13 +42,12 @@ function pasted(element, state, name) {
   });
 }
 
-// A slider over its stops with a button at either end, and a field for any number between the bounds.
+// A slider over its stops with a button at either end, and a field for any number.
 function number(element, state, name) {
   const [typed, slider] = ["number", "range"].map((type) => element.querySelector(`input[type=${type}]`));
   const { below } = element.dataset;
   const stops = slider.dataset.stops.split(" ").map(Number);
-  const most = () => (below ? Number(state.get(below)) - 1 : Number(typed.max));
-  const within = (value) => clamp(value, Number(typed.min), most());
+  const within = (value) => (below ? Math.min(value, Number(state.get(below)) - 1) : value); // how far else, the library says
   const set = (value) => state.set(name, String(within(value)));
   const step = (by) => set(stops[clamp(nearest(stops, Number(state.get(name))) + by, 0, stops.length - 1)]);
   typed.addEventListener("change", () => {
@@ -63,7 +62,7 @@ function number(element, state, name) {
   return (value) => {
     const shown = Number.isFinite(Number(value)) ? within(Number(value)) : value;
     typed.value = shown;
-    slider.max = nearest(stops, most());
+    slider.max = nearest(stops, within(stops.at(-1)));
     slider.value = nearest(stops, Number(shown));
     slider.setAttribute("aria-valuetext", shown);
   };
