@@ -37,18 +37,18 @@ def doctor(
     """
     from posenc.integrations.doctor import diagnose, diagnose_call, load
 
-    asked = _model(model, as_type)
-    if numbers is not None and call is None:
-        answer = diagnose(asked, load(numbers), layer=layer)
-    elif call is not None and numbers is None:
-        path, _, name = call.rpartition(":")
-        if not path or not name:
-            raise InvalidArgument(f"--call {call!r} must be FILE:FUNCTION, such as my_port.py:apply_rope")
-        answer = diagnose_call(asked, Path(path), name, layer=layer)
-    else:
+    path, _, name = (call or "").rpartition(":")
+    if (numbers is None) == (call is None) or (call is not None and not (path and name)):
         raise InvalidArgument(
-            "posenc doctor needs the port's numbers: either a file of them or --call FILE:FUNCTION"
+            "posenc doctor needs the port's numbers: either a file of them or --call, which must be FILE:FUNCTION, "
+            "such as my_port.py:apply_rope"
         )
+    asked = _model(model, as_type)
+    answer = (
+        diagnose(asked, load(numbers), layer=layer)
+        if numbers is not None
+        else diagnose_call(asked, Path(path), name, layer=layer)
+    )
     typer.echo(json.dumps(asdict(answer), ensure_ascii=False, indent=1) if as_json else answer.text)
     if not answer.right:
         raise typer.Exit(1)
@@ -57,10 +57,10 @@ def doctor(
 def _model(text: str, as_type: str | None) -> "ModelPositions | str":
     """A model that was read, or the text of an encoding that the search knows."""
     from posenc.integrations import huggingface
-    from posenc.integrations.doctor import NAMES
+    from posenc.integrations.doctor import PORTS
     from posenc.integrations.programs import llama_cpp
 
-    if text.partition("(")[0] in NAMES and not Path(text).exists():
+    if text.partition("(")[0] in PORTS and not Path(text).exists():
         return text
     return (
         llama_cpp.positions_of(llama_cpp.fields(Path(text)))

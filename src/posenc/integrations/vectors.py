@@ -23,7 +23,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
 from posenc.integrations.differences import CLOSE
-from posenc.integrations.doctor.doctor import diagnose_rotation, named, of_recipe
+from posenc.integrations.doctor.doctor import Expected, diagnosed, named, subject
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
 from posenc.scaling import planned
@@ -255,13 +255,16 @@ def _cause(
     ladders: Mapping[str, tuple[float, ...]],
 ) -> str:
     """The mistake that gives the port's numbers, in words."""
-    numbers: dict[str, Any] = {name: theirs[name] for name in ("inv_freq", "rotated") if name in theirs}
+    given = {**ours, **theirs}
+    numbers: dict[str, Any] = {name: given[name] for name in ("inv_freq", "rotated") if name in theirs}
     if "rotated" in theirs:
         numbers["x"] = ours["query"].expand_as(theirs["rotated"])
     if "cos_sin" in theirs:
         numbers |= dict(zip(("cos", "sin"), theirs["cos_sin"].chunk(2, -1), strict=True))
     for end in ("_interleaved", "_half", ""):
-        numbers |= {name: theirs[name + end] for name in ("cos", "sin") if name + end in theirs}
+        if {f"cos{end}", f"sin{end}"} & set(theirs):
+            numbers |= {name: given[name + end] for name in ("cos", "sin")}
     if not numbers:
         return "give inv_freq, rotated, or cos and sin too, and the mistake can be named"
-    return diagnose_rotation(of_recipe(recipe, ladders=ladders), numbers | {"positions": ours["positions"]}).text
+    numbers["positions"] = ours["positions"]
+    return diagnosed([subject(Expected(recipe, ladders=ladders), numbers)]).text

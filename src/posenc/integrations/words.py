@@ -88,8 +88,9 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
         sizes = ", ".join(str(axes.count(axis)) for axis in range(count))
         return f"{count} axes, in interleaved sections of {sizes}: {', '.join(map(str, axes[:6]))} …"
     order, sections = (", ".join(map(str, numbers)) for numbers in zip(*runs, strict=True))
-    by = "" if order == ", ".join(map(str, range(count))) else f", of axes {order}"
-    return "one axis" if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
+    by = "" if order == ", ".join(map(str, range(count))) else f", of axes ({order})"
+    one = f"axis {order} alone" if by else "one axis"
+    return one if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:

@@ -8,6 +8,7 @@ There is no attention factor. If low = high, as in Llama 4 Scout, the ramp is a 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
@@ -51,14 +52,18 @@ class Llama3(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        frequencies = unscaled_frequencies(rotary_dim, base)
+        return Frequencies(
+            self.scaled(unscaled_frequencies(rotary_dim, base)),
+            tuple(self._float32(unscaled_float32(rotary_dim, base)).tolist()),
+        )
+
+    @exact
+    def scaled(self, frequencies: Sequence[Decimal]) -> tuple[Decimal, ...]:
+        """The ramp, of any frequencies."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low or Decimal("1e-9")
         keep = [(turns_within(f, self.original_length) - low) / width for f in frequencies]
-        return Frequencies(
-            mix(frequencies, keep, Decimal(self.factor)),
-            tuple(self._float32(unscaled_float32(rotary_dim, base)).tolist()),
-        )
+        return mix(frequencies, keep, Decimal(self.factor))
 
     def _float32(self, inverse: Float[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
         """The ramp in float32, in the order of operations of the released code."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc.integrations.doctor.call import Ways
-from posenc.integrations.doctor.doctor import diagnosed_answers, handed
+from posenc.integrations.doctor.doctor import expected as asked_of
 from posenc.integrations.vectors import Vectors, assert_vectors, vectors
 from support.field import listings
 from support.field.case import Case, config
@@ -38,8 +38,7 @@ def code(listing: str) -> str:
     name = next(name for name in reversed(names) if not name.startswith("_") and callable(names[name]))
     model = next((model for word, model in MODELS.items() if word in name), "rotary")
     model = "rotary(base=500000)" if model == "rotary" and "500000" in listing else model
-    answer = diagnosed_answers(model, Ways(names, *handed(model)).answers(name))
-    return str(answer) if answer else "error: none of its names is known"
+    return str(Ways(names, asked_of(model, None)).diagnosis(name))
 
 
 MODELS = {"positional_encoding": "sinusoidal", "alibi": "alibi", "bucket": "t5"}

@@ -2,17 +2,24 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import Array, rounded
-from posenc.scaling import Default, Llama3, Scaling
+from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, planned
 
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array], Array]]] = {
     "": ("its frequencies follow the formula", lambda port, theta: theta),
+    "all 1": (
+        "its exponent is 0 at every pair, as integer division makes it: all frequencies are 1",
+        lambda port, theta: np.ones_like(theta),
+    ),
     "growing": (
         "the minus of its exponent is missing: frequencies grow with the pair",
         lambda port, theta: 1 / theta,
@@ -20,7 +27,7 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array], Array]]] = {
     "backwards": ("its frequencies are in the reverse order", lambda port, theta: theta[::-1]),
     "from one": (
         "its exponent is off by one pair: the index begins at 1, so that no frequency is 1",
-        lambda port, theta: theta * port.base ** (-2 / port.span if port.span else 0),
+        lambda port, theta: theta * port.base ** (-2 / port.span),
     ),
     "degrees": (
         "its angles are in degrees: every frequency is multiplied by π/180",
@@ -30,14 +37,29 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array], Array]]] = {
         "its ramp runs the wrong way: fast pairs are scaled and slow ones kept",
         lambda port, theta: port.ladder_of(Default()) * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
     ),
+    "twice": (
+        "applies {scaling} twice",
+        lambda port, theta: (
+            np.array(port.scaling.scaled([Decimal(one) for one in theta]), float)
+            if isinstance(port.scaling, Llama3)
+            else theta * theta / port.ladder_of(Default())
+        ),
+    ),
 }
 """What a port can do to the frequencies of every pair at once: in words, and as a function of them."""
 
-PRODUCTS = {
-    "reflected": "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
-    "exchanged": "cos and sin are swapped: it has each where the other belongs",
+PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
+    "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
+    "reflected": (
+        "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
+        lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
+    ),
+    "exchanged": (
+        "cos and sin are swapped: it has each where the other belongs",
+        lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
+    ),
 }
-"""What a port can make of a pair in place of (a·cos − b·sin, b·cos + a·sin), in words."""
+"""What a port can make of a pair (a, b): in words, and as a function of it."""
 
 
 @dataclass(frozen=True)
@@ -48,26 +70,23 @@ class Rotation:
         head_dim: channels of a head.
         pairing: ``"half"`` for channels (s + i, s + i + distance), ``"interleaved"`` for (s + 2i, s + 2i + 1).
         distance: between the channels of a pair with halves paired.
-        start: s, the first channel that rotates.
         turning: number of pairs that rotate.
-        span: what the exponent of the base is divided by: base^(−2i/span); 0 for an exponent that is 0 everywhere.
+        span: what the exponent of the base is divided by: base^(−2i/span).
         base, scaling: of the frequencies.
-        times: how often the scaling is applied.
-        series: what else happens to the frequencies, a key of ``SERIES``.
-        ladder: the layer type whose frequencies are used, a key of ``ladders``; empty for its own.
         factor: what cos and sin are multiplied by.
         sign: −1 rotates backwards.
-        products: what becomes of a pair in place of a rotation, a key of ``PRODUCTS``; empty for a rotation.
+        axes: the axis of every pair.
+        start: s, the first channel that rotates.
+        ladder: the layer type whose frequencies are used, and those; None for its own.
+        series: what else happens to the frequencies, a key of ``SERIES``.
+        products: what becomes of a pair, a key of ``PRODUCTS``.
         moved: whether a rotated pair is written where the other pairing has it: neighbours come out as halves, or
             halves as neighbours.
-        axes: the axis of every pair.
+        per_channel: whether cos has the frequency of half a pair later.
         counted: what a position is: ``positions``, or ``rows`` or ``heads``, the numbers of an axis of x.
         shift, multiple: what is added to a position, and what that is multiplied by; 0 rotates nothing.
-        last, period: where positions are clamped, and after how many they start again; 0 for never.
-        precision: what is rounded to 16 bits: ``angles in bfloat16``, or frequencies, positions, products
-            (all three) or arithmetic (cos and sin as well); empty for nothing.
-        ladders: the frequencies of the model's other layer types, by name and base.
-        lengths: those that the model's config states.
+        last, period: where positions are clamped, and after how many they start again.
+        precision: what is rounded to 16 bits, of positions, frequencies, angles and cos and sin; and the type.
     """
 
     head_dim: int
@@ -81,30 +100,48 @@ class Rotation:
     sign: int
     axes: tuple[int, ...]
     start: int = 0
-    times: int = 1
-    ladder: str = ""
+    ladder: tuple[str, tuple[float, ...]] | None = None
     series: str = ""
     products: str = ""
     moved: bool = False
+    per_channel: bool = False
     counted: str = "positions"
     shift: int = 0
     multiple: float = 1.0
-    last: int = 0
-    period: int = 0
-    precision: str = ""
-    ladders: Mapping[str, tuple[float, ...]] = field(default_factory=dict, compare=False, hash=False, repr=False)
-    lengths: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    last: float = math.inf
+    period: float = math.inf
+    precision: tuple[tuple[str, ...], str] = ((), "")
+
+    @classmethod
+    def of(cls, recipe: Recipe, head_dim: int) -> Self:
+        """What a recipe of a rotation asks of a port."""
+        rotary_dim, axes = int(recipe.get("rotary_dim") or head_dim), recipe.get("axes")
+        scaling, base = planned(recipe.get("scaling") or Default(), None), float(recipe.get("base"))
+        spectrum = scaling.frequencies(rotary_dim, base)
+        turning = sum(theta != 0 for theta in spectrum.exact)
+        if isinstance(scaling, Proportional):  # how many pairs turn is a field of its own
+            scaling = Linear(scaling.factor) if scaling.factor != 1 else Default()
+        return cls(
+            head_dim=head_dim,
+            pairing=recipe.get("pairing"),
+            distance=rotary_dim // 2,
+            turning=turning,
+            span=rotary_dim,
+            base=base,
+            scaling=scaling,
+            factor=spectrum.attention_factor,
+            sign=-1 if recipe.get("backwards") else 1,
+            axes=axes.axis_of_pair[:turning] if axes else (0,) * turning,
+        )
 
     @property
     def channels(self) -> tuple[Array, Array]:
         """The first and the second channel of every pair."""
-        i = np.arange(self.turning)
-        halves = self.pairing == "half"
-        first = self.start + (i if halves else 2 * i)
-        second = first + (self.distance if halves else 1)
-        if self.turning and second[-1] >= self.head_dim:
-            raise InvalidArgument(f"channel {second[-1]} of {self.head_dim}")
-        return first, second
+        stride, distance = (1, self.distance) if self.pairing == "half" else (2, 1)
+        first = self.start + stride * np.arange(self.turning)
+        if (first + distance).max(initial=0) >= self.head_dim:
+            raise InvalidArgument(f"{self.turning} pairs {self.in_words} do not fit into {self.head_dim} channels")
+        return first, first + distance
 
     @property
     def written(self) -> "Rotation":
@@ -116,41 +153,30 @@ class Rotation:
     def theta(self) -> Array:
         """The inverse frequency of every pair that rotates."""
         if self.ladder:
-            theta = np.array(self.ladders[self.ladder])[: self.turning]
+            theta = np.array(self.ladder[1])
         else:
-            theta = self.ladder_of(self.scaling if self.times else Default())
-            if self.times == 2:
-                theta = _again(theta, self.scaling, self.ladder_of(Default()))
-            theta = SERIES[self.series][1](self, theta)
-        return np.pad(theta, (0, self.turning - len(theta)))
+            theta = SERIES[self.series][1](self, self.ladder_of(self.scaling))
+        return fill(theta, self.turning)
 
     def ladder_of(self, scaling: Scaling) -> Array:
         """Frequencies under a scaling; an exponent over fewer channels than rotate runs on below 1/base."""
-        if not self.span:
-            return np.ones(self.turning)
         channels = max(self.span, 2 * self.turning)
         return _frequencies(scaling, channels, self.base ** (channels / self.span))[: self.turning]
 
-    def rounded(self, values: Array, *names: str) -> Array:
-        """To 16 bits, if ``precision`` is of one of these."""
-        what, _, low = self.precision.partition(" in ")
-        return rounded(values, low) if what in names else values
+    def rounded(self, values: Array, what: str) -> Array:
+        """To 16 bits, if ``precision`` is of this."""
+        what_is, low = self.precision
+        return rounded(values, low) if what in what_is else values
 
     def angles(self, seen: Mapping[str, Array]) -> Array:
         """What every row turns every pair by, ``(N, P)``."""
-        where = np.atleast_2d(seen[self.counted] + self.shift) * self.multiple
-        where = np.minimum(where, self.last or np.inf)
-        where = where % self.period if self.period else where
-        theta = self.rounded(self.theta, "frequencies", "products", "arithmetic")
-        where = self.rounded(where, "positions", "products", "arithmetic")
-        axes = np.zeros(self.turning, int)
-        if len(where) > 1:
-            axes[: len(self.axes)] = self.axes[: self.turning]
-        if self.precision.startswith(
-            ("angles", "products", "arithmetic")
-        ):  # of a product in float32, as ports have it
+        where = np.minimum((seen[self.counted] + self.shift) * self.multiple, self.last)
+        where = self.rounded(np.fmod(where, self.period), "positions")
+        theta = self.rounded(self.theta, "frequencies")
+        if self.precision[0]:  # of a product in float32, as ports have it
             where, theta = where.astype(np.float32), theta.astype(np.float32)
-        return self.rounded(where[axes].T * theta, "angles", "products", "arithmetic")
+        axes = np.minimum(fill(np.array(self.axes), self.turning), where.shape[1] - 1)
+        return self.rounded(where[:, axes] * theta, "angles")
 
     @property
     def in_words(self) -> str:
@@ -159,16 +185,11 @@ class Rotation:
         return f"({s}i, {s}i+{self.distance})" if self.pairing == "half" else f"({s}2i, {s}2i+1)"
 
 
+def fill(values: Array, count: int) -> Array:
+    """The first ``count`` of them, and zeros where there are fewer."""
+    return np.pad(values, (0, count))[:count]
+
+
 @lru_cache(maxsize=4096)
 def _frequencies(scaling: Scaling, span: int, base: float) -> Array:
     return np.array([float(theta) for theta in scaling.frequencies(span, base).exact])
-
-
-def _again(theta: Array, scaling: Scaling, plain: Array) -> Array:
-    """Scaled frequencies scaled once more: by their own turns if the scaling goes by turns, else by its ratios."""
-    if not isinstance(scaling, Llama3):
-        return theta * theta / plain
-    turns = scaling.original_length * theta / (2 * math.pi)
-    low, high = scaling.low_freq_factor, scaling.high_freq_factor
-    keep = np.clip((turns - low) / (high - low or 1e-9), 0, 1)
-    return keep * theta + (1 - keep) * theta / scaling.factor
