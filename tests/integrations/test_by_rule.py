@@ -1,4 +1,4 @@
-"""Types that nobody measured: read as a measured one of the same code is, or refused with what does not fit."""
+"""Types that were not measured: read as a measured one of the same code is, or refused with what does not fit."""
 
 from dataclasses import fields
 from typing import Any
@@ -38,7 +38,7 @@ NOT_SAID = {"assumed", "source", "path", "wrong_up_to_version"}
 
 
 def config(model_type: str) -> dict[str, Any]:
-    """What the class of a type makes by itself, with a base that is nobody's default."""
+    """What the class of a type makes by itself, with a base that is no default."""
     made: dict[str, Any] = CONFIG_MAPPING[model_type]().to_dict()
     rope = made.get("rope_parameters") or {}
     for entry in [rope, *rope.values()]:
@@ -105,7 +105,7 @@ def test_a_module_that_computes_something_else_is_heard(fault: str, monkeypatch:
         by_the_rule("llama", monkeypatch)
 
 
-def test_inspect_says_that_nobody_measured_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspect_says_that_it_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(FAMILIES, "llama")
     risks = inspect(config("llama")).risks
     assert any("read by rule" in risk and "posenc inspect PATH --measure" in risk for risk in risks)

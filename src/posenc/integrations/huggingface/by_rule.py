@@ -1,4 +1,4 @@
-"""Types of transformers that nobody measured: read by Llama's rule, and held to their own rotary module.
+"""Types of transformers that were not measured: read by Llama's rule, and held to their own rotary module.
 
 By that rule every layer rotates, scores are divided by √D, and a window counts tokens back. What can be asked
 without running a model is asked: the pairs that the file's own functions rotate, and the frequencies and the factor
