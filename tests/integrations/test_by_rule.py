@@ -66,7 +66,7 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
     apart = {f.name for f in fields(want) if getattr(got, f.name) != getattr(want, f.name)} - NOT_SAID
     assert apart <= ({"windows", "window_after"} if model_type in COUNTED_OTHERWISE else set())
     assert got.assumed[0].startswith(
-        "read by rule (every layer rotates, a window counts tokens back) and not measured"
+        "read by Llama's rule (every layer rotates, a window counts tokens back), not measured in"
     )
 
 
@@ -108,7 +108,7 @@ def test_a_module_that_computes_something_else_is_heard(fault: str, monkeypatch:
 def test_inspect_says_that_it_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(FAMILIES, "llama")
     risks = inspect(config("llama")).risks
-    assert any("read by rule" in risk and "posenc inspect PATH --measure" in risk for risk in risks)
+    assert any("read by Llama's rule" in risk and "posenc inspect PATH --measure" in risk for risk in risks)
 
 
 def test_an_indexer_is_named_as_not_read() -> None:

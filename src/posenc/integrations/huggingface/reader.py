@@ -55,7 +55,7 @@ class Reader:
         self.assumed: list[str] = []
         if self.family.by_rule:
             self.assume(
-                "read by rule (every layer rotates, a window counts tokens back) and not measured against "
+                "read by Llama's rule (every layer rotates, a window counts tokens back), not measured in "
                 f"transformers {class_version()}: posenc inspect PATH --measure does that"
             )
         if as_type is None and named in ON_HUB:
