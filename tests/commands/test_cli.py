@@ -50,7 +50,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
         (("runs", "--what", "steps"), "what='steps' says which rows --csv writes; add --csv steps.csv"),
-        (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True are two ways out"),
+        (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True are two output formats"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )

@@ -248,7 +248,7 @@ def test_files(tmp_path: Path) -> None:
 
 def test_packed_weights_are_named_for_what_they_are(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
-    with pytest.raises(InvalidArgument, match=r"is a GGUF file, weights .*; pass the config.json of"):
+    with pytest.raises(InvalidArgument, match=r"is a GGUF file, which has .*; pass the config.json of"):
         read(tmp_path / "model.gguf")
 
 

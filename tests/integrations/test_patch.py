@@ -141,7 +141,7 @@ def test_a_model_whose_rotary_module_is_gone_is_refused() -> None:
     model = tiny("llama-2")
     model.model.rotary_emb = nn.Identity()
     with (
-        pytest.raises(InvalidArgument, match=r"no rotary module .* patched by others"),
+        pytest.raises(InvalidArgument, match=r"no rotary module .* patched by other code"),
         patched(model, posenc.NoPE()),
     ):
         pass

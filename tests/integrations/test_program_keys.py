@@ -209,7 +209,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
     ("program", "config", "scaling", "message"),
     [
         (vllm, PLAIN, Proportional(0.5), "is not what vLLM computes under 'proportional'; use Linear"),
-        (gguf, PLAIN, Proportional(0.5), "stand still"),
+        (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
             vllm,
             GPT_NEOX,

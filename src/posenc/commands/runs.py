@@ -54,7 +54,7 @@ def runs(
     if what is not None and csv is None and not json:
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
     if csv is not None and json:
-        raise InvalidArgument(f"csv={str(csv)!r} and json=True are two ways out; leave one of them out")
+        raise InvalidArgument(f"csv={str(csv)!r} and json=True are two output formats; leave one of them out")
     from posenc.workbench.report.tables import as_json
     from posenc.workbench.report.words import axes_in_words, mixed
     from posenc.workbench.run.ledger import Ledger

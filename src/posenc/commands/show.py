@@ -56,7 +56,7 @@ def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
 
 
 def _chosen(settings: list[str]) -> dict[str, str]:
-    """``["width=32"]`` by name; each once."""
+    """Settings such as ``["width=32"]`` as a dict; a name may occur once."""
     chosen: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")

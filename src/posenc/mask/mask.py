@@ -155,7 +155,7 @@ class Mask(Pytree):
             )
         if causal or window is not None:
             raise InvalidArgument(
-                f"causal={causal} and window={window} stand beside a mask; say them in it: "
+                f"causal={causal} and window={window} are given beside a mask; set them in it: "
                 "posenc.Mask(causal=…, window=…)"
             )
         return mask

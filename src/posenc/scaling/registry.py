@@ -47,7 +47,7 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
 def method(
     name: str, factor: float, original_length: int, *, beta_fast: float | None = None
 ) -> Scaling | LengthScaling:
-    """The scaling of a method of extension, for ``factor`` times the trained length.
+    """The scaling of an extension method, for ``factor`` times the trained length.
 
     Args:
         name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is not among them, since its lists of

@@ -23,22 +23,22 @@ def write(
     max_length: int | None = None,
     spelling: Spelling = "v5",
 ) -> dict[str, Any]:
-    """The config again, with its positions spelt in one way, or with another scaling in place.
+    """The config with its positions in one spelling, or with another scaling.
 
-    Of a composite model it is the language model's part, the ``text_config``.
+    For a composite model it is the language model's part, the ``text_config``.
 
     Args:
         positions: what ``read`` returned.
-        scaling: that of the layers that are stretched; default the one that was read.
-        max_length: the longest input that the config shall allow; default factor × original length where the
-            scaling is replaced. With dynamic scaling it is the original length, where the scaling starts. Must be
-            stated where a scaling would replace one with which the model was released for a longer input.
+        scaling: of the stretched layers; default the one that was read.
+        max_length: the longest input that the config allows; default factor × original length if the scaling is
+            replaced. With dynamic scaling it is the original length, where the scaling starts. It is required if
+            a scaling would replace one with which the model was released for a longer input.
         spelling: ``"v5"``, one ``rope_parameters``; ``"v4"``, ``rope_scaling`` beside ``rope_theta``, which
-            transformers reads too and which servers with older readers need. Not for nested layer types.
+            transformers also reads and older servers need. Not for nested layer types.
 
     Raises:
-        InvalidArgument: a family whose config has no place for this scaling, or one that reaches less far than the
-            scaling that it would replace.
+        InvalidArgument: a family whose config cannot state this scaling, or a scaling that reaches less far than
+            the one that it would replace.
     """
     if spelling not in get_args(Spelling):
         raise UnknownName("spelling", spelling, get_args(Spelling))
@@ -75,7 +75,7 @@ def _stretched(
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
             f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, with which "
-            f"the model was released for {before.tuned_length}; state max_length to replace it all the same"
+            f"the model was released for {before.tuned_length}; pass max_length to replace it anyway"
         )
     return positions, reached
 
@@ -100,7 +100,7 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
-    """The config without its rope dictionary and what may stand for one, its lengths said."""
+    """The config without its rope dictionary, and without keys that replace one, with its lengths stated."""
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}
@@ -113,7 +113,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
 
 
 def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """One rope dictionary as transformers v4 spells it, base and share of channels beside it."""
+    """One rope dictionary in the spelling of transformers v4, with base and share of channels beside it."""
     family, entry = FAMILIES[positions.model_type], dict(entry)
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
@@ -129,25 +129,25 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
-    """The keys of the config that ``write`` would set to something else; None for one that goes away."""
+    """The keys of the config that ``write`` would change; None removes a key."""
     return changed(positions.source, write(positions, scaling, **options))
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys in which one config differs from another, as the other has them; None for one that goes away."""
+    """The keys in which one config differs from another, with the other's values; None removes a key."""
     different = {key: value for key, value in after.items() if key not in before or before[key] != value}
     return {**different, **{key: None for key in before if key not in after}}
 
 
 def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
-    """One kind's rope dictionary."""
+    """The rope dictionary of one layer type."""
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     model_type, family = positions.model_type, FAMILIES[positions.model_type]
     entry = parameters_from(scaling, rotary_dim, base)
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
-            f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, and so no "
-            f"place for {scaling}"
+            f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, and "
+            f"cannot state {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # which transformers drops in a nested entry
     refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all that Phi-3 accepts
@@ -171,7 +171,7 @@ def _with_softmax(
     rotary_dim: int,
     base: float,
 ) -> dict[str, Any]:
-    """The entry with the factor on the scores that the model was loaded with, spelt as DeepSeek's second number.
+    """The entry with the model's factor on scores, as DeepSeek's second number.
 
     The factor is (0.1·mscale_all_dim·ln s + 1)² for every type; s must be above 1.
     """

@@ -1,4 +1,4 @@
-"""One model being asked: the same tokens at position 0 and at positions p, and what differs between them.
+"""Measures one model on tokens: the same tokens at position 0 and at positions p, and their differences.
 
 Queries at p are R·queries at 0, and least squares over a few hundred of them give R whole: which channels pair, how
 many rotate, how fast, which layers do not.
@@ -20,17 +20,17 @@ from posenc.integrations.huggingface.measuring.measured import AXES, EXACT, Meas
 from posenc.integrations.huggingface.measuring.record import Attention, Recording, recorded
 
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
-"""Where rotations are asked for: close enough together that no frequency below one radian can be mistaken."""
+"""The measured positions: close enough together that no frequency below one radian is ambiguous."""
 TOKENS, DECODED = 13, 11
-"""Tokens of a text, and of a decoder beside it, so that one attends over itself and not over the other."""
+"""Tokens of a text, and of a decoder's, of different lengths, so that self-attention can be recognised."""
 READ = 23
 """Tokens of the texts that windows and biases are read from."""
 SQUARE = 1e-2
-"""How far a map may be from keeping angles, as rotations do: less than any that bends, more than rounding makes."""
+"""The largest deviation of a rotation from keeping angles: above rounding, below any other map."""
 
 
 class Asked:
-    """One model being asked with tokens; ``given`` makes what it sees or hears in place of texts, for some rows."""
+    """One model, measured on tokens; ``given`` makes pictures or sounds in place of texts, for some rows."""
 
     def __init__(self, model: Any, given: Callable[[int], dict[str, Tensor]] | None = None) -> None:
         self.model, self.config, self.given = model, model.config, given
@@ -77,12 +77,12 @@ class Asked:
         return [layer_of(one, twin, at) for one, twin in zip(plain.attentions, twins, strict=True)]
 
     def counted(self, plain: Recording, here: list[MeasuredLayer]) -> list[MeasuredLayer]:
-        """Layers that do not follow position ids may still count tokens: those are asked that way."""
+        """Layers that ignore position ids may still count tokens; they are measured by counting."""
         others = self.layers(plain, *self.running(plain, TOKENS))
         return [b if a.rotation is None and b.exact else a for a, b in zip(here, others, strict=True)]
 
     def by_axis(self, plain: Recording, here: list[MeasuredLayer]) -> list[MeasuredLayer]:
-        """Layers with the axis of every pair, where the model takes a row of position ids for each."""
+        """Layers with the axis of every pair, if the model accepts a row of position ids per axis."""
         rows = int(2 * max((x.q.shape[-1] / (x.q.shape[1] * TOKENS) for x in plain.attentions), default=0)) + 1
         at = tuple(p for p in POSITIONS if p < self.longest)
         ids = self.tokens(rows, TOKENS).repeat(len(at), 1)
@@ -130,19 +130,19 @@ class Asked:
 
 
 def _by_row(one: Attention, count: int) -> Attention:
-    """Rows are positions already; all tokens and heads of one are samples."""
+    """Rows are positions; all tokens and heads of a row are samples."""
     q, k = (x.unflatten(0, (count, -1)).permute(0, 2, 1, 3, 4).flatten(2, 3) for x in (one.q, one.k))
     return Attention(one.module, q, k, one.scores, one.inputs)
 
 
 def _by_token(one: Attention) -> Attention:
-    """A token repeated stands at every position in turn; rows and heads are samples."""
+    """A repeated token has every position in turn; rows and heads are samples."""
     q, k = (x.permute(2, 1, 0, 3) for x in (one.q, one.k))
     return Attention(one.module, q, k, one.scores, ())
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Attention], at: tuple[int, ...]) -> MeasuredLayer:
-    """A layer with the axis that makes each of its pairs rotate, each of which only one does."""
+    """A layer with the axis that rotates each pair; exactly one does."""
     if layer.rotation is None or not layer.exact:
         return layer
     of_pair: dict[tuple[int, int], int] = {}
@@ -190,7 +190,7 @@ def layer_of(
 
 
 def _source(plain: Attention, rotation: Rotation | None) -> tuple[list[int], float | None]:
-    """The order in which a layer takes its channels up before it rotates them, and its factor if that shows."""
+    """The order in which a layer pairs its channels for rotation, and its factor if it can be measured."""
     B, H, T, D = plain.q.shape
     rotated = [] if rotation is None else [channel for pair in rotation.pairs for channel in pair]
     first = plain.q[:, :, 0].flatten(0, 1)
@@ -209,7 +209,7 @@ def _source(plain: Attention, rotation: Rotation | None) -> tuple[list[int], flo
 
 
 def _place(module: str) -> tuple[str, int]:
-    """The tower of a module and its number there, from its path."""
+    """The tower that a module belongs to and its index in it, from its path."""
     match = re.match(r"(.*?)\.?(?:\w*(?:layers?|blocks?|h|groups?|stages?))\.(\d+)\b", module)
     return (match[1], int(match[2])) if match else (module, 0)
 

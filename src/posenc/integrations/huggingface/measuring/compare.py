@@ -1,4 +1,4 @@
-"""What was read of a config against what was measured of its model; a sentence for each difference."""
+"""Compares the reading of a config with the measurement of its model; a sentence for each difference."""
 
 import math
 
@@ -23,7 +23,7 @@ COARSE = 2 * 2.0**-8
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
-    """Every way in which a model does something else than was read of its config; none if both agree."""
+    """Every difference between a model and the reading of its config; none if both agree."""
     texts = []
     layers = _numbered(measured)
     at = max((p for layer, _ in layers for p in layer.positions), default=0)
@@ -92,7 +92,7 @@ def _window(scores: Scores, positions: ModelPositions, i: int) -> list[str]:
 
 
 def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding) -> list[str]:
-    """What cos and sin are multiplied by, and what the products of queries and keys are."""
+    """The factors of cos and sin, and of the products of queries and keys."""
     texts, family = [], FAMILIES[positions.model_type]
     if (
         layer.factor is not None
@@ -143,7 +143,7 @@ def _maps(
 
 
 def _places(encoding: Encoding, positions: ModelPositions, layer: MeasuredLayer) -> Tensor:
-    """Where what was measured stands, in the coordinates that the encoding takes."""
+    """The measured places, in the coordinates of the encoding."""
     at, axes = torch.tensor(layer.positions), getattr(encoding, "axes", 1)
     if layer.places is None or positions.layout is None:
         return at if axes == 1 else at.expand(axes, -1)
@@ -161,7 +161,7 @@ def largest_error(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, 
 
 
 def _axes(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
-    """Which coordinate every pair rotates by, of a model that takes several."""
+    """The coordinate that each pair rotates by, in a model with several."""
     if layer.axes is None or layer.places is not None:  # maps of all places of a picture say it already
         return []
     axis_map = getattr(encoding, "axis_map", None)
@@ -176,7 +176,7 @@ def _counts(axes: tuple[int, ...]) -> str:
 
 
 def difference_in_words(read: Rotation | None, measured: Rotation | None) -> str:
-    """What differs between two rotations: pairs, the frequency of one of them, or what multiplies queries."""
+    """The difference of two rotations: pairs, a pair's frequency, or the factor of queries."""
     if (read and read.pairs) != (measured and measured.pairs):
         return f"read {rotation_in_words(read)}, measured {rotation_in_words(measured)}"
     both = [] if read is None or measured is None else [*zip(read.frequencies, measured.frequencies, strict=True)]
@@ -255,7 +255,7 @@ def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
 
 
 def _table(recipe: Recipe, table: Table) -> str | None:
-    """How a table differs from what was read of it."""
+    """The difference of a table from its reading."""
     trained, rows = recipe.name != "sinusoidal", table.rows - table.first
     if table.trained != trained:
         kinds = ("fixed", "trained")

@@ -1,4 +1,4 @@
-"""``measure``: what every layer of a model does with positions, found by asking the model."""
+"""``measure``: the positions of every layer of a model, measured by running it."""
 
 import copy
 import inspect
@@ -35,7 +35,7 @@ def measure(model: Any) -> Measured:
 
 
 def _asked(model: Any) -> Measured:
-    """A model asked with token ids; one that takes none is shown pictures or sounds, and asked what it decodes."""
+    """A model run on token ids; one without token ids is run on pictures or sounds, and its decoder on tokens."""
     takes = inspect.signature(model.forward).parameters
     if "input_ids" in takes:
         return Asked(model).result()
@@ -73,7 +73,7 @@ def _random(config: Any) -> nn.Module:
 
 
 def _tried(model: Any) -> None:
-    """Run it once, as it will be asked."""
+    """Run it once, as in the measurement."""
     if "input_ids" in inspect.signature(model.forward).parameters:
         Asked(model).run(torch.arange(4, 4 + TOKENS)[None], None, TOKENS)
     else:
@@ -81,7 +81,7 @@ def _tried(model: Any) -> None:
 
 
 class _Stepwise:
-    """Inside, attention is computed by torch's own functions, where the recorder stands, and nothing drops out."""
+    """Inside the block attention uses torch's own functions, which the recorder observes, without dropout."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.before = model, getattr(getattr(model, "config", None), "_attn_implementation", None)

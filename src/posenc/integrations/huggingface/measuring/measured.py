@@ -1,4 +1,4 @@
-"""What ``measure`` finds: the positions of every layer of a model, and the tables that it looks up."""
+"""The result of ``measure``: the positions of every layer of a model, and the tables that it looks up."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ class MeasuredLayer:
             not be asked.
         residual: the share of the queries that no map explains.
         rotation: the pairs that rotate; None if none does.
-        growth: what the length of what rotates or stands still is multiplied by at every position: a query scale.
-        factor: what cos and sin are multiplied by; None if it does not show.
+        growth: the factor on the norm of queries at every position: a query scale.
+        factor: the factor of cos and sin; None if it cannot be measured.
         axes: the axis of positions that every pair rotates by; None in a model whose positions have one.
         scores: scale, bias and mask.
         places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
@@ -57,12 +57,12 @@ class MeasuredLayer:
 
     @property
     def has_positions(self) -> bool:
-        """Whether positions do anything in this layer itself; what was added to its tokens is not its own."""
+        """Whether positions act in this layer itself, not in the tokens that enter it."""
         bias = self.scores is not None and (self.scores.bias is not None or self.scores.follows_content)
         return bias or (self.exact and self.rotation is not None)
 
     def describe(self) -> str:
-        """What it does, in a few words."""
+        """Its positions, in a few words."""
         words = []
         if self.maps is None:
             words.append("not asked")
@@ -111,7 +111,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, and the config of the model that it was measured in."""
+    """The measurement, and the config of the measured model."""
 
     layers: tuple[MeasuredLayer, ...]
     tables: tuple[Table, ...]
@@ -122,7 +122,7 @@ class Measured:
         return bool(self.tables) or any(layer.has_positions or not layer.exact for layer in self.layers)
 
     def describe(self) -> str:
-        """What it has, kinds of layers with how many of each, in one line."""
+        """The layer types and their numbers, in one line."""
         kinds = Counter(f"{layer.tower.rpartition('.')[2]}: {layer.describe()}" for layer in self.layers)
         alone = len({layer.tower for layer in self.layers}) < 2
         words = [f"{count} × {kind.partition(': ')[2] if alone else kind}" for kind, count in kinds.items()]

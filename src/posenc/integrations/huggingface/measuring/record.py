@@ -1,8 +1,8 @@
 """Records, while a model runs, queries, keys and scores of every attention over its own tokens, and look-ups.
 
-Whatever the model's code looks like, its eager attention multiplies queries with keys and takes a softmax. The
-recorder stands below the code, at those two functions of torch, and hands zeros on instead of weights: what a layer
-is given then depends on the tokens and not on what earlier layers made of positions.
+In every model's code, eager attention multiplies queries with keys and applies a softmax. The recorder observes
+these two functions of torch, and returns zeros instead of weights, so that the input of a layer depends on the
+tokens and not on positions in earlier layers.
 """
 
 import re
@@ -39,7 +39,7 @@ class Attention:
 
 @dataclass
 class Recording:
-    """What a forward pass left, in the order of computing.
+    """The records of a forward pass, in the order of computing.
 
     Args:
         attentions: every attention of T tokens over themselves.
@@ -51,10 +51,10 @@ class Recording:
 
 
 RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
-"""What mixes rows of a table, and which of its arguments that is."""
+"""The functions that mix rows of a table, and the argument that holds the table."""
 SUMS = ("add", "__add__", "add_", "__iadd__")
 FEWEST = 4
-"""Tokens of a picture or a sound, of which nobody said how many it has, at least."""
+"""The fewest tokens of a picture or a sound of unknown length."""
 
 
 class _Recorder(TorchFunctionMode):
@@ -72,7 +72,7 @@ class _Recorder(TorchFunctionMode):
         if name == "scaled_dot_product_attention":
             return self._fused(func, args, kwargs)
         if name == "tanh" and self._square(args[0]):
-            return args[0].clone()  # a cap on scores, which bends them and has nothing to do with positions
+            return args[0].clone()  # a cap on scores, which is not about positions
         result = func(*args, **kwargs)
         if name in PRODUCTS and self._square(result):
             self.product = _factors(name, args, kwargs)

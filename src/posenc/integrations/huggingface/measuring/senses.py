@@ -1,7 +1,6 @@
-"""What a model that sees or hears is given: pictures and sounds that are the same everywhere, or any at all.
+"""Inputs of models for pictures and sounds: equal patches, a constant sound, or random ones.
 
-Arguments are filled by their names, from sizes that the config states; of the shapes that a name leaves open the
-first is taken that the model runs on.
+Arguments are filled by name, with the config's sizes; if a name allows several shapes, the first that runs is used.
 """
 
 import inspect
@@ -28,7 +27,7 @@ class Form:
 
     Args:
         name: of the argument that takes them.
-        make: numbers for this many rows, the same everywhere in a row or not, drawn by a generator.
+        make: numbers for a number of rows, constant within a row or not, from a generator.
         cells: rows and columns of patches in a picture; None for sounds.
         arguments: further arguments for this many rows.
         alone: whether one row is given at a time, since all are laid out one after another.

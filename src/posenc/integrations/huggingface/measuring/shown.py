@@ -1,7 +1,7 @@
-"""One model being shown pictures or played sounds: the same content at every place, and what differs there.
+"""Measures one model on pictures or sounds: the same content at every place, and the differences.
 
-A picture whose patches are all alike, or a sound that does not change, gives the same queries everywhere but for
-what positions do to them. Tables that are added to tokens are recorded, and left out while rotations are asked for.
+A picture of equal patches, or a constant sound, gives queries that differ only by position. Tables that are added
+to tokens are recorded, and left out while rotations are measured.
 """
 
 import inspect
@@ -21,11 +21,11 @@ from posenc.integrations.huggingface.measuring.senses import Form, forms
 SCENES = 4
 """Pictures or sounds that windows and biases are read from."""
 EDGE, HEARD = 3, 24
-"""Frames at the start of a sound that its edge reaches through convolutions, and those asked for behind them."""
+"""Frames at the start of a sound that convolutions mix with its edge, and the measured frames after them."""
 
 
 class Shown:
-    """One model being asked with pictures or sounds.
+    """One model, measured on pictures or sounds.
 
     Raises:
         InvalidArgument: it runs on none of the forms that its arguments allow.
@@ -45,7 +45,7 @@ class Shown:
         raise InvalidArgument(f"{type(model).__name__} cannot be shown anything ({why[:200]})")
 
     def record(self, count: int, *, alike: bool) -> Recording:
-        """What is recorded of this many pictures or sounds, all of them as rows."""
+        """The recording of this many pictures or sounds, each a row."""
         parts = [(1, seed) for seed in range(count)] if self.form.alone else [(count, count)]
         recordings: list[Recording] = []
         for rows, seed in parts:

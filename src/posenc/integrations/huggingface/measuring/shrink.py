@@ -1,7 +1,8 @@
 """A small random model with the positions of a large one: its config shrunk by rules over the names of keys.
 
-What positions depend on stays: channels of a head, bases, factors, lengths, the order of kinds of layers. Widths
-and numbers of heads shrink together, depth to one period of kinds, experts, vocabularies and windows to a few.
+Everything that positions depend on stays: channels of a head, bases, factors, lengths, the order of layer types.
+Widths and numbers of heads shrink together, depth to one period of layer types, and experts, vocabularies and
+windows to a few.
 """
 
 import inspect
@@ -50,7 +51,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"^max_(source_positions|length)$", 64),
     )
 )
-"""Keys, and the most that their number may be; tried in this order, the first that fits counts."""
+"""Patterns of keys and their largest number; the first that matches applies."""
 
 DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
 OF_STAGES = ("out_features", "out_indices", "stage_names")
@@ -60,11 +61,11 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower for the width of the text that it hands on to; hidden_size, where its own is embed_dim."""
+"""Keys of a tower for the text model's width; hidden_size, if the tower's own width is embed_dim."""
 
 
 class NoTokens(InvalidArgument):
-    """A model that is not asked with token ids, pictures or sounds."""
+    """A model that accepts neither token ids nor pictures nor sounds."""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def _is_config(key: str, value: Mapping[str, Any]) -> bool:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """A depth at which the last layer is of the kind of the whole model's last, where kinds have settings each."""
+    """A depth at which the last layer has the type of the whole model's last layer, if types have settings."""
     kinds = config.get("layer_types")
     if not config.get("per_layer_config") or not kinds or kinds[-1] not in kinds[:depth]:
         return depth
@@ -127,7 +128,7 @@ def _capped(key: str, value: Any) -> Any:
 
 
 def load_config(path: str | Path) -> Any:
-    """The transformers config of a local file or folder; code that comes with it is not run."""
+    """The transformers config of a local file or folder; its code is not run."""
     try:
         from transformers import AutoConfig
     except ImportError as error:
@@ -179,12 +180,13 @@ def built(config: Any) -> nn.Module:
 
 
 def _built_from(model_type: type) -> object:
-    """What its ``__init__`` is annotated with: there alone transformers 5.20 names the config of Aimv2's text."""
+    """The annotation of its ``__init__``, the only place where transformers 5.20 names the config of Aimv2's
+    text."""
     return getattr(vars(model_type).get("__init__"), "__annotations__", {}).get("config")
 
 
 def model_class(transformers: Any, config: Any) -> Any:
-    """The model class of a config: the bare one, else the first of its module that takes it."""
+    """The model class of a config: the base model, else the first class of its module that accepts it."""
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
     if type(config) in mapping:
         classes = mapping[type(config)]
