@@ -201,7 +201,9 @@ def test_a_ring_serves_distances_alone() -> None:
     rotary = posenc.Rotary(16, pairing="half")
     for stands in (SelfExtend(rotary, 2, 4), DCA(rotary, 6, 2), posenc.QueryScale()):
         for encoding in (stands, posenc.Stack(stands, posenc.NoPE()), posenc.Layers({"a": stands}, ("a",))):
-            with pytest.raises(InvalidArgument, match=f"{stands.name}, which depends on positions.* pass MovableCache"):
+            with pytest.raises(
+                InvalidArgument, match=f"{stands.name}, which depends on positions.* pass MovableCache"
+            ):
                 RingCache(encoding, slots=9)
     for distances in (rotary, ReRoPE(rotary, 4), STRING(rotary, 4, 2), posenc.NoPE()):
         RingCache(distances, slots=9)
