@@ -57,6 +57,14 @@ ANSWERS = {
     "benchmark speed": "speed",
     "reference vectors": "vectors",
     "day 13": "lessons",
+    "context shift": "moving-keys",
+    "prefix reuse": "moving-keys",
+    "right padding": "padding",
+    "custom rotation": "custom-rotation",
+    "128k": "long-context",
+    "tensor parallel": "integrating",
+    "convert pairing": "from-transformers",
+    "wrong port": "my-port-is-wrong",
 }
 """What is typed, and the page that answers."""
 

@@ -1,4 +1,4 @@
-"""Rotation by the native kernel: one pass over memory, bit for bit what the specification computes.
+"""Rotation by the native kernel: one pass over memory, equal to the specification bit for bit.
 
 Compilers see one operator, ``posenc::rotate``, with rules for derivatives and shapes.
 """

@@ -1,6 +1,6 @@
 """Rotation by plain operators, block by block: every block is rotated in place while it is in cache.
 
-Bit for bit what the specification computes.
+Its results equal the specification's bit for bit.
 
 A fresh output costs more than the arithmetic: its pages must be mapped. To save passes over memory, a block is
 copied once into its place (or into float32, if the input is narrower) and rotated there.

@@ -29,7 +29,7 @@ class Form:
         name: of the argument that takes them.
         make: numbers for a number of rows, constant within a row or not, from a generator.
         cells: rows and columns of patches in a picture; None for sounds.
-        arguments: further arguments for this many rows.
+        arguments: further arguments for a number of rows.
         alone: whether one row is given at a time, since all are laid out one after another.
         merge: patches along a side of what later becomes one; such patches may come one after another.
     """

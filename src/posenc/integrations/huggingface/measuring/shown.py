@@ -96,7 +96,7 @@ class Shown:
         return replace(layer_of(plain, ordered, at, find), axes=axes[0], places=cells)
 
     def _tables(self, plain: Recording) -> list[Table]:
-        """Tables with the row of the first patch, those of tokens in front of it left out; and tables resized."""
+        """Tables with the row of the first patch, without rows of earlier tokens; and resized tables."""
         if self.form.cells is None:
             return [table for table, _ in tables_of(plain)]
         count = self.form.cells[0] * self.form.cells[1]
