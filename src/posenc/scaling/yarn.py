@@ -114,47 +114,37 @@ class YaRN(Scaling):
             keep = [(turns_within(f, self.original_length) - slow) / (fast - slow) for f in frequencies]
             mixed = mix(frequencies, keep, factor)
             return Frequencies(mixed, rounded(mixed), self.scale)
-        low, high = self._exact_ends(rotary_dim, base)
+        low, high = self._ends(rotary_dim, base)
         mixed = mix(frequencies, [1 - (i - low) / (high - low) for i in range(rotary_dim // 2)], factor)
         return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
 
     def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
-        """First and last pair of the dimension ramp, in float64 as in the authors' code.
+        """First and last pair of the dimension ramp.
 
         Raises:
-            InvalidArgument: the ends cross, where that code would run the ramp backwards or divide wrongly: all
-                pairs make more than beta_fast turns, or none makes beta_slow.
+            InvalidArgument: the ends cross, where the authors' code would run the ramp backwards or divide wrongly:
+                all pairs make more than beta_fast turns, or none makes beta_slow.
         """
-        length, log_base = self.original_length, math.log(base)
+        low, high = self._ends(rotary_dim, base)
+        return float(low), float(high)
+
+    @exact
+    def _ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
+        """The same exactly: float64's rounding of an end, 1e-16, is 6e-8 rad at position 2^31."""
+        length, log_base = self.original_length, Decimal(base).ln()
         low, high = (
-            (rotary_dim * math.log(length / (turns * 2 * math.pi))) / (2 * log_base)
+            rotary_dim * (length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)
             for turns in (self.beta_fast, self.beta_slow)
         )
         if self.truncate:
-            low, high = math.floor(low), math.ceil(high)
-        low, high = max(low, 0), min(high, rotary_dim - 1)
+            low, high = Decimal(math.floor(low)), Decimal(math.ceil(high))
+        low, high = max(low, Decimal(0)), min(high, Decimal(rotary_dim - 1))
         if low > high:
             raise InvalidArgument(
                 f"original_length={length} and base={base:g} put the ramp's ends at pairs {low:g} and {high:g}, "
                 "in the wrong order: every pair is on one side of it; use ramp='rotations'"
             )
-        return low, high + 0.001 if low == high else high
-
-    @exact
-    def _exact_ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
-        """The same ends without float64's rounding where they are not whole numbers: 1e-16 of an end is 6e-8 rad
-        at position 2^31. Which whole number an end becomes stays the authors' choice.
-        """
-        low, high = (Decimal(end) for end in self.ends(rotary_dim, base))
-        if self.truncate:
-            return low, high
-        log_base = Decimal(base).ln()
-        exact_low, exact_high = (
-            rotary_dim * (self.original_length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)
-            for turns in (self.beta_fast, self.beta_slow)
-        )
-        exact_low, exact_high = max(exact_low, Decimal(0)), min(exact_high, Decimal(rotary_dim - 1))
-        return exact_low, exact_high + Decimal("0.001") if exact_low == exact_high else exact_high
+        return low, high + Decimal("0.001") if low == high else high
 
     def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
         """The dimension ramp in float32, in the order of operations of the released code."""
