@@ -7,6 +7,7 @@ one a call takes, and ``backend=`` names one.
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Real
 from typing import Literal, TypeVar, get_args, overload
 
@@ -15,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import as_scale, no_argument
-from posenc.attend.call import Settings, check, check_sinks, check_types, scale_of_scores
+from posenc.attend.call import Settings, check, check_sinks, scale_of_scores
 from posenc.attend.operator import operated
 from posenc.attend.remapped import remapped
 from posenc.attend.ways import Explanation, chosen, computed
@@ -232,13 +233,15 @@ def _prepared(
         raise _refused_dropout(settings.dropout, "remapped positions")
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
     if len(calls) > 1:
-        settings = settings._replace(exact_rows=True)
+        settings = replace(settings, exact_rows=True)
     results = []
     for q, k, placed, mask in calls:
         if autocast:
             # It would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
-        check_types(q, k, v)
+        if not q.dtype == k.dtype == v.dtype:
+            dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
+            raise InvalidArgument(f"{dtypes}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
         if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.exact_rows):
             k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():

@@ -3,7 +3,6 @@ shortcuts it allows."""
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,24 +16,15 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.low_rank import LEAST_SCALE
 from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import may_be_looked_at
-from posenc.mask import Mask, Spans
+from posenc.mask import Mask
 
 LONG = 1024
 """From so many tokens on fewer keys for some heads, and channels in place of a line, are worth the preparation."""
 
 
-class Settings(NamedTuple):
-    """What a call asks for besides its scores."""
-
-    exact_rows: bool
-    softcap: float | None
-    dropout: float
-    backend: str
-
-
 @dataclass(eq=False)
-class AttentionCall:
-    """Mask, bias and scale of one call."""
+class Settings:
+    """What a call asks for besides its scores."""
 
     exact_rows: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
@@ -43,6 +33,12 @@ class AttentionCall:
     dropout: float
     backend: str
     """The way that was asked for; where rows are computed, the way that was taken."""
+
+
+@dataclass(eq=False)
+class AttentionCall(Settings):
+    """Mask, bias and scale of one call."""
+
     mask: Mask
     bias: Bias | None
     scale: float
@@ -72,8 +68,18 @@ class AttentionCall:
         if bias is not None:
             bias = bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
-        sorts = mask_dtype(q), q.dtype
-        return cls(*settings, mask, bias, scale, T, S, q.device, *sorts, trained)
+        return cls(
+            **vars(settings),
+            mask=mask,
+            bias=bias,
+            scale=scale,
+            queries=T,
+            all_keys=S,
+            device=q.device,
+            dtype=mask_dtype(q),
+            q_dtype=q.dtype,
+            trained=trained,
+        )
 
     @property
     def is_causal(self) -> bool:
@@ -104,11 +110,6 @@ class AttentionCall:
         if not self.mask.only_causal or not self.mask.causal:
             return False
         return plain_bool(self.queries == self.all_keys) and self.scale >= LEAST_SCALE
-
-    @property
-    def spans(self) -> Spans | None:
-        """How the batch falls into stretches of tokens that see no token outside their own; None if not known."""
-        return self.mask.spans(self.queries, self.all_keys, self.bias is not None)
 
     def learns(self, *tensors: Tensor) -> bool:
         """Whether gradients of these or of the bias are taken by hand, block by block."""
@@ -292,13 +293,6 @@ def check_sinks(sinks: Tensor, q: Tensor) -> None:
         )
     if sinks.device != q.device:
         raise InvalidArgument(f"sinks is on {sinks.device} and q on {q.device}; move one with .to(…)")
-
-
-def check_types(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Refuse queries, keys and values of different types, of which ways of computing make different things."""
-    if not q.dtype == k.dtype == v.dtype:
-        dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
-        raise InvalidArgument(f"{dtypes}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
 
 
 def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:

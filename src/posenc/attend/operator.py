@@ -35,7 +35,7 @@ def operated(
     if TRACED and _is_one_operator(q, k, placed, mask, settings):
         # Of a placed encoding what attention reads.
         bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
-        writing = Writing((bare, mask, scale, tuple(settings)))
+        writing = Writing((bare, mask, scale, vars(settings)))
         if not writing.unknown:
             inputs = (q, k, v, *writing.tensors)
             wanted = [i for i, x in enumerate(inputs) if x.requires_grad] if torch.is_grad_enabled() else []
@@ -166,7 +166,7 @@ def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: 
     """What the call gives that was written so."""
     q, k, v, *tensors = inputs
     placed, mask, scale, settings = read(parsed(text), tensors, integers, floats)
-    return computed(q, k, v, placed, mask, scale, Settings(*settings))
+    return computed(q, k, v, placed, mask, scale, Settings(**settings))
 
 
 @torch.library.custom_op("posenc::attend", mutates_args=())

@@ -23,7 +23,7 @@ from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
 from posenc.kernels.attention.softmax import attended, for_every_head, fused, grouped, plain_forward
 from posenc.kernels.memory import is_transformed
-from posenc.mask import Mask
+from posenc.mask import Mask, Spans
 
 Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores where the way has it."""
@@ -152,18 +152,17 @@ def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
 def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
         return "a compiler is given one call for all documents", None
-    if call.spans is None:
+    spans = call.mask.spans(call.queries, call.all_keys, call.bias is not None)
+    if spans is None:
         return "no documents or padding are known that are long enough to be worth a call for each", None
     return "no token of a document, or of a row without its padding, sees outside it", partial(
-        _by_spans, q, k, v, call
+        _by_spans, q, k, v, call, spans
     )
 
 
-def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, spans: Spans) -> Output:
     """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
-    spans = call.spans
     batch: list[Output] = []
-    assert spans is not None
     # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
     by_row = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
     for row, (lengths, tensors) in enumerate(zip(spans, by_row, strict=True)):

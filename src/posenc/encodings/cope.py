@@ -109,5 +109,4 @@ class CoPE(RelativeTable):
         self.reset_parameters()
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        table = self.weight.to(torch.promote_types(dtype, torch.float32))
-        return Placed(q_positions, k_positions, bias=CountedBias(table, self.heads))
+        return Placed(q_positions, k_positions, bias=CountedBias(self.weight.to(dtype), self.heads))

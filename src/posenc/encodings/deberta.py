@@ -98,9 +98,8 @@ class DeBERTa(RelativeTable):
         return Signed(self.lasts, self.buckets)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        wide = torch.promote_types(dtype, torch.float32)
         keys, queries = (
-            table.to(wide).unflatten(1, (self.heads, self.head_dim)).permute(1, 2, 0)
+            table.to(dtype).unflatten(1, (self.heads, self.head_dim)).permute(1, 2, 0)
             for table in (self.keys, self.queries)
         )
         at = self.bucket, self.heads, q_positions, k_positions

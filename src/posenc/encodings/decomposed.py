@@ -71,11 +71,10 @@ class Decomposed(RelativeTable):
         return self if holds(self.size, places) else self.resized(*places)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        wide = torch.promote_types(dtype, torch.float32)
         parts = []
         for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
             row, at = Clip(places - 1, places - 1, sign=-1), (q_positions[axis], k_positions[axis])
-            rows = table.to(wide).T[None]
+            rows = table.to(dtype).T[None]
             if len(table) != 2 * places - 1:
                 rows = nn.functional.interpolate(rows, size=2 * places - 1, mode="linear")
             parts.append(QueryTable(rows, row, self.heads, *at, scaled=False))

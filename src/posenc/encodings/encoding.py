@@ -134,7 +134,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """The encoding at positions that were already checked. Called by ``at``, through ``placed``."""
+        """The encoding at positions that were already checked, in float32 or wider. Called by ``at``, through
+        ``placed``."""
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -142,7 +143,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         parameters = tuple(self.parameters())
         sharded = any(type(x).__name__ == "DTensor" for x in parameters)
         try:
-            placed = self.place(q_positions, k_positions, dtype)
+            placed = self.place(q_positions, k_positions, torch.promote_types(dtype, torch.float32))
         except RuntimeError as error:  # torch refuses a shard beside plain tensors
             if sharded:
                 raise InvalidArgument(_SHARDED) from error
@@ -168,8 +169,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             positions: int64 or int32 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token
                 embeddings); ``(A, T)`` or ``(A, B, T)`` where the encoding has A > 1 axes.
             k_positions: the positions of the keys where they differ, as with a KV cache; default the same.
-            dtype: of the tables computed here. float32 serves every model in float32 or below; pass float64
-                for a float64 model.
+            dtype: of the tables computed here, float32 at least, which serves every model in float32 or below; pass
+                float64 for a float64 model.
 
         Raises:
             InvalidArgument: neither int64 nor int32, or another shape.
@@ -216,12 +217,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     @final
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         """Keys alone, as ``rotate`` has them; in float64 too, where a device has it."""
-        return self.placed(positions, positions, torch.promote_types(k.dtype, torch.float32)).rotate(None, k)[1]
+        return self.placed(positions, positions, k.dtype).rotate(None, k)[1]
 
     @final
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         """Keys as they were before ``rotate`` rotated them."""
-        return self.placed(positions, positions, torch.promote_types(k.dtype, torch.float32)).unrotate(k)
+        return self.placed(positions, positions, k.dtype).unrotate(k)
 
     def extra_repr(self) -> str:
         """Its settings, but for those that are off."""

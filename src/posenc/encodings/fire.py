@@ -134,7 +134,6 @@ class FIRE(Encoding):
         return breaks.to(dtype), (value.to(dtype), slope.to(dtype))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        wide = torch.promote_types(dtype, torch.float32)
-        c, nearest = self.c.to(wide).abs().squeeze(), (self.m.to(wide) * self.nearest).abs().squeeze()
-        bias = FireBias(c, nearest, *self.pieces(wide), q_positions, k_positions)
+        c, nearest = self.c.to(dtype).abs().squeeze(), (self.m.to(dtype) * self.nearest).abs().squeeze()
+        bias = FireBias(c, nearest, *self.pieces(dtype), q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)

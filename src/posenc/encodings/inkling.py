@@ -121,8 +121,7 @@ class Inkling(Encoding):
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        wide = torch.promote_types(dtype, torch.float32)
-        curves = pad(self.curves.to(wide), (1, 1))[None]  # zeros for keys ahead, and for those beyond
+        curves = pad(self.curves.to(dtype), (1, 1))[None]  # zeros for keys ahead, and for those beyond
         table = QueryTable(curves, Clip(1, self.extent, sign=-1), self.heads, q_positions, k_positions)
-        scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
+        scale = None if self.log_floor is None else row_scale(self.factors(q_positions, dtype))
         return PlacedInkling(self, table, scale)

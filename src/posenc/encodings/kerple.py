@@ -94,9 +94,8 @@ class Kerple(Encoding):
 
     def numbers(self, dtype: torch.dtype = torch.float32) -> tuple[Float[Tensor, " H"], Float[Tensor, " H"]]:
         """r and g of every head."""
-        wide = torch.promote_types(dtype, torch.float32)
-        growth = self.growth.to(wide)
-        return self.size.to(wide).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
+        growth = self.growth.to(dtype)
+        return self.size.to(dtype).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         size, growth = self.numbers(dtype)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import Size, check_device
+from posenc.arguments import Size
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.placed import Positions
 
@@ -52,7 +52,6 @@ class Learned(EmbeddingTable):
         nn.init.normal_(self.weight, std=self.std)
 
     def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
-        check_device(positions, self.weight)
         if self.past_end == "clamp":
             positions = positions.clamp(max=self.num_positions - 1)
         return nn.functional.embedding(positions, self.weight)

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, as_integer, at_least, at_least_one, check_device
+from posenc.arguments import Size, as_integer, at_least, at_least_one
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
@@ -121,7 +121,6 @@ class LearnedGrid(EmbeddingTable):
             return torch.tensordot(weights.to(table.dtype), table, 1)
 
     def rows(self, positions: Int[Tensor, "2 *S"], dtype: torch.dtype) -> Float[Tensor, "*S C"]:
-        check_device(positions, self.weight)
         cells = positions[0] * self.picture[1] + positions[1]
         return nn.functional.embedding(cells, self.table(dtype).flatten(0, 1))
 

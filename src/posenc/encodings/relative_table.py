@@ -86,7 +86,6 @@ class RelativeTable(Encoding):
         **settings: Any,
     ) -> Placed:
         """Placed so that scores get the sum of the tables' rows."""
-        wide = torch.promote_types(dtype, torch.float32)
-        given = {"rows_of_tables": tuple(rows), "tables": tuple(table.to(wide) for table in tables), **settings}
+        given = {"rows_of_tables": tuple(rows), "tables": tuple(table.to(dtype) for table in tables), **settings}
         bias = TableBias(self.heads, q_positions, k_positions, axes=self.axes, **given)
         return Placed(q_positions, k_positions, self.axes, bias=bias, softmax_scale=self.softmax_scale)

@@ -105,7 +105,7 @@ class Sandwich(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
-        factors = (self.heads / (8 * heads.to(wide))).to(torch.promote_types(dtype, torch.float32))
+        factors = (self.heads / (8 * heads.to(wide))).to(dtype)
         # From the first key on: only distances count, and near ones are more exact.
         q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
         bias = SandwichBias(factors, q, k, q_positions, k_positions)

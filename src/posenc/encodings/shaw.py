@@ -56,6 +56,6 @@ class Shaw(RelativeTable):
         self.reset_parameters()
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
+        table = self.weight.to(dtype).T[None]
         bias = QueryTable(table, self.row, self.heads, q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)

@@ -53,12 +53,11 @@ class SSMax(Encoding):
             nn.init.zeros_(self.bias)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "#B H T"]:
-        """The factor of every head at these positions, in float32 or wider."""
-        wide = torch.promote_types(dtype, torch.float32)
-        logs = (positions + 1).to(wide).log()
+        """The factor of every head at these positions, in ``dtype``."""
+        logs = (positions + 1).to(dtype).log()
         logs = logs[None, None] if positions.dim() == 1 else logs[:, None]
-        scaled = logs * self.weight.to(wide)[:, None]
-        return scaled if self.bias is None else scaled + self.bias.to(wide)[:, None]
+        scaled = logs * self.weight.to(dtype)[:, None]
+        return scaled if self.bias is None else scaled + self.bias.to(dtype)[:, None]
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=self.factors(q_positions, dtype)[..., None])

@@ -116,9 +116,8 @@ class TransformerXL(Encoding):
             nn.init.normal_(parameter, std=size**-0.5)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        wide = torch.promote_types(dtype, torch.float32)
-        weight = self.weight.to(wide).unflatten(0, (self.heads, self.head_dim))
-        u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
+        weight = self.weight.to(dtype).unflatten(0, (self.heads, self.head_dim))
+        u, v = self.u.to(dtype)[:, :, None], self.v.to(dtype)[:, None]
         of_keys = KeyTable(u, Clip(0, 0), self.heads, q_positions, k_positions)
         # W meets every distance in a table, and every query in products: fewer queries than channels are the less.
         # Their count is asked about last: a graph, which may look at no position, then serves every length.

@@ -49,7 +49,7 @@ def outputs(
 ) -> list[Tensor]:
     """x, q, k and v at these positions: the embeddings, and what every layer attends to."""
     x, q, k, v = given
-    placed = encoding.at(positions, dtype=torch.promote_types(x.dtype, torch.float32))
+    placed = encoding.at(positions, dtype=x.dtype)
     layers = [here for _, here, _ in read_layers(placed, subject.period, x)]
     return [placed.embed(x), *(attention(*here.rotate(q, k), v, here, mask) for here in layers)]
 
@@ -99,10 +99,9 @@ def effects(
     between its large values, which a 16-bit bias would lose.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
-    wide = torch.promote_types(x.dtype, torch.float32)
-    placed = encoding.at(positions, dtype=wide)
+    placed = encoding.at(positions, dtype=dtype)
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
-    far = encoding.at(distant, positions, dtype=wide)
+    far = encoding.at(distant, positions, dtype=dtype)
     result = {"x": placed.embed(x)}
     for layer, here, state in read_layers(placed, subject.period, x):
         rotated_q, rotated_k = here.rotate(q, k)
