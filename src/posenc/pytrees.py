@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
-from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves, tree_map
+from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves
 
 Kind = TypeVar("Kind", bound="Pytree")
 
@@ -131,12 +131,6 @@ def tensors(value: Any) -> list[Tensor]:
         elif isinstance(part, tuple | list | dict | Pytree):
             found += tensors(part)
     return found
-
-
-def exchanged(value: Kind, others: Mapping[int, Tensor]) -> Kind:
-    """A copy with other tensors in place of those with these ids."""
-    same: Kind = tree_map(lambda leaf: others.get(id(leaf), leaf), value)
-    return same
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:

@@ -1,18 +1,20 @@
 """What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
 
 from abc import ABC, abstractmethod
+from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
+from torch.utils._pytree import tree_map
 
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
-from posenc.pytrees import Pytree, exchanged, narrowed, tensors
+from posenc.pytrees import Pytree, narrowed, tensors
 
 B = TypeVar("B", bound="Bias")
 
@@ -62,7 +64,9 @@ class Bias(Pytree, ABC):
         A gradient that is taken inside another one must end at the bias: what a layer's queries were made of may
         be the very table that this layer adds too.
         """
-        return exchanged(self, dict(zip(map(id, self.trained), tensors, strict=True)))
+        others = dict(zip(map(id, self.trained), tensors, strict=True))
+        same: B = tree_map(lambda leaf: others.get(id(leaf), leaf), self)
+        return same
 
     def derive(self) -> None:
         """Make anew what is kept of the numbers of its tensors, such as ``toeplitz``."""
@@ -160,12 +164,12 @@ class SumBias(Bias):
     def derive(self) -> None:
         self.needs_scores = any(part.needs_scores for part in self.parts)
         lines = [part.toeplitz for part in self.parts if part.toeplitz is not None]
-        self.toeplitz = added(lines) if len(lines) == len(self.parts) else None
+        self.toeplitz = reduce(torch.add, lines) if len(lines) == len(self.parts) else None
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return added([part.rows(first, last, keys, scores, start) for part in self.parts])
+        return reduce(torch.add, [part.rows(first, last, keys, scores, start) for part in self.parts])
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
@@ -228,14 +232,6 @@ def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> Non
 def heads_second(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
     """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch in front."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
-
-
-def added(blocks: list[Tensor]) -> Tensor:
-    """The sum of blocks, whichever of them have a batch axis."""
-    total = blocks[0]
-    for block in blocks[1:]:
-        total = total + block
-    return total
 
 
 def side_by_side(tensors: list[Tensor]) -> Tensor:

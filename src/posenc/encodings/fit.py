@@ -18,8 +18,16 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
 
 
 def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-    """Whether these keys stand where the queries do; refuses either where it does not fit what is placed."""
-    alike = k is None or placed.are_at_queries(k)
+    """Whether these keys stand where the queries do: all keys, or those of T new tokens, the others being in a
+    cache. Refuses either where it does not fit what is placed."""
+    T, S, alike = (
+        placed.q_positions.shape[-1],
+        placed.k_positions.shape[-1],
+        placed.k_positions is placed.q_positions,
+    )
+    # By a branch, and so a plain bool also where a compiler holds lengths as symbols.
+    if k is None or (k.shape[-2] != S and k.shape[-2] == T):
+        alike = True
     check_heads("q", q, placed.q_positions, head_dim, placed.axes)
     check_heads("k", k, placed.q_positions if alike else placed.k_positions, head_dim, placed.axes)
     return alike

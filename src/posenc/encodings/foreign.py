@@ -1,12 +1,12 @@
 """Custom classes, ``module:Class``, of encodings and others: imported when built, hashed without importing."""
 
-import ast
 import hashlib
 import importlib
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
@@ -77,32 +77,16 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def _sources(name: str) -> Iterator[Path]:
+def _sources(name: str) -> list[Path]:
     """The package's files, or the module's and, in turn, those of the modules beside it that it imports."""
     origin = _origin(name)
     if origin.is_dir():
-        yield from sorted(origin.rglob("*.py"))
-        return
-    waiting, listed = [origin], {origin}
-    while waiting:
-        path = waiting.pop()
-        yield path
-        for module in sorted(_imports(path)):
-            neighbour = origin.parent / f"{module}.py"
-            if neighbour.is_file() and neighbour not in listed:
-                listed.add(neighbour)
-                waiting.append(neighbour)
-
-
-def _imports(path: Path) -> set[str]:
-    """The top-level names of all modules that a file imports; none of what is no Python."""
-    try:
-        nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (SyntaxError, ValueError):
-        return set()
-    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    below = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
-    return {module.partition(".")[0] for module in plain | below}
+        return sorted(origin.rglob("*.py"))
+    finder = ModuleFinder([str(origin.parent)])
+    with suppress(SyntaxError, ValueError):  # of what is no Python
+        finder.run_script(str(origin))
+    beside = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+    return [origin, *sorted(beside - {origin})]
 
 
 def _origin(name: str) -> Path:

@@ -169,14 +169,11 @@ class Mask(Pytree):
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self
-        return self._with(**whole(window=window, chunk=chunk))
-
-    def _with(self, **changes: Any) -> "Mask":
-        """A copy with other attributes; it shares tensors, which are private, and the lengths found in them."""
-        return self.become(type(self), **changes)
+        return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """This mask as one of another class, which may have more or fewer fields, with these attributes."""
+        """The same as a mask of this kind, which may have more fields or fewer, with these attributes; shares tensors,
+        which nobody else holds, and what was found in them."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
             made = kind(**{**state, "dense": None})
@@ -224,14 +221,14 @@ class Mask(Pytree):
         """The mask of these queries and keys only, of one row of the batch or of all. Slices have two ends."""
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
         some = {name: narrowed(x, self.rows[name]["axes"], places) for name, x in self.tensors().items()}
-        other = self._with(**some)
+        other = self.become(type(self), **some)
         other.look_again()
         return other
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
         """The mask of one run: its own tokens, within the window."""
         padding = {} if self.document_lengths is not None else {"key_mask": None}
-        alone, tokens = self._with(q_segments=None, k_segments=None, **padding), slice(first, last)
+        alone, tokens = self.become(type(self), q_segments=None, k_segments=None, **padding), slice(first, last)
         return alone.cut(row, tokens, tokens)
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ A fresh output costs more than the arithmetic: its pages must be mapped. To save
 copied once into its place (or into float32, if the input is narrower) and rotated there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -31,7 +31,9 @@ def _rotate(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> T
     work = torch.promote_types(x.dtype, cos.dtype)
     if out is not x and width < x.shape[-1]:
         out[..., width:].copy_(x[..., width:])
-    for at in blocks(x, BLOCK):
+    rows = max(1, BLOCK * x.shape[-2] // max(1, x.numel()))
+    for first in range(0, x.shape[-2], rows):
+        at = slice(first, first + rows)
         source, target = x[..., at, :width], out[..., at, :width]
         if x.dtype != work:
             block = source.to(work)
@@ -42,13 +44,6 @@ def _rotate(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> T
             block = source if out is x else target.copy_(source)
             _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
     return out
-
-
-def blocks(x: Tensor, elements: int) -> Iterator[slice]:
-    """Ranges of positions with about this many elements of x each."""
-    length = x.shape[-2]
-    rows = max(1, elements * length // max(1, x.numel()))
-    return (slice(first, first + rows) for first in range(0, length, rows))
 
 
 def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
