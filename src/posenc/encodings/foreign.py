@@ -85,7 +85,8 @@ def _sources(name: str) -> list[Path]:
     finder = ModuleFinder([str(origin.parent)])
     with suppress(SyntaxError, ValueError):  # of what is no Python
         finder.run_script(str(origin))
-    beside = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+    files = [getattr(module, "__file__", None) for module in finder.modules.values()]
+    beside = {Path(file) for file in files if file}
     return [origin, *sorted(beside - {origin})]
 
 

@@ -172,8 +172,8 @@ class Mask(Pytree):
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """The same as a mask of this kind, which may have more fields or fewer, with these attributes; shares tensors,
-        which nobody else holds, and what was found in them."""
+        """The same as a mask of this kind, which may have more fields or fewer, with these attributes; it shares
+        tensors, which nobody else holds, and what was found in them."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
             made = kind(**{**state, "dense": None})

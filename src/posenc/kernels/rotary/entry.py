@@ -28,6 +28,8 @@ class Tables(NamedTuple):
     sin: Tensor
 
 
+ENGINES: dict[str, Engine] = {"eager": blockwise, "native": by_native, "fusable": fusable}
+
 Rotated = tuple[Tensor | None, Tensor | None]
 """Queries and keys, or the one of them that was given."""
 
@@ -63,7 +65,7 @@ def rotate_both(
         results = _rotate_into([(x, at, place) for x, at, place in each if x is not None], pairing, served)
         return None if q is None else results[0], None if k is None else results[-1]
     if served != "torch" and q is not None and k is not None and _go_together(q, k, q_tables, k_tables):
-        q, k = apply(_engine(served), (q, k), *q_tables, pairing)
+        q, k = apply(ENGINES[served], (q, k), *q_tables, pairing)
         return q, k
     return (
         None if q is None else _rotated(q, q_tables, pairing, served),
@@ -72,7 +74,7 @@ def rotate_both(
 
 
 def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor:
-    return rotate(x, *tables, pairing) if served == "torch" else apply(_engine(served), (x,), *tables, pairing)[0]
+    return rotate(x, *tables, pairing) if served == "torch" else apply(ENGINES[served], (x,), *tables, pairing)[0]
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
@@ -98,7 +100,7 @@ def _rotate_into(
         return [place.copy_(y) for place, y in zip(places, rotated, strict=True)]
     write = apply_in_place if is_recorded(*xs, *places) else _write
     each = zip(calls, places, strict=True)
-    return [write(_engine(served), x, place, *at, pairing) for (x, at, _), place in each]
+    return [write(ENGINES[served], x, place, *at, pairing) for (x, at, _), place in each]
 
 
 def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
@@ -135,10 +137,6 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
     served = by_name(backend, device)
     # A trace sees only torch's operators, and would keep the numbers of this call.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
-
-
-def _engine(served: str) -> Engine:
-    return {"eager": blockwise, "native": by_native, "fusable": fusable}[served]
 
 
 def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
