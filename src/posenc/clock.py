@@ -153,10 +153,9 @@ class Clock(ConstantBuffers):
                 "positions; use phases='exact'"
             )
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)
-        float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu")
-        axes = torch.tensor(axis_of_hand, dtype=torch.int64, device="cpu")
-        turns = turn_words(frequencies.exact)
-        self.register_constants(turns=turns, float32_bits=float32.view(torch.int32), axis_of_hand=axes)
+        float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu").view(torch.int32)
+        axes = {"axis_of_hand": torch.tensor(axis_of_hand, device="cpu")} if self.by_axis else {}
+        self.register_constants(turns=turn_words(frequencies.exact), float32_bits=float32, **axes)
 
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
