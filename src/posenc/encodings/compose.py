@@ -110,7 +110,7 @@ class PlacedStack(Placed):
         self.stamps = tuple(stamp for part in parts for stamp in part.stamps)
         self.causal = any(part.causal for part in parts)
         for part in parts:
-            super().narrow(part.window, part.chunk)
+            self.narrow(part.window, part.chunk)
         counts = {count for part in parts for count in heads_of(part).values()}
         if len(counts) > 1:
             raise InvalidArgument(
@@ -133,14 +133,11 @@ class PlacedStack(Placed):
             if part.scale is not None:
                 self.scale = part.scale if self.scale is None else self.scale * part.scale
 
-    def narrow(self, window: int | None, chunk: int | None) -> None:
-        super().narrow(window, chunk)
-        for part in self.parts:  # from which the same of other parts learns it
-            part.narrow(window, chunk)
-
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         """The same of other parts."""
-        return PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
+        other = PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
+        other.narrow(self.window, self.chunk)
+        return other
 
     def embed(self, x: Tensor) -> Tensor:
         for part in self.parts:

@@ -141,7 +141,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         """``place``, which remembers the parameters that its numbers were made from."""
         parameters = tuple(self.parameters())
-        sharded = any(type(x).__name__ == "DTensor" for x in parameters)
+        sharded = "DTensor" in [type(x).__name__ for x in parameters]
         try:
             placed = self.place(q_positions, k_positions, torch.promote_types(dtype, torch.float32))
         except RuntimeError as error:  # torch refuses a shard beside plain tensors
@@ -151,7 +151,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
             raise InvalidArgument(_SHARDED)
         placed.causal = self.causal
-        if not torch.compiler.is_compiling():
+        if parameters and not torch.compiler.is_compiling():
             placed.stamps = tuple(Stamp(x) for x in parameters if not x.is_inference())
         return placed
 
@@ -318,8 +318,8 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
     for module in encoding.modules():
         if not isinstance(module, ConstantBuffers) or not module.constants:
             continue
-        buffers = [module.get_buffer(name) for name in module.constants]
-        looked_at = [id(buffer) for buffer in buffers]
+        buffers = list(map(module.get_buffer, module.constants))
+        looked_at = list(map(id, buffers))
         if module.__dict__.get("_looked_at", []) == looked_at or not may_be_looked_at(*buffers):
             continue
         for buffer, (name, numbers) in zip(buffers, module.constants.items(), strict=True):
