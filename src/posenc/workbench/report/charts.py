@@ -7,9 +7,9 @@ import torch
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import best_inside, by_setting, heading, label
+from posenc.workbench.report.words import best_inside, by_setting, heading, label, verdict
 from posenc.workbench.run.plan import LossCurve, Plan
-from posenc.workbench.study.results import Row, TaskResult, depth_shares, holds
+from posenc.workbench.study.results import Row, TaskResult, depth_shares
 from posenc.workbench.study.statistics import perplexity
 
 POINTS = 50
@@ -47,15 +47,8 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 
 def _title(result: TaskResult) -> str:
-    ranked = [row for row in result.rows if row.ranked]
-    if not ranked:
-        return f"{heading(result.name)}: none passed the gate"
-    keep = [label(row) for row in ranked if holds(result, row)]
-    lose = [label(row) for row in ranked if not holds(result, row)]
-    all_or_none = "all hold" if keep else "none holds"
-    held = f"{', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep and lose else all_or_none
     best = f"{label(row)} is best at {result.lengths[0]} tokens, " if (row := best_inside(result)) else ""
-    return f"{heading(result.name)}: {best}{held} to {result.longest}"
+    return f"{heading(result.name)}: {best}{verdict(result)} at {result.longest}"
 
 
 def over_positions(result: TaskResult) -> View | None:

@@ -137,7 +137,7 @@ def answer(results: Sequence[TaskResult]) -> str:
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
-    verdicts = "; ".join(f"{_verdict(result)} on {result.name}" for result in results)
+    verdicts = "; ".join(f"{verdict(result)} on {result.name}" for result in results)
     inside = "".join(_inside(result) for result in results)
     seeds = len({run.plan.seed for result in results for run in result.runs})
     how_many = f"{seeds} seeds" if seeds > 1 else "One seed"
@@ -158,7 +158,8 @@ def _inside(result: TaskResult) -> str:
     return f" Within it the best is not decided between {together(leaders)}."
 
 
-def _verdict(result: TaskResult) -> str:
+def verdict(result: TaskResult) -> str:
+    """Which encodings of a task hold, which are undecided, and which read worse."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         return f"none passed the gate ({_nearest(result)})"
@@ -205,8 +206,8 @@ def sentence(result: TaskResult) -> str:
         return f"No encoding reached the gate ({_nearest(result)}), so none is ranked."
     keep = [label(row) for row in ranked if holds(result, row)]
     lose = [f"{label(row)} {_change(result, row)}" for row in ranked if not holds(result, row)]
-    verdict = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
-    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {verdict}"
+    held = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
+    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {held}"
     return span + (f"; {', '.join(lose)}." if lose else ".")
 
 

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from posenc.pictures.palette import token
 from posenc.pictures.view import View
@@ -23,27 +23,6 @@ APART = 30
 """Times as long as a page takes to write that pass before the next: a thirtieth of the time goes into pages."""
 
 
-@dataclass(frozen=True)
-class Learning:
-    """How far the runs of one encoding on one task have come.
-
-    Args:
-        at: the values of the axes in words, where the runs of the task differ in them.
-        loss: nats per target over the last tenth of the steps, the mean over seeds.
-        validation: the last loss on held-out sequences, the mean over seeds; None before the first.
-        steps: that a run has taken, the mean over seeds, of those that are planned.
-        rate: tokens read in a second.
-    """
-
-    encoding: str
-    at: str
-    loss: float
-    validation: float | None
-    steps: int
-    planned: int
-    rate: int
-
-
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     """Write ``report.html`` with every figure; returns the page.
 
@@ -55,14 +34,14 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     rows = [row for result in outcome.results for row in result.rows]
     pictures = {name: picture(view, name.replace(":", ".")) for name, view in _views(outcome)}
     training = {
-        task: _learning(_best(plans, outcome), outcome.curves)
+        task: list(_learning(_best(plans, outcome), outcome.curves))
         for task, plans in _by_task(outcome).items()
         if f"{task}-steps" in pictures
     }
     toml = as_toml(study, folder)
     data = {
         "results": list(tables.of_results(outcome.results)),
-        "training": {task: [asdict(row) for row in rows] for task, rows in training.items()},
+        "training": training,
     }
     texts = {
         "study.toml": toml,
@@ -151,15 +130,21 @@ def _best(plans: Sequence[Plan], outcome: Outcome) -> list[Plan]:
     return [plan for plan in plans if plan.id in best or plan.id not in known]
 
 
-def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> list[Learning]:
-    """The last loss, the steps and the speed of these plans, of those together that differ in their seed alone."""
-    rows = []
+def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterator[dict[str, Any]]:
+    """A row for plans that differ in their seed alone: how far they have come, the mean over seeds.
+
+    ``at`` are the values of axes in words, ``loss`` that over the last tenth of the steps and ``validation`` the
+    last one on held-out sequences, in nats per target, ``rate`` the tokens read in a second.
+    """
     for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]
-        rate = sum(curve.tokens for curve in losses) / max(1e-9, sum(curve.seconds for curve in losses))
-        last = fmean(curve.final_loss for curve in losses)
-        steps = round(fmean(len(curve.losses) for curve in losses))
         held_out = [curve.validation[-1][1] for curve in losses if curve.validation]
-        validation = fmean(held_out) if held_out else None
-        rows.append(Learning(encoding, at, last, validation, steps, alike[0].steps, round(rate)))
-    return rows
+        yield {
+            "encoding": encoding,
+            "at": at,
+            "loss": fmean(curve.final_loss for curve in losses),
+            "validation": fmean(held_out) if held_out else None,
+            "steps": round(fmean(len(curve.losses) for curve in losses)),
+            "planned": alike[0].steps,
+            "rate": round(sum(c.tokens for c in losses) / max(1e-9, sum(c.seconds for c in losses))),
+        }

@@ -268,8 +268,6 @@ def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> I
     if criteria.measure == "loss":
         return _differences([(end, start) for start, end in pairs])
     by_seed = over_seeds([end.value - start.value for start, end in pairs])
-    if not _detailed(pairs):
-        return by_seed
     of_answers = between_shares(*(_means([pair[i] for pair in pairs]) for i in (0, 1)))
     return of_answers if len(pairs) == 1 else together(by_seed, of_answers)
 
@@ -278,14 +276,7 @@ def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> In
     """Each first cell less its second, on the same blocks or answers."""
     if len(pairs) == 1:
         return paired(pairs[0][0].detail, pairs[0][1].detail, level)
-    if not _detailed(pairs):
-        return over_seeds([x.value - y.value for x, y in pairs], level)
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
-
-
-def _detailed(pairs: Sequence[tuple[Cell, ...]]) -> bool:
-    """Whether the numbers behind every cell are there; some ledgers were published without them."""
-    return all(cell.detail for pair in pairs for cell in pair)
 
 
 def _means(cells: Sequence[Cell]) -> list[float]:
@@ -301,10 +292,9 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
     loss, by_seed = criteria.measure == "loss", over_seeds([cell.value for cell in cells])
     if len(cells) == 1:
         return over_blocks(cells[0].detail) if loss else over_answers(cells[0].detail)
-    detailed = _detailed([tuple(cells)])
     if loss:
-        return crossed([cell.detail for cell in cells]) if detailed else by_seed
-    spread = together(by_seed, over_answers(_means(cells))) if detailed else by_seed
+        return crossed([cell.detail for cell in cells])
+    spread = together(by_seed, over_answers(_means(cells)))
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
 
 
