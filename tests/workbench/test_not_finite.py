@@ -109,7 +109,7 @@ def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
         "nope": "loss not finite at 128",
     }
     assert [row.to_best and row.to_best.mean for row in result.rows] == [None, 2.0, None]
-    assert "NoPE has a loss that is not finite at 128" in sentence(result)
+    assert "NoPE" not in sentence(result)
     assert answer([result]).startswith("At 4× the trained length ALiBi holds")
     (panel,) = over_lengths(result).panels
     assert math.isnan({line.encoding: line for line in panel.lines}["nope"].values[2])  # type: ignore[union-attr]

@@ -200,29 +200,8 @@ def _nearest(result: TaskResult) -> str:
 
 
 def sentence(result: TaskResult) -> str:
-    """One task in one sentence: the encodings that hold, and how far the others fall."""
-    ranked = [row for row in result.rows if row.ranked]
-    if not ranked:
-        return f"No encoding reached the gate ({_nearest(result)}), so none is ranked."
-    keep = [label(row) for row in ranked if holds(result, row)]
-    lose = [f"{label(row)} {_change(result, row)}" for row in ranked if not holds(result, row)]
-    held = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
-    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {held}"
-    return span + (f"; {', '.join(lose)}." if lose else ".")
-
-
-def _change(result: TaskResult, row: Row) -> str:
-    start = row.values[result.lengths[0]].mean
-    if row.not_finite:
-        return f"has a loss that is not finite at {row.not_finite[0]}"
-    if result.longest not in row.values:
-        return f"has no value past {max(row.values)}"
-    end = row.values[result.longest].mean
-    if result.task.measure == "loss":
-        change = f"goes from perplexity {perplexity(start)} to {perplexity(end)}"
-    else:
-        change = f"falls from {start:.2f} to {end:.2f}"
-    return f"{change}, undecided" if undecided(result, row) else change
+    """One task in one sentence; how far each encoding falls is in the table's verdicts."""
+    return f"Trained at {result.lengths[0]} and tested at {result.longest}: {verdict(result)}."
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
