@@ -14,11 +14,15 @@ PLAN = plan_of("layers(rotary + alibi)", steps=120, train_length=16, lengths=(16
 
 
 def carry_out(folder: Path, told: Connection) -> None:
-    """Tell where it goes on from, then every step that is done, then the run."""
+    """Tell where it goes on from, then every step that is done, then all losses and the run."""
     torch.set_num_threads(1)
     trainer.STATE_EVERY = trainer.REPORT_EVERY = 0.0
 
-    def report(progress: Progress) -> None:
-        told.send(progress.first + len(progress.curve.losses))
+    losses: list[float] = []
 
-    told.send(TrainingJob(plan=PLAN, folder=folder).run(report))
+    def report(progress: Progress) -> None:
+        losses[progress.first :] = progress.curve.losses
+        told.send(len(losses))
+
+    run = TrainingJob(plan=PLAN, folder=folder).run(report)
+    told.send((losses, run))

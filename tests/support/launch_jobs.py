@@ -52,7 +52,7 @@ class Counting(Job):
     def modules(self) -> tuple[Path, ...]:
         return self.own
 
-    def run(self, report: Report) -> Run[Count]:
+    def run(self, report: Report) -> Run:
         if POISON in os.environ:
             raise RuntimeError(ASSERT)
         if self.plan.fails.startswith("raises"):
@@ -152,10 +152,10 @@ def seeing(folder: Path, own: Path, called: str) -> Counting:
 class Heard:
     """What a launcher has told."""
 
-    found: dict[str, Run[Any] | Failure] = field(default_factory=dict)
+    found: dict[str, Run | Failure] = field(default_factory=dict)
     losses: dict[str, list[float]] = field(default_factory=dict)
 
-    def done(self, found: Run[Any] | Failure) -> None:
+    def done(self, found: Run | Failure) -> None:
         self.found[found.plan.name] = found
 
     def report(self, progress: Progress) -> None:

@@ -13,7 +13,7 @@ from posenc.errors import StudyError
 from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Failure, Job, in_process, unheard
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.plan import Run
 from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.study.comparison import Comparison
 from support.studies import TINY, plan_of, python_text
@@ -64,7 +64,7 @@ def test_a_folder_that_vanishes_ends_the_study(tmp_path: Path) -> None:
     folder = tmp_path / "study"
 
     def vanishing(jobs: Sequence[Job], done: object, report: object) -> None:
-        def then(result: Run[Plan] | Failure) -> None:
+        def then(result: Run | Failure) -> None:
             done(result)  # type: ignore[operator]
             shutil.rmtree(folder, ignore_errors=True)
 

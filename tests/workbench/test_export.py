@@ -55,7 +55,7 @@ def test_transformers_computes_the_same_logits_from_the_folder(name: str, tmp_pa
 def test_extend_reads_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     folder = export(ran(SMALL, tmp_path / "study"), tmp_path / "model", "rotary(base=500)")
-    model = open_model(folder, None, "cpu", "float32").model
+    model, _, _ = open_model(folder, None, "cpu", "float32")
     assert model.original_length == 64
     assert model.positions.rotary.get("base") == 500  # type: ignore[union-attr]
     with pytest.raises(StudyError, match="is there already; name a new folder"):

@@ -88,15 +88,15 @@ def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_message_that_comes_after_its_run_doubles_no_curve(tmp_path: Path) -> None:
-    run = replace(RUN, curve=LossCurve((3.0, 2.0), 20, 1.0, (0.5, 0.25), ((0, 2.7), (1, 2.6))))
+    curve = LossCurve((3.0, 2.0), 20, 1.0, (0.5, 0.25), ((0, 2.7), (1, 2.6)))
     with Ledger(tmp_path, write=True) as ledger:
         ledger.note(Progress(PLAN.id, 1, 0, LossCurve((3.0,), 10, 0.5, (0.5,), ((0, 2.7),))))
         assert ledger.curve(PLAN.id) == LossCurve((3.0,), 10, 0.5, (0.5,), ((0, 2.7),))
         ledger.note(Progress(PLAN.id, 1, 1, LossCurve((2.0,), 10, 0.5, (0.25,), ((1, 2.6),))))
-        assert ledger.curve(PLAN.id) == run.curve
-        ledger.add(run)
+        assert ledger.curve(PLAN.id) == curve
+        ledger.add(RUN)
         ledger.note(Progress(PLAN.id, 1, 2, LossCurve((2.0,), 10, 0.5)))
-        assert ledger.curve(PLAN.id) == run.curve
+        assert ledger.curve(PLAN.id) == curve
 
 
 def test_a_ledger_is_merged_and_one_of_another_version_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from posenc.commands.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
     from posenc.workbench.run.job import Failure, Launcher, Progress
-    from posenc.workbench.run.plan import Plan, Run
+    from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome
     from posenc.workbench.study.study import Study
 
@@ -60,7 +60,6 @@ def compare(
 
 def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends."""
-    from posenc.workbench.launch.local import Local
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger
@@ -69,7 +68,6 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> 
 
     with Ledger(folder, write=True) as ledger:
         comparison = Comparison(study, study.read_text(console.print), ledger)
-        comparison.check(launch.devices if isinstance(launch, Local) else ())
         names = words.names(comparison.plans)
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
@@ -80,7 +78,7 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> 
             def report(progress: "Progress") -> None:
                 bar.advance(progress.work)
 
-            def finished(result: "Run[Plan] | Failure") -> None:
+            def finished(result: "Run | Failure") -> None:
                 if isinstance(result, Run):
                     ending = result.verdict or f"{result.seconds:.0f} s"
                 else:

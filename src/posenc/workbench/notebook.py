@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from posenc.errors import MissingExtra, StudyError, UnknownName
 from posenc.workbench.report.words import sentence
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.plan import Run
 from posenc.workbench.study.results import TaskResult, newest
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Opened:
     def __init__(self, study: str | Path) -> None:
         self.name, self.folder = str(study), Path(study)
         with Ledger(self.folder) as ledger:
-            self._runs: list[Run[Plan]] = ledger.runs()
+            self._runs: list[Run] = ledger.runs()
             self._settings = ledger.rows("SELECT * FROM settings")
             self._numbers = ledger.rows("SELECT * FROM numbers")
             self._steps = list(ledger.steps(self._settings))

@@ -136,7 +136,7 @@ def measure(
     )
 
 
-def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
+def _rows(runs: list[Run]) -> Float[Tensor, "documents buckets"]:
     """The runs' losses, a row a document."""
     return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -140,30 +140,21 @@ def study_model(study: Path, text: Text, device: str, called: str) -> StudyModel
     raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
 
 
-class OpenedModel(NamedTuple):
-    """A model, the bytes that documents are cut from, and the text that a fine-tune reads."""
+def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
+    """The model at ``path``, the bytes that documents are cut from, and the text that a fine-tune reads.
 
-    model: LanguageModel
-    data: bytes
-    text: Text
-
-
-def open_model(path: Path, text: Path | None, device: str, dtype: str) -> OpenedModel:
-    """The model at ``path``; documents are cut from a study's own held-out text, or from the file ``text``.
+    Documents are cut from a study's own held-out text, or from the file ``text``.
 
     ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).path if is_study and text is None else text)
     if is_study:
-        return OpenedModel(
-            study_model(path, read, device, str(path)),
-            bytes(read.validation.to(torch.uint8).numpy()),
-            read,
-        )
+        model = study_model(path, read, device, str(path))
+        return model, bytes(read.validation.to(torch.uint8).numpy()), read
     pretrained = open_pretrained(path, device, dtype)
     both = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return OpenedModel(pretrained, bytes(both.numpy()), read)
+    return pretrained, bytes(both.numpy()), read
 
 
 def open_pretrained(path: Path, device: str, dtype: str) -> "Pretrained":

@@ -100,7 +100,7 @@ class ScoringJob(Job):
         """Whether the weights of its fine-tune are there and undamaged."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
-    def run(self, report: Report = unheard) -> Run[Scoring]:
+    def run(self, report: Report = unheard) -> Run:
         """Score in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 

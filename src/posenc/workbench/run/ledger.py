@@ -33,7 +33,7 @@ from posenc.errors import StudyError
 from posenc.workbench.files import PARTIAL, lock, refuse_address, write_atomically
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Progress
-from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
+from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
 VERSION = 3
 RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
@@ -129,8 +129,6 @@ class Ledger:
             into = f"INSERT INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             self._db.execute(into, (*head, *origin))
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
-            if run.curve.losses:
-                self._steps(plan.id, 0, run.curve)
 
     def note(self, progress: Progress) -> None:
         """Write the losses of a run under way; losses that it reports again replace the earlier ones.
@@ -194,7 +192,7 @@ class Ledger:
         """The ids of the plans that are done."""
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
-    def runs(self, ids: Iterable[str] | None = None) -> list[Run[Plan]]:
+    def runs(self, ids: Iterable[str] | None = None) -> list[Run]:
         """Finished trainings in the order of their creation; all, or those of the given plans."""
         wanted = None if ids is None else set(ids)
         rows = self._rows("WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", Plan.kind)
@@ -202,7 +200,7 @@ class Ledger:
             self._run(row, Plan.from_json(row[1], row[0])) for row in rows if wanted is None or row[0] in wanted
         ]
 
-    def find(self, plan: P) -> Run[P] | None:
+    def find(self, plan: Identified) -> Run | None:
         """The run of this plan, if it is finished."""
         rows = self._rows("WHERE id = ?", plan.id)
         return self._run(rows[0], plan) if rows else None
@@ -231,7 +229,7 @@ class Ledger:
     def _rows(self, which: str, *values: str) -> list[tuple[Any, ...]]:
         return self._db.execute(f"SELECT {RUNS} FROM runs {which}", values).fetchall()
 
-    def _run(self, row: tuple[Any, ...], plan: P) -> Run[P]:
+    def _run(self, row: tuple[Any, ...], plan: Identified) -> Run:
         columns = "length, measure, value, count, detail, note"
         rows = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
         cells = (

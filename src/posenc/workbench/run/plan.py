@@ -3,10 +3,11 @@
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from statistics import fmean
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.text import parse
@@ -16,21 +17,21 @@ NUMERICS = 4
 """How numbers come about; raised by hand when the same plan gives others than before, or a default changes."""
 
 
-class Identified:
+class Identified(ABC):
     """What plans of every kind have: an id, which is a hash of their values, and the JSON that ledgers hold."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """For people."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def work(self) -> float:
         """The amount of work, in the unit of this kind's progress."""
-        raise NotImplementedError
 
     @cached_property
     def id(self) -> str:
@@ -178,14 +179,11 @@ class LossCurve:
         return self.tokens / self.seconds if self.seconds else math.nan
 
 
-P = TypeVar("P", bound=Identified)
-
-
 @dataclass(frozen=True)
-class Run(Generic[P]):
-    """The result of a plan."""
+class Run:
+    """The result of a plan, of whichever kind."""
 
-    plan: P
+    plan: Any
     cells: tuple[Cell, ...]
     seconds: float
     parameters: int
@@ -195,8 +193,6 @@ class Run(Generic[P]):
     hardware: str = ""
     verdict: str = ""
     """Why the training was broken off, where it was; such a run has no cells."""
-    curve: LossCurve = LossCurve()
-    """Set by the job; a run that was read from a ledger has none, and ``Ledger.curve`` reads it."""
 
     def cell(self, length: int, measure: str) -> Cell | None:
         """The cell of that length and measure, if it was measured."""

@@ -37,7 +37,7 @@ class TrainingJob(Job):
     def modules(self) -> tuple[Path, ...]:
         return modules(custom_classes(self.plan.encoding, self.plan.task)) if self.plan.source else ()
 
-    def run(self, report: Report = unheard) -> Run[Plan]:
+    def run(self, report: Report = unheard) -> Run:
         """Train and test in this process; writes ``folder/<plan id>.safetensors``."""
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if self.source else None
@@ -57,7 +57,6 @@ class TrainingJob(Job):
             versions=versions(),
             hardware=hardware(plan.device),
             verdict=taught.curve.verdict,
-            curve=taught.curve,
         )
 
 

@@ -60,7 +60,6 @@ class Comparison:
         self.tasks = {key: _task(plan, text) for key, plan in trained.items()}
         finished = ledger.ids()
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
-        self._checked = False
 
     def check(self, devices: Sequence[str] = ()) -> None:
         """Refuse missing plans before any is trained.
@@ -80,29 +79,27 @@ class Comparison:
                 footprints.append(footprint(plan, self.tasks[plan.task, plan.train_length], built))
         if footprints:
             check_room(footprints, self.missing, self.ledger.folder, devices)
-        self._checked = True
 
     def run(
         self,
         launcher: Launcher,
         *,
         report: Report = unheard,
-        finished: Callable[[Run[Plan] | Failure], None] = lambda result: None,
+        finished: Callable[[Run | Failure], None] = lambda result: None,
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        A comparison that was killed ends in the same numbers when it is made and run again. Plans are checked
-        first, unless ``check`` has done so.
+        A comparison that was killed ends in the same numbers when it is made and run again.
+        Plans are checked first.
         """
-        if not self._checked:
-            self.check()
+        self.check(getattr(launcher, "devices", ()))
         known, failures = self.ledger.ids(), list[Failure]()
 
         def reported(progress: Progress) -> None:
             self.ledger.note(progress)
             report(progress)
 
-        def done(result: Run[Plan] | Failure) -> None:
+        def done(result: Run | Failure) -> None:
             if isinstance(result, Failure):
                 failures.append(result)
             else:

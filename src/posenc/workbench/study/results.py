@@ -209,7 +209,7 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     return TaskResult(criteria, lengths, compared, tuple(grid) if axes else (), tuple(runs), name or criteria.name)
 
 
-def newest(runs: Sequence[Run[Plan]], name: str) -> TaskResult | None:
+def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
     """The results of a task's newest runs and of those ``alike``, by the chance and gate that they recorded.
 
     None without a run.
