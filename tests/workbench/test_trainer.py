@@ -158,7 +158,9 @@ def test_only_weights_of_maps_decay() -> None:
         plan = replace(PLAN, encoding="layers(t5 + learned)", biases=True, tied=tied, task="language")
         model = build(plan, task_of(plan, python_text()))
         names = {p: name for name, p in model.named_parameters()}
-        decayed, others = ({names[p] for p in group} for group in trainer._groups(model))
+        groups = trainer._optimiser(model, Recipe("", 2, 0.1, plan)).param_groups
+        assert [group["weight_decay"] for group in groups] == [plan.weight_decay, 0.0]
+        decayed, others = ({names[p] for p in group["params"]} for group in groups)
         maps = {f"blocks.{i}.{part}.weight" for i in (0, 1) for part in MAPS}
         assert decayed == (maps if tied else maps | {"head.weight"})
         assert decayed | others == set(names.values())

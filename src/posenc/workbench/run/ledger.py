@@ -292,14 +292,9 @@ class Ledger:
             raise StudyError(
                 f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
             )
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._db:  # commits, or rolls back
+            self._db.execute("BEGIN IMMEDIATE")
             yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # a full disk has already rolled back
-                self._db.execute("ROLLBACK")
-            raise
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -61,7 +61,7 @@ class Setting:
             return {task: self._values(f"{name} of {task}", each) for task, each in value.items()}
         if self.many:
             if not isinstance(value, list | tuple):
-                raise InvalidArgument(f"{name}={value!r} must be a list, such as [{self._example()}]")
+                raise InvalidArgument(f"{name}={value!r} must be a list, such as [{value!r}]")
             return tuple(self._one(name, each) for each in value)
         return self._values(name, value)
 
@@ -117,9 +117,6 @@ class Setting:
         types = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}
         wanted = types[self.kind]
         return f"{wanted}, {self.range}" if self.range else wanted
-
-    def _example(self) -> str:
-        return {str: '"a", "b"', float: "1, 2", int: "0, 1"}[self.kind]
 
 
 def _shown(number: float) -> str:

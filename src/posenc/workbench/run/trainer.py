@@ -103,24 +103,19 @@ def factor(step: int, steps: int, how: Training) -> float:
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    how = recipe.how
-    decayed, others = _groups(model)
-    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
-    betas = (how.beta1, how.beta2)
-    return torch.optim.AdamW(groups, recipe.learning_rate, betas, weight_decay=how.weight_decay, fused=True)
+    """AdamW, under which weights of maps decay.
 
-
-def _groups(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The parameters that decay, and those that do not.
-
-    Weights of maps decay. Biases, gains of norms, embeddings and all that belongs to a positional encoding do not:
-    a decay of an encoding's tables and slopes would favour encodings that have none.
+    Biases, gains of norms, embeddings and all that belongs to a positional encoding do not: a decay of an
+    encoding's tables and slopes would favour encodings that have none.
     """
+    how = recipe.how
     spared = (nn.Embedding, Encoding)
     exempt = {p for module in model.modules() if isinstance(module, spared) for p in module.parameters()}
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
-    return decayed, others
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    betas = (how.beta1, how.beta2)
+    return torch.optim.AdamW(groups, recipe.learning_rate, betas, weight_decay=how.weight_decay, fused=True)
 
 
 def _autocast(how: Training, device: torch.device) -> AbstractContextManager[object]:
