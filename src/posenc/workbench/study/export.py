@@ -118,23 +118,24 @@ def _llama(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[str, 
         "attention_bias": plan.biases,
         "mlp_bias": plan.biases,
     }
-    weights: dict[str, Any] = {"model.norm.weight": model.norm.weight}
+    width, hidden = plan.width, plan.hidden or 4 * plan.width
+    rows: list[tuple[str, torch.nn.Module, dict[str, int]]] = [("model", model.norm, {"norm": width})]
     for i, block in enumerate(model.layers):
-        layer = f"model.layers.{i}"
-        weights[f"{layer}.input_layernorm.weight"] = block.attention_norm.weight
-        weights[f"{layer}.post_attention_layernorm.weight"] = block.feedforward_norm.weight
-        sizes = [heads * plan.head_dim for heads in block.attention.split]
-        for part, tensor in block.attention.qkv.named_parameters():
-            for name, rows in zip("qkv", tensor.split(sizes), strict=True):
-                weights[f"{layer}.self_attn.{name}_proj.{part}"] = rows
-        for part, tensor in block.attention.out.named_parameters():
-            weights[f"{layer}.self_attn.o_proj.{part}"] = tensor
-        for part, tensor in block.feedforward.inner.named_parameters():
-            for name, rows in zip(("gate", "up"), tensor.chunk(2), strict=True):
-                weights[f"{layer}.mlp.{name}_proj.{part}"] = rows
-        for part, tensor in block.feedforward.outer.named_parameters():
-            weights[f"{layer}.mlp.down_proj.{part}"] = tensor
-    return config, weights
+        q, k, v = (heads * plan.head_dim for heads in block.attention.split)
+        rows += [
+            (f"model.layers.{i}", block.attention_norm, {"input_layernorm": width}),
+            (f"model.layers.{i}", block.feedforward_norm, {"post_attention_layernorm": width}),
+            (f"model.layers.{i}.self_attn", block.attention.qkv, {"q_proj": q, "k_proj": k, "v_proj": v}),
+            (f"model.layers.{i}.self_attn", block.attention.out, {"o_proj": width}),
+            (f"model.layers.{i}.mlp", block.feedforward.inner, {"gate_proj": hidden, "up_proj": hidden}),
+            (f"model.layers.{i}.mlp", block.feedforward.outer, {"down_proj": width}),
+        ]
+    return config, {
+        f"{place}.{name}.{part}": theirs
+        for place, module, sizes in rows
+        for part, tensor in module.named_parameters()
+        for name, theirs in zip(sizes, tensor.split([*sizes.values()]), strict=True)
+    }
 
 
 def _gpt_neox(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[str, Any], dict[str, Tensor]]:
