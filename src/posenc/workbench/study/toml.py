@@ -1,5 +1,6 @@
 """Studies as files: a preset with the settings of a TOML file and of the command line, and a study as TOML."""
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -103,11 +104,5 @@ def as_toml(study: Study, folder: Path) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    text = value.as_posix() if isinstance(value, Path) else str(value)
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """Words, numbers and lists of them are the same in TOML as in JSON."""
+    return json.dumps(value, ensure_ascii=False, default=Path.as_posix)
