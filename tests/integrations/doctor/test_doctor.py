@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from integrations.doctor import models, plants_other_models, plants_porters, plants_reader, plants_trim
+from integrations.doctor.models import inverse_frequencies
 from integrations.doctor.plants_porters import GRID, TEXT, Plant, query
 from integrations.doctor.plants_porters import rotated as written_down
 from posenc.errors import InvalidArgument, UnknownName
@@ -134,7 +135,7 @@ def test_two_positions_leave_a_clamp_and_a_restart_ambiguous() -> None:
 
 def test_eight_channels_are_not_said_to_rotate_sixteen() -> None:
     """Frequencies base^(−2i/16) of a head of 8: sixteen channels that rotate give them too, and are not there."""
-    wrong = diagnose("rotary(base=10000, pairing=half)", {"inv_freq": 1e4 ** (-2.0 * np.arange(4) / 16)})
+    wrong = diagnose("rope(base=10000, pairing=half)", {"inv_freq": 1e4 ** (-2.0 * np.arange(4) / 16)})
     assert not wrong.right
     assert "over 16 instead of 8" in str(wrong)
     assert "16 of 8" not in str(wrong)
@@ -161,6 +162,35 @@ def test_pairs_that_are_written_elsewhere_than_they_are_read_are_named() -> None
     assert str(written_so).startswith("writes a rotated pair to channels (2i, 2i+1)")
 
 
+@pytest.mark.parametrize("name", ["gemma4 full_attention", "deepseek_v3"])
+def test_tables_are_right_in_every_layout_that_ports_have(name: str) -> None:
+    """A column a pair, or two, half a width apart or side by side; with the pairs that stand still or without."""
+    model, _, layer_type = name.partition(" ")
+    theta = models.LAYERS[name].theta
+    for pairs in (len(theta), models.LAYERS[name].head_dim // 2):
+        angles = TEXT[:, None] * np.pad(theta, (0, pairs - len(theta)))
+        for laid_out in (angles, np.tile(angles, 2), angles.repeat(2, -1), angles[None]):
+            numbers = {"positions": TEXT, "cos": np.cos(laid_out), "sin": np.sin(laid_out)}
+            assert diagnose(model_of(model), numbers, layer=layer_type or None).right
+            swapped = diagnose(
+                model_of(model), numbers | {"cos": numbers["sin"], "sin": numbers["cos"]}, layer=layer_type or None
+            )
+            assert "cos and sin are swapped" in str(swapped)
+
+
+def test_what_an_alias_does_not_state_is_free_too() -> None:
+    assert diagnose("rope", {"inv_freq": inverse_frequencies(5e5, 32, 64)}).right
+    assert not diagnose("rope(base=10000)", {"inv_freq": inverse_frequencies(5e5, 32, 64)}).right
+
+
+def test_codes_of_the_authors_spacing_are_right_where_it_is_asked_for() -> None:
+    """Exponents over D − 2, as in tensor2tensor and Whisper."""
+    angles = np.arange(40.0)[:, None] * inverse_frequencies(1e4, 32, 62)
+    table = np.stack((np.sin(angles), np.cos(angles)), -1).reshape(40, 64)
+    assert diagnose("sinusoidal(spacing=tensor2tensor)", {"table": table}).right
+    assert "2i/62, where the paper has 2i/64" in str(diagnose("sinusoidal", {"table": table}))
+
+
 def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
     layer = models.LAYERS["llama3_1"]
     numbers = written_down("llama3_1", lambda x: layer.rotate(x, TEXT))
@@ -184,6 +214,12 @@ def test_what_is_no_port_is_refused_by_name() -> None:
         diagnose(llama, {"positions": [0], "x": np.ones((1, 64)), "rotated": np.ones((1, 64))})
     with pytest.raises(InvalidArgument, match="layer types; give layer"):
         diagnose(model_of("gemma4"), {"inv_freq": np.ones(8)})
+    with pytest.raises(InvalidArgument, match="positions have 2 axes; give 1, or the model's 3"):
+        diagnose(model_of("qwen2_vl"), {"positions": GRID[:2], "x": query(9, 128), "rotated": query(9, 128)})
+    with pytest.raises(InvalidArgument, match=r"bias has shape \(8, 1, 1\); give two tokens or more"):
+        diagnose("alibi", {"bias": np.zeros((8, 1, 1))})
+    with pytest.raises(UnknownName, match="linear_attention"):
+        diagnose(model_of("qwen3_5"), {"inv_freq": np.ones(8)}, layer="linear_attention")
     with pytest.raises(UnknownName, match="learned"):
         diagnose("learned", {"table": np.ones((8, 8))})
 

@@ -66,8 +66,9 @@ def expected(model: ModelPositions | str, layer: str | None) -> Expected:
     """What a port of an encoding's text, or of a layer type of a model, should compute."""
     if isinstance(model, str):
         stated = parse(model)
-        free = {field for name, field in PORTS.get(stated.name, Subject).FREE.items() if stated.get(name) is None}
-        return Expected(canonical(stated, full=True), frozenset(free))
+        recipe = canonical(stated, full=True)
+        free = {field for name, field in PORTS.get(recipe.name, Subject).FREE.items() if stated.get(name) is None}
+        return Expected(recipe, frozenset(free))
     table = position_table.of(model)
     types = dict(zip(table.layer_types, model.layer_types, strict=True)) | {name: name for name in model.recipes}
     searched = [name for name in types if model.recipes[types[name]].name in PORTS and name in model.layer_types]
@@ -78,7 +79,7 @@ def expected(model: ModelPositions | str, layer: str | None) -> Expected:
         )
     if layer is not None and layer not in types:
         raise UnknownName("layer", layer, types)
-    recipe = model.recipes[types[layer or searched[0]]]
+    recipe = canonical(model.recipes[types[layer or searched[0]]], full=True)
     if scaling := recipe.get("scaling"):
         recipe = recipe.with_(scaling=planned(scaling, model.max_length))
     ladders = {named(name, other.base): other.frequencies for name, other in table.layers.items() if other.base}

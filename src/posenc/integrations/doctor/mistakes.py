@@ -1,10 +1,9 @@
 """Every single mistake that ports of a rotation make, as changes of its description; some are measured."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import permutations, product
 from typing import Any
 
@@ -13,11 +12,13 @@ import numpy as np
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
 from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, each
-from posenc.scaling import NTK, Default, Linear, Llama3, Scaling, YaRN
+from posenc.scaling import NTK, Default, Linear, Llama3, YaRN
 
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
 SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20))
 """Factors and sections of released models, which a port may have kept."""
+LOGARITHM_TO_BASE_10 = 1 / math.log(10)
+"""To this power a base is computed with if its logarithm has base 10 where exp needs the natural one."""
 ROUNDED = (
     ("angles",),
     ("positions",),
@@ -40,14 +41,15 @@ VARIANTS: Mapping[Any, list[Change]] = {
 
 def mistakes(right: Rotation, seen: Mapping[str, Array], expected: Expected) -> list[Change]:
     """All of them for this model; what the numbers are asked for is measured under every layout of channels."""
-    turns = list(_turns(right, seen)) if "x" in seen else []
+    few = {name: values[:256] for name, values in seen.items()}  # enough rows to measure
+    turns = list(_turns(right, few)) if "x" in seen else []
     D, d = right.head_dim, 2 * right.turning
     return [
         *_channels(right),
         *each(
             ladder=[ladder for ladder in expected.ladders.items() if ladder[1] != tuple(right.theta)],
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1, d + 1) if n > 0],
-            base=_bases(right, seen, turns),
+            base=_bases(right, few, turns),
             scaling=[Default()],
             series=SERIES,
         ),
@@ -58,7 +60,7 @@ def mistakes(right: Rotation, seen: Mapping[str, Array], expected: Expected) -> 
             products=PRODUCTS,
             per_channel=[True],
             factor=_factors(right, turns),
-            shift=_shifts(right, seen, turns),
+            shift=_shifts(right, few, turns),
             multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),
             precision=product(ROUNDED, LOW),
         ),
@@ -101,7 +103,7 @@ def _bases(right: Rotation, seen: Mapping[str, Array], turns: list[Array]) -> It
     """Known ones, a logarithm to base 10, NTK's, and those that the frequencies of the numbers have."""
     factor, d = getattr(right.scaling, "factor", 1.0), 2 * right.turning
     ntk = right.base * factor, right.base * factor ** (d / max(1, d - 2))
-    yield from (*BASES, 1000.0, 100.0, logarithm_to_base_10(right.base), *ntk)
+    yield from (*BASES, 1000.0, 100.0, right.base**LOGARITHM_TO_BASE_10, *ntk)
     at = seen.get("positions", np.empty((0, 1)))[:, 0]
     ahead = np.argwhere(at[None] - at[:, None] == 1)[:1]
     thetas = [values for name, values in seen.items() if name == "inv_freq"]
@@ -110,12 +112,8 @@ def _bases(right: Rotation, seen: Mapping[str, Array], turns: list[Array]) -> It
         best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
         base = theta[best] ** (-span / max(1, 2 * best)) if theta[best] else 0.0
         if 1 < base < 1e12:
-            yield from (*(float(f"{base:.{digits}g}") for digits in (1, 2, 3, 4)), float(round(base)))
-
-
-def logarithm_to_base_10(base: float) -> float:
-    """The base that is computed with if a logarithm has base 10 where exp needs the natural one."""
-    return base ** (1 / math.log(10))
+            yield from (float(f"{base:.{digits}g}") for digits in (1, 2, 3, 4))
+            yield float(round(min(base, 1e6)))  # such as 65536
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
@@ -126,16 +124,15 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
         original_length=(*lengths, round(length * factor), 2 * length, length // 2) if length else (),
         factor=(2 * factor, factor / 2, factor**2, *FACTORS) if factor else (),
     )
-    tried: list[Callable[[], Scaling]] = [Default]
-    tried += [
-        partial(replace, scaling, **fields)  # type: ignore[type-var]
-        for fields in (*variants, *VARIANTS.get(type(scaling), []))
+    tried: list[tuple[Any, Change]] = [
+        (Default, {}),
+        *((type(scaling), {**vars(scaling), **fields}) for fields in (*variants, *VARIANTS.get(type(scaling), []))),
+        *((kind, {"factor": n}) for n in (factor, *FACTORS) for kind in (Linear, NTK)),
+        *((Llama3, {"factor": n, "original_length": 8192}) for n in (8.0, 32.0)),  # of 3.1 and 3.2
     ]
-    tried += [partial(kind, n) for n in (factor, *FACTORS) for kind in (Linear, NTK)]
-    tried += [partial(Llama3, n, original_length=8192) for n in (8.0, 32.0)]  # of 3.1 and 3.2
-    for make in tried:
+    for kind, fields in tried:
         with suppress(InvalidArgument):
-            changed = make()
+            changed = kind(**fields)
             yield {"scaling": changed}
             yield {"scaling": changed, "factor": changed.frequencies(right.span, right.base).attention_factor}
 

@@ -135,28 +135,30 @@ class Rotation:
         )
 
     @property
+    def pairs(self) -> int:
+        """Number of pairs, with those whose frequency is 0."""
+        return max(self.turning, self.distance)
+
+    @property
     def channels(self) -> tuple[Array, Array]:
         """The first and the second channel of every pair."""
         stride, distance = (1, self.distance) if self.pairing == "half" else (2, 1)
-        first = self.start + stride * np.arange(self.turning)
+        first = self.start + stride * np.arange(self.pairs)
         if (first + distance).max(initial=0) >= self.head_dim:
-            raise InvalidArgument(f"{self.turning} pairs {self.in_words} do not fit into {self.head_dim} channels")
+            raise InvalidArgument(f"{self.pairs} pairs {self.in_words} do not fit into {self.head_dim} channels")
         return first, first + distance
 
     @property
     def written(self) -> "Rotation":
         """This, by the channels to which it writes a rotated pair."""
         other = "interleaved" if self.pairing == "half" else "half"
-        return replace(self, pairing=other, distance=self.turning) if self.moved else self
+        return replace(self, pairing=other, distance=self.pairs) if self.moved else self
 
     @property
     def theta(self) -> Array:
-        """The inverse frequency of every pair that rotates."""
-        if self.ladder:
-            theta = np.array(self.ladder[1])
-        else:
-            theta = SERIES[self.series][1](self, self.ladder_of(self.scaling))
-        return fill(theta, self.turning)
+        """The inverse frequency of every pair."""
+        own = SERIES[self.series][1](self, self.ladder_of(self.scaling))
+        return fill(np.array(self.ladder[1]) if self.ladder else own, self.pairs)
 
     def ladder_of(self, scaling: Scaling) -> Array:
         """Frequencies under a scaling; an exponent over fewer channels than rotate runs on below 1/base."""
@@ -165,8 +167,7 @@ class Rotation:
 
     def rounded(self, values: Array, what: str) -> Array:
         """To 16 bits, if ``precision`` is of this."""
-        what_is, low = self.precision
-        return rounded(values, low) if what in what_is else values
+        return rounded(values, self.precision[1]) if what in self.precision[0] else values
 
     def angles(self, seen: Mapping[str, Array]) -> Array:
         """What every row turns every pair by, ``(N, P)``."""
@@ -175,7 +176,7 @@ class Rotation:
         theta = self.rounded(self.theta, "frequencies")
         if self.precision[0]:  # of a product in float32, as ports have it
             where, theta = where.astype(np.float32), theta.astype(np.float32)
-        axes = np.minimum(fill(np.array(self.axes), self.turning), where.shape[1] - 1)
+        axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
         return self.rounded(where[:, axes] * theta, "angles")
 
     @property
@@ -187,7 +188,7 @@ class Rotation:
 
 def fill(values: Array, count: int) -> Array:
     """The first ``count`` of them, and zeros where there are fewer."""
-    return np.pad(values, (0, count))[:count]
+    return np.concatenate((values, np.zeros(count, values.dtype)))[:count]
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.mistakes import logarithm_to_base_10, mistakes
+from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes
 from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation, fill
 from posenc.integrations.doctor.search import CLOSE, Array, Change, Expected, Subject, step
 from posenc.integrations.position_table import briefly
@@ -44,9 +44,9 @@ class RotationPort(Subject[Rotation]):
         "base": lambda port, right: (
             f"its base is {port.base:.10g} instead of {right.base:.10g}"
             + ", as a logarithm to base 10 makes it where exp needs the natural one"
-            * (port.base == logarithm_to_base_10(right.base))
+            * (port.base == right.base**LOGARITHM_TO_BASE_10)
         ),
-        "series": lambda port, right: SERIES[port.series][0].format(scaling=briefly(right.scaling)),
+        "series": lambda port, right: SERIES[port.series][0].format(scaling=_named(right.scaling)),
         "ladder": lambda port, right: f"its frequencies are those of layer type {port.ladder[0]}",
         "scaling": lambda port, right: _scalings(port.scaling, right.scaling),
         "factor": lambda port, right: (
@@ -171,14 +171,14 @@ def vectors(numbers: Mapping[str, Array], right: Rotation) -> dict[str, Array]:
 
 
 def _made_of_units(cos: Array, sin: Array, right: Rotation) -> tuple[Array, Array]:
-    """(1, 0) in every pair, and what a table of cos and sin makes of it."""
+    """(1, 0) in every pair that turns or is in a table of cos and sin, and what the table makes of it."""
     cos, sin = _by_pair(np.stack((cos, sin)))
-    pairs = max(cos.shape[-1], right.turning)
-    first, second = replace(right, turning=pairs, distance=max(pairs, right.distance)).channels
+    width = cos.shape[-1]
+    first, second = replace(right, distance=max(width, right.pairs)).channels
     x = np.zeros((*cos.shape[:-1], right.head_dim))
-    x[..., first] = 1
+    x[..., first[: max(width, right.turning)]] = 1
     y = x.copy()
-    y[..., first[: cos.shape[-1]]], y[..., second[: cos.shape[-1]]] = cos, sin
+    y[..., first[:width]], y[..., second[:width]] = cos, sin
     return x, y
 
 
@@ -198,9 +198,12 @@ def _head_dim(numbers: Mapping[str, Array]) -> int:
 
 def _scalings(scaling: Scaling, right: Scaling) -> str:
     if scaling == Default():
-        return f"leaves out the model's {briefly(right)}"
+        return f"leaves out the model's {_named(right)}"
     if type(scaling) is not type(right):
-        model = "no scaling" if right == Default() else briefly(right)
-        return f"it computes {briefly(scaling)} where the model has {model}"
+        return f"it computes {_named(scaling)} where the model has {_named(right)}"
     changed = [(name, value) for name, value in vars(right).items() if getattr(scaling, name) != value]
     return ", ".join(f"its {name} is {getattr(scaling, name)} instead of {value}" for name, value in changed)
+
+
+def _named(scaling: Scaling) -> str:
+    return "no scaling" if scaling == Default() else briefly(scaling).removesuffix("()")

@@ -60,7 +60,7 @@ class Expected:
     """What a port should compute.
 
     Args:
-        recipe: the encoding.
+        recipe: the encoding, with all its settings.
         free: fields of a description in which a port may choose; a base among those of released models.
         ladders: the frequencies of all layer types of the model, by name and base.
         lengths: those that the model's config states.
@@ -156,10 +156,10 @@ class Subject(ABC, Generic[D]):
 
     def same(self, one: D, other: D) -> bool:
         """Whether two descriptions are one function, or one but for a measured value."""
-        if self.unmeasured(one) == self.unmeasured(other):
-            return True
         pairs = zip(self.predict(one, self.probe), self.predict(other, self.probe), strict=True)
-        return all(bool((np.abs(a - b) <= 1e-9).all()) for (_, a, _), (_, b, _) in pairs)
+        return self.unmeasured(one) == self.unmeasured(other) or all(
+            bool((np.abs(a - b) <= 1e-9).all()) for (_, a, _), (_, b, _) in pairs
+        )
 
     def unmeasured(self, port: D) -> dict[str, Any]:
         """What is wrong, whatever a measured value is."""

@@ -70,7 +70,7 @@ class SlopesPort(Subject[Slopes]):
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> Self:
         heads = len(next(iter(numbers.values())))
-        own = expected.recipe.get("slopes") or slopes(heads, float(expected.recipe.get("max_exponent") or 8))
+        own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:
             raise InvalidArgument(f"there are {heads} heads, and the model has {len(own)}; give all of them")
         given = np.concatenate([values.reshape(heads, -1) for values in numbers.values()], 1)
@@ -134,7 +134,7 @@ class CodesPort(RotationPort):
             span=width - 2 * (recipe.get("spacing") == "tensor2tensor"),
             base=recipe.get("base"),
             scaling=Default(),
-            factor=float(recipe.get("scale") or 1.0),
+            factor=float(recipe.get("scale")),
             sign=-1,
             axes=(0,) * (width // 2),
         )
@@ -155,9 +155,9 @@ class Buckets:
         first: the number of the first bucket.
     """
 
-    buckets: int = 32
-    max_distance: int = 128
-    two_sided: bool = False
+    buckets: int
+    max_distance: int
+    two_sided: bool
     sign: int = 1
     first: int = 0
 
@@ -184,9 +184,8 @@ class BucketsPort(Subject[Buckets]):
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> Self:
-        stated = {name: expected.recipe.get(name) for name in ("buckets", "max_distance", "two_sided")}
-        right = Buckets(**{name: value for name, value in stated.items() if value is not None})
-        return cls(right, numbers, expected, note)
+        stated = (expected.recipe.get(name) for name in ("buckets", "max_distance", "two_sided"))
+        return cls(Buckets(*stated), numbers, expected, note)
 
     @property
     def probe(self) -> Mapping[str, Array]:
