@@ -98,30 +98,9 @@ def runs(
         console.print(f"runs differ in {line}", soft_wrap=True)
 
 
-def _chosen(ledger: "Ledger", where: Iterable[str], sort: str | None) -> tuple[str, list[object]]:
-    """The clauses of a SELECT on ``settings`` for conditions ``column=value`` and a column to sort by.
-
-    Rows without a value in that column come last.
-    """
-    from posenc.arguments import one_of
-
-    columns = [row["name"] for row in ledger.rows("PRAGMA table_info(settings)")]
-    conditions, values = ["true"], list[object]()
-    for condition in where:
-        name, equals, value = (part.strip() for part in condition.partition("="))
-        if not equals:
-            raise InvalidArgument(f"where={condition!r} must be a column and a value, such as task=needle")
-        conditions.append(f'(settings."{one_of("column", name, columns)}" IS ? OR settings."{name}" IS ?)')
-        values += [value, _number(value)]
-    clauses = f"WHERE {' AND '.join(conditions)}"
-    if sort is not None:
-        name = f'settings."{one_of("column", sort.removeprefix("-"), columns)}"'
-        clauses += f" ORDER BY {name} IS NULL, {name}{' DESC' if sort.startswith('-') else ''}"
-    return clauses, values
-
-
-def _number(word: str) -> object:
-    """A typed word as a number or null, if it is one, as in SQLite."""
+def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[dict[str, Any]]:
+    """The rows of ``settings`` that meet all conditions, in this order."""
+    conditions = " AND ".join(f"({condition})" for condition in where)
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
     except (sqlite3.Error, sqlite3.Warning) as error:

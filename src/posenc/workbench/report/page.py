@@ -19,8 +19,6 @@ from posenc.workbench.run.machine import versions
 
 TEMPLATES = "posenc.workbench.report"
 STYLE = Path(__file__).parent / "page.css"
-MAKES = "light", "dark", "light-narrow", "dark-narrow"
-"""Every figure exists for both papers, wide and for a phone."""
 
 
 def render(template: str, *, command: str = "", ran: str = "", **context: object) -> str:
@@ -38,17 +36,9 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
     return environment.get_template(template).render(command=command, **context)
 
 
-def embedded(view: View, name: str, folder: Path) -> dict[str, Any]:
-    """A view's figure inside the page: ``sources`` are the addresses of its four makes.
-
-    The one for light paper comes in files in ``folder``, too.
-    """
-    makes = both_papers(view, png=folder / f"{name}.png"), both_papers(view, narrow=True)
-    svgs = dict(zip(MAKES, chain.from_iterable(makes), strict=True))
-    (folder / f"{name}.svg").write_bytes(svgs["light"])
-    alt = f"{view.title}. The numbers are in the text beside it."
-    sources = {make: _data("image/svg+xml", svg) for make, svg in svgs.items()}
-    return {"sources": sources, "alt": alt, "name": name}
+def picture(view: View, name: str) -> dict[str, Any]:
+    """A view as a page holds it: its title, its scene for the script that paints it, and its numbers as tables."""
+    return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
 
 
 def _titles(sections: str) -> list[tuple[str, str]]:
