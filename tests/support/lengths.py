@@ -108,6 +108,7 @@ CASES = {
     "rotary packed": Case(Packed, "rotary", (1, 0, 0)),
     "alibi": Case(Reader, "alibi", (1, 0)),
     "alibi padded": Case(Padded, "alibi", (1, 1)),
+    "kerple": Case(Reader, "kerple", (1, 0)),
 }
 
 TELLING = [("exported", "rotary decoding")]

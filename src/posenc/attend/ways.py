@@ -222,7 +222,8 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens blocks along the bias's line are faster", None
-    if call.backend == "auto" and q.is_cpu and call.trained and call.queries < ROWS:
+    small = call.trained and not torch.compiler.is_compiling()  # a length that is read while compiling binds it
+    if call.backend == "auto" and q.is_cpu and small and call.queries < ROWS:
         return f"below {ROWS} tokens the scores of all are faster", None
     if not exact(q.device, q.dtype):
         return "this device does not sum channels of this type as exactly as they need", None
