@@ -24,7 +24,7 @@ def check(asked: Iterable[tuple[str, str]], layers: int = 2) -> None:
 
 
 def test_the_exported_graph_of_a_bias_has_no_longest_length() -> None:
-    """A choice by length, asked before whether a compiler traces, bounded it at 1023, and at 127 if the bias learns."""
+    """A choice by length, made before asking for a compiler, bounded it at 1023, or at 127 if the bias learns."""
     check([("exported", "alibi"), ("exported", "kerple")], layers=1)
 
 

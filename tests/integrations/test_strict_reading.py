@@ -126,6 +126,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for key, value in {"factor": 4, "attention_factor": 4, "long_factor": [1.0], "rope_type": "yarn"}.items()
     ),
     (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
+    (
+        config("git", text_config=config("llama")),
+        "text_config in model_type 'git', whose class reads the whole config",
+    ),
+    (config("glm4", partial_rotary_factor=None), "no 'partial_rotary_factor', and a default would be a guess"),
     (config("llama", sliding_window=8), "unknown key of model_type 'llama' 'sliding_window'"),
     (config("llama", rope_theta=""), "rope_theta='' must be a number above 0 and below .*: it is the base"),
     (config("llama", rope_scaling={"rope_type": ["yarn"]}), r"rope_type=\['yarn'\] must be a name"),

@@ -4,6 +4,7 @@ torch.compile cannot trace the run-time checks that conftest.py wraps around the
 case that breaks a law; the exit status is 1 if there is any.
 """
 
+import math
 import sys
 import traceback
 from collections.abc import Callable

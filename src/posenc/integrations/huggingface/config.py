@@ -13,7 +13,7 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
 from posenc.integrations.huggingface.config_class import RefusedByClass
-from posenc.integrations.huggingface.families import ALIASES
+from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import check_outer, rope_dictionary
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
@@ -72,10 +72,12 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
         around, part = part, part[key]
         if not isinstance(part, Mapping):
             raise InvalidArgument(f"{key} is a {type(part).__name__}; expected a dictionary")
+        outer = around.get("model_type")
+        if isinstance(outer, str) and outer in FAMILIES:
+            raise InvalidArgument(f"{key} in model_type {outer!r}, whose class reads the whole config; remove it")
         check_outer(around, part)
         if key == "text_config":
             dtypes = {name: around[name] for name in ("torch_dtype", "dtype") if name in around}
-            outer = around.get("model_type")
             inner = ALIASES.get(outer, outer) if isinstance(outer, str) else None
             part = {**dtypes, "model_type": inner, **part}
     model_type = part.get("model_type")

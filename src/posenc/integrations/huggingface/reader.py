@@ -304,8 +304,8 @@ class Reader:
         shares = (self.stated, self.stated_rope, *self.stated_rope.values())
         names = (self.family.partial, "partial_rotary_factor")
         if self.family.partial not in self.family.defaults:
-            is_stated = any(isinstance(one, Mapping) and not {*one}.isdisjoint(names) for one in shares)
-            self.check_stated(self.family.partial, is_stated)
+            values = [one.get(name) for one in shares if isinstance(one, Mapping) for name in names]
+            self.check_stated(self.family.partial, any(value is not None for value in values))
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
