@@ -13,6 +13,7 @@ import pickle
 import re
 import resource
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,12 +77,11 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     asked = expected(model, layer)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "diagnosis.json"
-        command = [sys.executable, "-m", __name__, str(path.resolve()), name, str(out)]
+        command = [sys.executable, "-m", __name__, str(path.resolve()), name, str(out), str(SECONDS)]
         given, drawn = pickle.dumps(asked), os.environ | {"MPLBACKEND": "Agg"}
-        try:
-            run = subprocess.run(command, cwd=folder, env=drawn, input=given, capture_output=True, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            raise InvalidArgument(f"{path} has not ended after {SECONDS} s; leave its training out") from None
+        run = subprocess.run(command, cwd=folder, env=drawn, input=given, capture_output=True)
+        if run.returncode == -signal.SIGALRM:
+            raise InvalidArgument(f"{path} has not ended after {SECONDS} s; leave its training out")
         if out.exists():
             right, causes, text = json.loads(out.read_text("utf-8")).values()
             return Diagnosis(right, tuple(causes), text)
@@ -160,8 +160,8 @@ class Ways:
             except Exception as error:  # another binding may be meant
                 self.errors.append(error)
 
-    def diagnosis(self, name: str) -> Diagnosis:
-        """Which description a function is, by what the first way that works returns under every layout."""
+    def subjects(self, name: str) -> list[Subject[Any]]:
+        """What the first way that works returns under every layout."""
         target, subjects = self.names[name], list[Subject[Any]]()
         self.errors.clear()
         if inspect.isclass(target):
@@ -175,7 +175,7 @@ class Ways:
             subjects += itertools.islice(filter(None, asked), 1)
         if not subjects:
             raise (*self.errors, TypeError("it returns nothing to compare, such as x rotated, or cos and sin"))[0]
-        return diagnosed(subjects)
+        return subjects
 
     def _subject(
         self, returned: Any, arguments: Mapping[str, Any], layout: str, x: Tensor | None
@@ -204,15 +204,19 @@ class Ways:
         return None
 
 
-def main(path: str, name: str, out: str) -> None:
-    """Run the file, call the function in every way that works, and keep what comes."""
+def main(path: str, name: str, out: str, seconds: str) -> None:
+    """Run the file, call the function in every way that works, and keep what the answers come from."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     torch.set_num_threads(1)
-    asked, names = pickle.load(sys.stdin.buffer), runpy.run_path(path)
+    asked = pickle.load(sys.stdin.buffer)
+    signal.alarm(int(seconds))
+    names = runpy.run_path(path)
     if not callable(names.get(name)):
         known = [key for key, value in names.items() if inspect.isfunction(value) or inspect.isclass(value)]
         raise NameError(f"{name} is no function there; there are {', '.join(known) or 'none'}")
-    Path(out).write_text(json.dumps(asdict(Ways(names, asked).diagnosis(name))), "utf-8")
+    subjects = Ways(names, asked).subjects(name)
+    signal.alarm(0)
+    Path(out).write_text(json.dumps(asdict(diagnosed(subjects))), "utf-8")
 
 
 if __name__ == "__main__":
