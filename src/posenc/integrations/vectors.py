@@ -262,8 +262,7 @@ def _cause(
     if "cos_sin" in theirs:
         numbers |= dict(zip(("cos", "sin"), theirs["cos_sin"].chunk(2, -1), strict=True))
     for end in ("_interleaved", "_half", ""):
-        if {f"cos{end}", f"sin{end}"} & set(theirs):
-            numbers |= {name: given[name + end] for name in ("cos", "sin")}
+        numbers |= {name: given[name + end] for name in ("cos", "sin") if {f"cos{end}", f"sin{end}"} & set(theirs)}
     if not numbers:
         return "give inv_freq, rotated, or cos and sin too, and the mistake can be named"
     numbers["positions"] = ours["positions"]
