@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Real
-from typing import Literal, TypeVar, get_args, overload
+from typing import Literal, TypeVar, overload
 
 import torch
 from jaxtyping import Float
@@ -19,7 +19,7 @@ from posenc.arguments import as_scale, no_argument
 from posenc.attend.call import Settings, check, check_sinks, scale_of_scores
 from posenc.attend.operator import operated
 from posenc.attend.remapped import remapped
-from posenc.attend.ways import Explanation, chosen, computed
+from posenc.attend.ways import WAYS, Explanation, chosen, computed
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
@@ -45,8 +45,6 @@ Backend = Literal[
 ``"toeplitz"`` serves too, and from 128 on where the bias learns. ``explain`` says which that is, and
 why not those before it.
 """
-
-BACKENDS = get_args(Backend)
 
 Result = TypeVar("Result")
 
@@ -187,8 +185,8 @@ def _settings(
         raise InvalidArgument(
             f"dropout={dropout!r} must be a number in 0 … 1 (excluded), the share of weights that are dropped"
         )
-    if backend not in BACKENDS:
-        raise UnknownName("backend", backend, BACKENDS)
+    if backend != "auto" and backend not in WAYS:
+        raise UnknownName("backend", backend, ("auto", *WAYS))
     if dropout and return_logsumexp:
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"

@@ -58,9 +58,8 @@ def training_rows(q: Tensor, k: Tensor) -> int:
 class Masks:
     """The masks of a call's blocks: views of a line, or made by ``call``."""
 
-    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, rounds: bool = False) -> None:
+    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype) -> None:
         self.call, self.size, self.line = call, rows, None
-        self.rounds = rounds  # to what torch's attention takes on the device
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
@@ -90,8 +89,6 @@ class Masks:
         it has most of the digits.
         """
         if self.line is None:
-            if self.rounds:
-                return self.call.sdpa_mask(first, last, keys, start), None
             mask = self.call.additive_mask(first, last, keys, start)
             largest = mask.amax(-1, keepdim=True) if self.call.exact_rows else None
             return mask if largest is None else mask - finite(largest), largest
@@ -110,19 +107,21 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
     rows = ROWS if q.is_cpu else training_rows(q, k)
-    masks = Masks(call, alike.step if alike else rows, mask_dtype(q), rounds=True)
+    masks = Masks(call, alike.step if alike else rows, mask_dtype(q))
     if alike and out is not None:
         _slide(q, k, v, call, alike, out)
     for first, last, start, keys in masks:
         if first in alike:
             continue
-        (some,), (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+        block = first, last, keys, start
+        mask = call.sdpa_mask(*block) if masks.line is None else masks.at(*block)[0]
+        (some,) = masks.flipped(q[:, :, first:last])
         of = k[:, :, start:keys], v[:, :, start:keys]
-        (block,) = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
+        (y,) = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
         if out is None:
-            blocks.append(block)
+            blocks.append(y)
         else:  # written where it belongs instead of joined afterwards
-            out[:, :, first:last] = block
+            out[:, :, first:last] = y
     return torch.cat(blocks, dim=2) if out is None else out
 
 

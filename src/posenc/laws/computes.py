@@ -6,6 +6,7 @@ import torch
 
 from posenc.attend import attention, scores
 from posenc.errors import PosencError, PositionOutOfRange
+from posenc.kernels.attention.softmax import for_every_head
 from posenc.laws.effects import effects, inputs, outputs
 from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer, read_layers, shifted
@@ -74,7 +75,8 @@ def sees_only_the_offset(subject: Subject) -> None:
         changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
         owed(changed or not shifts, f"relative=False, and shifting by {shifts} changes nothing")
         return
-    norms = q.norm(dim=-1)[..., :, None] * _over_groups(k.norm(dim=-1), q)[..., None, :]
+    k_norms = for_every_head(k.norm(dim=-1, keepdim=True), q.shape[1])
+    norms = q.norm(dim=-1, keepdim=True) * k_norms.mT
     for shift in (1, 10**6, 10**9):
         if shift > room or (subject.rounded and shift > 1):
             break
@@ -148,7 +150,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
             near(tensor, original, 0.0, f"{name} was overwritten in layer {layer}:")
         one = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
         y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, causal=True)
-        near(y, _over_groups(v[:, :, :1], q), 0.0, "what attends to one key")
+        near(y, for_every_head(v[:, :, :1], q.shape[1]), 0.0, "what attends to one key")
 
 
 @law()
@@ -203,8 +205,3 @@ def refuses_what_is_no_position(subject: Subject) -> None:
                 continue
             owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was taken")
     encoding.at(torch.full_like(one, encoding.position_limit - 1))
-
-
-def _over_groups(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """What heads share, once for every head."""
-    return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
