@@ -53,3 +53,27 @@ def test_another_pairing_or_no_integer_is_refused() -> None:
         posenc.Rotary(8, pairing="halves")
     with pytest.raises(InvalidArgument, match=r"head_dim=8\.0 must be an integer"):
         posenc.Rotary(8.0, pairing="half")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: posenc.LearnedRotary(8, pairing="half", groups=2, heads=4),
+        lambda: posenc.FoPE(8, 64, pairing="interleaved"),
+        lambda: posenc.LearnedRotary(8, pairing="half"),
+    ],
+)
+def test_every_rotation_writes_into_memory_and_again_but_not_with_old_parameters(make: object) -> None:
+    rotation = make()  # type: ignore[operator]
+    q, k = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8)
+    with torch.no_grad():
+        placed = rotation.at(posenc.positions.arange(5))
+        want = placed.rotate(q, k)
+        given = placed.rotate(q.clone(), k.clone()), placed.rotate(q, k, out=(q.clone(), k.clone()))
+        for got in given:
+            for mine, theirs in zip(got, want, strict=True):
+                torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
+        for parameter in rotation.parameters():
+            parameter.mul_(1.5)
+        with pytest.raises(InvalidArgument, match="parameters have changed"):
+            placed.rotate(q, k)

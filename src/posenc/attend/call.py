@@ -66,7 +66,9 @@ class AttentionCall(Settings):
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
         if bias is not None:
-            bias = bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
+            if type(bias).ordered is not Bias.ordered:  # an order is not made for who does not ask for it
+                bias = bias.ordered(*mask.order(T, S, q.device))
+            bias = bias.meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         return cls(
             **vars(settings),
