@@ -18,15 +18,10 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
 
 
 def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-    """Whether these keys stand where the queries do: all keys, or those of T new tokens, the others being in a
-    cache. Refuses either where it does not fit what is placed."""
-    of_q, of_k = placed.q_positions, placed.k_positions
-    alike = of_k is of_q
-    # By a branch, and so a plain bool also where a compiler holds lengths as symbols.
-    if k is None or (k.shape[-2] != of_k.shape[-1] and k.shape[-2] == of_q.shape[-1]):
-        alike = True
-    check_heads("q", q, of_q, head_dim, placed.axes)
-    check_heads("k", k, of_q if alike else of_k, head_dim, placed.axes)
+    """Whether these keys stand where the queries do; refuses either where it does not fit what is placed."""
+    alike = k is None or placed.are_at_queries(k)
+    check_heads("q", q, placed.q_positions, head_dim, placed.axes)
+    check_heads("k", k, placed.q_positions if alike else placed.k_positions, head_dim, placed.axes)
     return alike
 
 

@@ -196,6 +196,15 @@ class Placed(Pytree):
             sliced.scale = self.scale[:, first:last]
         return sliced
 
+    def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
+        """Whether k stand where the queries do: all keys, or those of T new tokens, the others being in a cache."""
+        if self.k_positions is self.q_positions:
+            return True
+        # Decided by a branch, and so a plain bool also where a compiler holds lengths as symbols.
+        if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
+            return True
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class RemappedPart(Pytree):
