@@ -88,7 +88,7 @@ def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() 
         (
             lambda: LearnedGrid(4, 8).resized(0, 2, "vit"),
             InvalidArgument,
-            "rows=0 and columns=2 must both be",
+            "rows=0 must be at least 1",
         ),
         (
             lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from functools import reduce
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -65,8 +65,7 @@ class Bias(Pytree, ABC):
         be the very table that this layer adds too.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
-        same: B = tree_map(lambda leaf: others.get(id(leaf), leaf), self)
-        return same
+        return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
 
     def derive(self) -> None:
         """Make anew what is kept of the numbers of its tensors, such as ``toeplitz``."""

@@ -194,9 +194,6 @@ def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
     if not rotary:
         raise InvalidArgument(f"{recipe} does not say what rotates; write {recipe.name}(rotary, …)")
     given = named(replace(recipe, parts=()), entry)
-    missing = [name for name in parameters_of(entry.make) if name not in given and name != "rotary"]
-    if missing:
-        raise InvalidArgument(f"{recipe} needs {' and '.join(missing)}; add {missing[0]}=…")
     return entry.make(*rotary, **given)
 
 

@@ -95,13 +95,10 @@ def _origin(name: str) -> Path:
     top = name.partition(":")[0].partition(".")[0]
     importlib.invalidate_caches()
     spec = PathFinder.find_spec(top)
-    if spec is None:
+    where = None if spec is None else next(iter(spec.submodule_search_locations or ()), spec.origin)
+    if where is None:
         raise InvalidArgument(_no_module(name))
-    if spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations))).resolve()
-    if spec.origin is None:
-        raise InvalidArgument(_no_module(name))
-    return Path(spec.origin).resolve()
+    return Path(where).resolve()
 
 
 def _no_module(name: str) -> str:

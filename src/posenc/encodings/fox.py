@@ -94,15 +94,11 @@ class PlacedFoX(Placed):
     ) -> tuple[Placed, ContentState | None]:
         check_embeddings(x, self.q_positions, self.fox.width)
         gates = self.fox.gates(x)
-        return self._with(gates if state is None else torch.cat((state, gates), dim=-1))
+        gates = gates if state is None else torch.cat((state, gates), dim=-1)
+        return self.with_state(gates), gates
 
     def with_state(self, state: ContentState | None) -> Placed:
-        return self._with(state)[0]
-
-    def _with(self, gates: ContentState | None) -> tuple[Placed, ContentState | None]:
-        if gates is None:
-            return self, None
-        return self.changed(bias=ForgetBias(gates), awaits_content=False), gates
+        return self if state is None else self.changed(bias=ForgetBias(state), awaits_content=False)
 
 
 @final

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, as_integer, at_least, at_least_one
+from posenc.arguments import Size, at_least
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
@@ -78,8 +78,7 @@ class LearnedGrid(EmbeddingTable):
             raise InvalidArgument(
                 "resize is missing; name the convention that the checkpoint was trained with, such as 'timm', 'vit'"
             )
-        rows, columns = as_integer(rows, "rows"), as_integer(columns, "columns")
-        at_least_one(rows=rows, columns=columns)
+        rows, columns = at_least(1)(rows, "rows"), at_least(1)(columns, "columns")
         with torch.device("meta"):
             other = LearnedGrid(**{**self.settings, "resize": how})
         other.weight = self.weight

@@ -183,8 +183,8 @@ class PlacedRotation(PlacedTables):
             again = None if self._step is None else self._step(*plain)
             if again is not None:
                 return again
-        rotated: tuple[Any, Any] = rotate_both(q, k, q_tables, k_tables, encoding.pairing, encoding.backend, out)
-        return rotated
+        rotated = rotate_both(q, k, q_tables, k_tables, encoding.pairing, encoding.backend, out)
+        return cast(tuple[Queries, Keys], rotated)
 
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
         """Keys rotated back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.

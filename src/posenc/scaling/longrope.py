@@ -84,8 +84,6 @@ class LongRoPE(LengthScaling):
     def plan(self, total_length: int) -> Scaling:
         """The short list for ``total_length ≤ original_length``, the long list beyond it."""
         check_total_length(total_length, "total_length")
-        long = total_length > self.original_length
-        factors = self.long_factors if long else self.short_factors
-        if self.attention_factor is not None:
-            return PerPair(factors, self.attention_factor)
-        return PerPair(factors, math.sqrt(1 + math.log(self.factor) / math.log(self.original_length)))
+        factors = self.long_factors if total_length > self.original_length else self.short_factors
+        usual = math.sqrt(1 + math.log(self.factor) / math.log(self.original_length))
+        return PerPair(factors, self.attention_factor or usual)

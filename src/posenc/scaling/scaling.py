@@ -133,8 +133,7 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
     """
     stop = rotary_dim if pairs is None else 2 * pairs
     exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
-    powers: Tensor = base**exponents
-    return powers
+    return base**exponents
 
 
 def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:

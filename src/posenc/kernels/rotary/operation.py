@@ -53,14 +53,11 @@ def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairin
     if may_be_looked_at(*xs) and not is_recorded(*xs):
         return engine(xs, cos, sin, pairing, None)
     q, k = xs if len(xs) == 2 else (xs[0], None)
-    rotated: tuple[Tensor, ...] = Rotation.apply(q, k, cos, sin, engine, pairing, False)
-    return rotated
+    return cast(tuple[Tensor, ...], Rotation.apply(q, k, cos, sin, engine, pairing, False))
 
 
 def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     """x rotated into ``out``, which is x itself or other memory; autograd sees it as an in-place change."""
     if out is not x:
         out.copy_(x)
-    (rotated,) = Rotation.apply(out, None, cos, sin, engine, pairing, True)
-    rotated_out: Tensor = rotated
-    return rotated_out
+    return cast(Tensor, Rotation.apply(out, None, cos, sin, engine, pairing, True)[0])
