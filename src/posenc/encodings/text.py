@@ -177,18 +177,15 @@ def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) 
 
 
 def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
+    """The encodings of a sum, each with how often it stands there."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*_terms(node.left), *_terms(node.right)]
-    return [_counted(node)]
-
-
-def _counted(node: ast.expr) -> tuple[Recipe, int]:
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
-        return _recipe(node), 1
+        return [(_recipe(node), 1)]
     count = node.right.value if isinstance(node.right, ast.Constant) else None
     if type(count) is not int or count < 1:
         raise InvalidArgument(f"{_shown(node)}: after * comes a whole number of at least 1")
-    return _recipe(node.left), count
+    return [(_recipe(node.left), count)]
 
 
 def _shown(node: ast.expr) -> str:
