@@ -96,19 +96,18 @@ def main() -> None:
     parser.add_argument("--form", choices=FORMS, default="txt", help="how it is stored")
     parser.add_argument("--tokenizer", default="bpe")
     parser.add_argument("--vocabulary", type=int, default=4096)
-    parser.add_argument("--documents", default="windowed")
     parser.add_argument("--folder", type=Path, help="where the text and the study go meanwhile")
     options = parser.parse_args()
     with TemporaryDirectory(dir=options.folder) as folder:
         text = "\n".join(b"".join(each).decode() for _, each in documents(options.source))
         path = written(options.form, text, round(options.gigabytes * 1e9), Path(folder))
         study = ["--tasks", "language", "--encodings", "rotary", "--steps", "50", "--workers", "1"]
-        cut = f"--tokenizer {options.tokenizer} --vocabulary {options.vocabulary} --documents {options.documents}"
+        cut = f"--tokenizer {options.tokenizer} --vocabulary {options.vocabulary}"
         files = ["--text", str(path), "--output", f"{folder}/study"]
         most, seconds = peaks([sys.executable, "-m", "posenc", "compare", *study, *cut.split(), *files])
     for name, size in most.items():
         print(f"{size / 2**20:8.0f} MiB anonymous at most: {name}")
-    print(f"{seconds:8.0f} s, {options.gigabytes:g} GB as {options.form}, {options.tokenizer}, {options.documents}")
+    print(f"{seconds:8.0f} s, {options.gigabytes:g} GB as {options.form}, {options.tokenizer}")
 
 
 if __name__ == "__main__":
