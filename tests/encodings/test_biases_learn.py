@@ -7,7 +7,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import posenc
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 VOCABULARY, LENGTH, BACK = 6, 16, 2
 SOME = ("fire", "cope(positions=8)")
@@ -27,7 +28,7 @@ OTHERS = (
 def test_a_models_loss_falls(text: str) -> None:
     """Below two thirds of chance, and every parameter of the encoding has moved."""
     encoding = posenc.encoding(text, width=32, heads=4, head_dim=8, layers=1)
-    model = Transformer(TransformerConfig(VOCABULARY, width=32, layers=1, heads=4), encoding).initialise(0)
+    model = Transformer(Model(width=32, layers=1, heads=4), encoding, VOCABULARY).initialise(0)
     before = {name: p.detach().clone() for name, p in model.encoding.named_parameters()}
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     generator, losses = torch.Generator().manual_seed(0), []

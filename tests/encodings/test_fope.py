@@ -8,7 +8,8 @@ import torch
 import posenc
 from posenc import FoPE, Rotary
 from posenc.positions import arange
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 
 def test_dropped_pairs_turn_by_45_degrees_and_grow() -> None:
@@ -57,6 +58,6 @@ def test_fresh_coefficients_are_the_identity_and_some_noise() -> None:
 
 def test_a_model_trains_both_mixtures() -> None:
     made = posenc.encoding("fope(groups=2)", heads=4, head_dim=8, num_positions=64)
-    model = Transformer(TransformerConfig(17, width=32, layers=2, heads=4), made).initialise(0)
+    model = Transformer(Model(width=32, layers=2, heads=4), made, 17).initialise(0)
     model(torch.randint(17, (2, 12))).square().sum().backward()
     assert sorted(name for name, p in model.encoding.named_parameters() if p.grad is not None) == ["cos", "sin"]

@@ -9,7 +9,8 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from posenc.scaling import Linear
-from posenc.workbench.run.transformer import Cache, Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Cache, Transformer
 
 
 def rotates(placed: posenc.Placed) -> bool:
@@ -82,9 +83,9 @@ def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
 
 @pytest.mark.parametrize("text", ["layers(rotary*3 + nope)", "layers(t5 + stack(rotary, fox))", "layers(fox)"])
 def test_a_model_of_mixed_layers_reads_pieces_as_the_whole(text: str) -> None:
-    config = TransformerConfig(17, width=32, layers=4)
+    config = Model(width=32, layers=4)
     encoding = posenc.encoding(text, width=32, heads=4, head_dim=8, layers=4)
-    model = Transformer(config, encoding).initialise(0).double().requires_grad_(False)
+    model = Transformer(config, encoding, 17).initialise(0).double().requires_grad_(False)
     row = torch.randint(17, (2, 12))
     cache = Cache()
     parts = [model(piece, cache=cache) for piece in row.split([5, 1, 1, 5], dim=1)]

@@ -8,7 +8,8 @@ import torch
 import posenc
 from posenc import LearnedRotary, Rotary, scores
 from posenc.positions import arange
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
@@ -99,7 +100,7 @@ def test_a_cast_rounds_what_is_trained_until_it_is_loaded_into_float32() -> None
 
 def test_a_model_trains_its_frequencies() -> None:
     made = posenc.encoding("rotary-learned(groups=2, shared=False)", heads=4, head_dim=8, layers=2)
-    model = Transformer(TransformerConfig(17, width=32, layers=2, heads=4), made).initialise(0)
+    model = Transformer(Model(width=32, layers=2, heads=4), made, 17).initialise(0)
     model(torch.randint(17, (2, 12))).square().sum().backward()
     gradients = [p.grad for p in model.encoding.parameters()]
     assert len(gradients) == 2

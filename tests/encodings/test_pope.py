@@ -10,7 +10,8 @@ import posenc
 from posenc import PoPE, attention, scores
 from posenc.positions import arange
 from posenc.scaling import Linear, YaRN
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 
 def test_the_golden_score() -> None:
@@ -79,12 +80,12 @@ def test_schedules_set_its_ladder() -> None:
 
 
 def test_a_model_trains_and_comes_back_from_its_state() -> None:
-    config = TransformerConfig(17, width=32, layers=2, heads=4, kv_heads=2)
+    config = Model(width=32, layers=2, heads=4, kv_heads=2)
     made = posenc.encoding("pope(start=uniform)", width=32, heads=4, head_dim=8, layers=2)
-    model = Transformer(config, made).initialise(0)
+    model = Transformer(config, made, 17).initialise(0)
     row = torch.randint(17, (2, 12))
     model(row).square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.any()) for p in model.encoding.parameters())
-    other = Transformer(config, posenc.encoding("pope", width=32, heads=4, head_dim=8, layers=2)).initialise(1)
+    other = Transformer(config, posenc.encoding("pope", width=32, heads=4, head_dim=8, layers=2), 17).initialise(1)
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(row), model(row))

@@ -8,7 +8,8 @@ import torch
 import posenc
 from posenc import NoPE, SSMax, attention
 from posenc.positions import arange, packed
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 
 def test_a_fresh_one_changes_nothing_at_its_length() -> None:
@@ -54,7 +55,7 @@ def test_packing_starts_anew() -> None:
 
 def test_it_trains_in_every_layer_and_alone_it_tells_orders_apart() -> None:
     encoding = posenc.encoding("ssmax(length=64)", width=32, heads=4, head_dim=8, layers=2)
-    model = Transformer(TransformerConfig(17, width=32, layers=2, heads=4), encoding).initialise(0)
+    model = Transformer(Model(width=32, layers=2, heads=4), encoding, 17).initialise(0)
     assert model.encoding.layer(0) is not model.encoding.layer(1)
     model(torch.randint(17, (2, 9))).square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.any()) for p in model.encoding.parameters())

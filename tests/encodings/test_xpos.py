@@ -9,7 +9,8 @@ import posenc
 from posenc import Mask, XPos, attention, scores
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import arange, packed
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 
 def test_the_golden_factors() -> None:
@@ -188,8 +189,8 @@ def test_far_keys_fade_and_near_ones_do_not() -> None:
 
 
 def test_a_model_trains_and_reads_pieces_as_the_whole() -> None:
-    config = TransformerConfig(17, width=32, layers=2, heads=4)
-    model = Transformer(config, posenc.encoding("xpos", head_dim=8)).initialise(0)
+    config = Model(width=32, layers=2, heads=4)
+    model = Transformer(config, posenc.encoding("xpos", head_dim=8), 17).initialise(0)
     model(torch.randint(17, (2, 9))).square().sum().backward()
     assert posenc.encoding("xpos(scale_base=64)", head_dim=8).extra_repr() == (
         "head_dim=8, pairing='half', base=10000, scale_base=64, gamma=0.4, phases='exact'"

@@ -10,7 +10,8 @@ from torch import Tensor
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import check_conversion, convert_pairing, patched
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 from support.llama2c import load, load_tokenizer
 from support.tiny_models import SIZES as TINY
 from support.tiny_models import logits, tiny, tokens
@@ -19,9 +20,9 @@ SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 
 
 def own(pairing: str, rotary_dim: int = 16) -> Transformer:
-    config = TransformerConfig(64, width=64, heads=4, kv_heads=2)
+    config = Model(width=64, heads=4, kv_heads=2)
     rotary = posenc.Rotary(16, pairing=pairing, rotary_dim=rotary_dim)
-    model = Transformer(config, rotary).initialise(0).eval()
+    model = Transformer(config, rotary, 64).initialise(0).eval()
     with torch.no_grad():
         for block in model.layers:
             block.attention.qkv.bias.normal_(generator=torch.Generator().manual_seed(1))

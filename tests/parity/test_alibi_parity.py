@@ -8,7 +8,8 @@ import torch
 from posenc import ALiBi, Mask, attention
 from posenc.encodings.alibi import alibi_bias
 from posenc.positions import arange, left_padded
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 HEADS = [1, 2, 4, 6, 8, 12, 16, 20, 71]
 FLOAT32 = 2.0**-22
@@ -83,8 +84,8 @@ def test_a_whole_mpt(heads: int) -> None:
         )
     )
     theirs = theirs.double().eval()
-    config = TransformerConfig(31, width=width, heads=heads, biases=False, tied=True)
-    ours = Transformer(config, ALiBi(heads)).double()
+    config = Model(width=width, heads=heads, biases=False, tied=True)
+    ours = Transformer(config, ALiBi(heads), 31).double()
     with torch.no_grad():
         ours.embedding.weight.copy_(theirs.transformer.wte.weight)
         ours.norm.weight.copy_(theirs.transformer.norm_f.weight)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from posenc import Mask, Rotary
 from posenc.positions import arange, left_padded
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 
 def qk(heads: int = 4, kv_heads: int = 2, length: int = 33, head_dim: int = 16) -> tuple[Tensor, Tensor]:
@@ -71,10 +72,8 @@ def test_a_whole_llama() -> None:
     from transformers import LlamaForCausalLM
 
     theirs = LlamaForCausalLM(llama_config(1e4)).double().eval()
-    config = TransformerConfig(
-        31, width=64, heads=4, kv_heads=2, hidden=96, norm="rms", activation="swiglu", biases=False
-    )
-    ours = Transformer(config, Rotary(16, pairing="half", phases="float32")).double()
+    config = Model(width=64, heads=4, kv_heads=2, hidden=96, norm="rms", activation="swiglu", biases=False)
+    ours = Transformer(config, Rotary(16, pairing="half", phases="float32"), 31).double()
     with torch.no_grad():
         ours.embedding.weight.copy_(theirs.model.embed_tokens.weight)
         ours.head.weight.copy_(theirs.lm_head.weight)
@@ -95,7 +94,7 @@ def test_a_whole_llama() -> None:
         torch.testing.assert_close(
             ours(tokens, at, mask=Mask(causal=True, key_mask=mask))[mask], want[mask], rtol=0, atol=5 * 2**-24 * 4
         )
-        wrong = Transformer(config, Rotary(16, pairing="interleaved", phases="float32")).double()
+        wrong = Transformer(config, Rotary(16, pairing="interleaved", phases="float32"), 31).double()
         wrong.load_state_dict(ours.state_dict())
         assert (wrong(tokens) - ours(tokens)).abs().max() > 1e-3, "the pairing matters"
 

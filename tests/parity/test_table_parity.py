@@ -8,7 +8,8 @@ import torch
 
 from posenc import Learned, Sinusoidal, Window
 from posenc.positions import arange
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 FLOAT32_ANGLE = 2.0**-23
 """Their angles are float32: position × frequency is off by a unit in its last place, twice."""
@@ -62,7 +63,7 @@ def test_a_whole_gpt2() -> None:
         attn_implementation="eager",
     )
     theirs = GPT2LMHeadModel(config).double().eval()
-    ours = Transformer(TransformerConfig(31, width=32, tied=True), Learned(64, 32)).double()
+    ours = Transformer(Model(width=32, tied=True), Learned(64, 32), 31).double()
     with torch.no_grad():
         ours.embedding.weight.copy_(theirs.transformer.wte.weight)
         ours.encoding.weight.copy_(theirs.transformer.wpe.weight)

@@ -39,7 +39,8 @@ from posenc import (
 from posenc.encodings.text import Recipe, parse
 from posenc.laws.subject import ROWS, Subject
 from posenc.scaling import NTK, Proportional, YaRN
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 from support import reference
 
 
@@ -59,10 +60,8 @@ class Case(Subject):
 
     def model(self, *, causal: bool = True) -> Transformer:
         """The workbench's transformer around it, in float64."""
-        config = TransformerConfig(
-            17, width=self.width, layers=2, heads=self.heads, kv_heads=self.kv_heads, causal=causal
-        )
-        return Transformer(config, self.build()).initialise(0).double().requires_grad_(False)
+        config = Model(width=self.width, layers=2, heads=self.heads, kv_heads=self.kv_heads)
+        return Transformer(config, self.build(), 17, causal=causal).initialise(0).double().requires_grad_(False)
 
     def __str__(self) -> str:
         return self.name

@@ -18,7 +18,8 @@ from torch.fx import GraphModule
 import posenc
 from posenc.laws.law import near
 from posenc.positions import arange
-from posenc.workbench.run.transformer import Cache, Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Cache, Transformer
 
 LENGTHS = [9, 2, 3, 16, 31, 64, 127, 130, 257, 300]
 """Below, at and past every size of block that attention works in."""
@@ -37,8 +38,8 @@ class Reader(nn.Module):
     def __init__(self, name: str, layers: int) -> None:
         super().__init__()
         encoding = posenc.encoding(name, width=32, heads=4, head_dim=8, num_positions=512)
-        config = TransformerConfig(17, width=32, kv_heads=2, layers=layers)
-        self.model = Transformer(config, encoding).initialise(0).double()
+        config = Model(width=32, kv_heads=2, layers=layers)
+        self.model = Transformer(config, encoding, 17).initialise(0).double()
 
     def forward(self, row: Tensor, positions: Tensor) -> Tensor:
         """One sequence a row, causal, and nothing hidden."""

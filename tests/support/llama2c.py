@@ -16,7 +16,8 @@ from torch import Tensor
 
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.errors import InvalidArgument, PosencError
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 BASE = 10_000.0
 FIRST_BYTE, BOS = 3, 1
@@ -68,8 +69,7 @@ def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:
     w = {name: part.view(shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
     encoding = Rotary(head_dim, pairing=pairing, base=BASE)
     _check_weights(path, w, Rotary(head_dim, pairing="interleaved", base=BASE))
-    config = TransformerConfig(
-        vocabulary,
+    config = Model(
         width=width,
         layers=layers,
         heads=heads,
@@ -80,7 +80,7 @@ def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:
         biases=False,
         tied=shared,
     )
-    return _filled(Transformer(config, encoding), w)
+    return _filled(Transformer(config, encoding, vocabulary), w)
 
 
 def _check_weights(path: str | Path, w: dict[str, Tensor], rotary: Rotary) -> None:

@@ -31,7 +31,8 @@ from posenc.workbench.extension.models import StudyModel, Tick, open_model
 from posenc.workbench.report import terminal
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks.text import Text
 from support.extensions import made
 from support.pretrained import save_llama
@@ -54,8 +55,8 @@ class Counting(StudyModel):
 
 
 def small() -> Counting:
-    config = TransformerConfig(256, width=32, heads=2)
-    model = Transformer(config, posenc.Rotary(16, pairing="half")).initialise(0).eval()
+    config = Model(width=32, heads=2)
+    model = Transformer(config, posenc.Rotary(16, pairing="half"), 256).initialise(0).eval()
     return Counting(model, "small", 16, "a small model")
 
 
@@ -94,7 +95,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
         "t5": posenc.T5(2),
     }
     encoding = posenc.Layers(kinds, ("far", "near", "t5"), windows={"near": 8})
-    model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
+    model = Transformer(Model(width=32, heads=2, layers=3), encoding, 256).initialise(0).eval()
     mixed = StudyModel(model, "mixed", 16, "a mixed model")
     assert mixed.scaling == Default()
     found = measure(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), in_process)
@@ -288,7 +289,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         measure(model, BYTES, TEXT, request(length=16), kept, in_process)
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
-    alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
+    alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
     with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be scaled"):
         StudyModel(alibi, "x", 16, "a model")
 

@@ -16,7 +16,7 @@ from posenc.workbench.launch.local import Local
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Setting, declared
-from posenc.workbench.run.training import build, config
+from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import Study, check_device
@@ -64,7 +64,7 @@ def test_what_a_researcher_asks_is_one_file(tmp_path: Path, monkeypatch: pytest.
     assert {plan.seed for plan in plans} == {0, 1, 2, 3, 4}
     assert text.tokens.unit == "token"
     assert text.train.int().max() < text.tokens.vocabulary <= 300
-    shape = config(plans[0], task("language", text, plans[0].lengths[-1]))
+    shape = plans[0]
     assert (shape.width, shape.layers, shape.kv_heads, shape.window, shape.qk_norm) == (512, 8, 2, 256, True)
     assert {plan.steps for plan in plans} == {5}
 

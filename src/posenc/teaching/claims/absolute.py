@@ -5,7 +5,8 @@ import torch
 import posenc
 from posenc.errors import PositionOutOfRange
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, same
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
 
@@ -49,8 +50,8 @@ def where_a_table_ends() -> Evidence:
 )
 def two_ways_past_the_end() -> Evidence:
     table = posenc.Learned(64, 32)
-    config = TransformerConfig(vocabulary=16, width=32, layers=1)
-    model = Transformer(config, table).initialise(0)
+    config = Model(width=32, layers=1)
+    model = Transformer(config, table, 16).initialise(0)
     model(torch.arange(16)[None]).square().mean().backward()
     assert table.weight.grad is not None
     clamped = posenc.Learned(64, 32, past_end="clamp")

@@ -5,7 +5,8 @@ from torch import Tensor
 
 import posenc
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
-from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.settings import Model
+from posenc.workbench.run.transformer import Transformer
 
 VASWANI = "Vaswani et al. 2017, section 3.5"
 LENGTH = 8
@@ -14,8 +15,8 @@ LENGTH = 8
 def model(encoding: str, causal: bool) -> Transformer:
     """A small float64 transformer with this encoding, random weights."""
     encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
-    config = TransformerConfig(vocabulary=16, width=32, causal=causal)
-    return Transformer(config, encoded).initialise(0).double()
+    config = Model(width=32)
+    return Transformer(config, encoded, 16, causal=causal).initialise(0).double()
 
 
 @torch.no_grad()

@@ -14,8 +14,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
 from posenc.kernels.memory import free_memory
 from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.training import config
-from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.run.training import untrained
 from posenc.workbench.tasks import Task
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
@@ -44,12 +43,11 @@ class Footprint:
 
 def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     """What one run of a plan needs; parameters are counted on a model whose tensors hold no numbers."""
-    shape = config(plan, task)
     with torch.device("meta"), _Undrawn():
-        count = sum(p.numel() for p in Transformer(shape, encoding).parameters())
+        count = sum(p.numel() for p in untrained(plan, task, encoding).parameters())
     size = BYTES[plan.dtype]
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
-    of_layer = ACTIVATIONS * plan.width + 2 * (shape.hidden or 4 * plan.width)
+    of_layer = ACTIVATIONS * plan.width + 2 * (plan.hidden or 4 * plan.width)
     tokens = plan.batch * plan.train_length
     trained = count * size
     state = 3 * trained  # with AdamW's two moments

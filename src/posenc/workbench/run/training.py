@@ -1,7 +1,7 @@
 """The run of one plan: build the transformer, train it, test it, write its weights."""
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,9 +17,8 @@ from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Job, Report, unheard
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run, custom_classes
-from posenc.workbench.run.settings import Model
 from posenc.workbench.run.trainer import Recipe, train
-from posenc.workbench.run.transformer import Transformer, TransformerConfig, wide
+from posenc.workbench.run.transformer import Transformer, wide
 from posenc.workbench.tasks import IGNORE, Batch, Task, Text
 from posenc.workbench.tasks import task as task_named
 
@@ -114,16 +113,14 @@ def encoding(plan: Plan) -> Encoding:
     )
 
 
-def config(plan: Plan, task: Task) -> TransformerConfig:
-    """The transformer of a plan for a task; an output map is tied where a task's outputs are its inputs."""
-    settings = {each.name: getattr(plan, each.name) for each in fields(Model)}
-    settings["tied"] = plan.tied and task.outputs == task.vocabulary
-    return TransformerConfig(task.vocabulary, outputs=task.outputs, causal=task.causal, **settings)
+def untrained(plan: Plan, task: Task, encoding: Encoding) -> Transformer:
+    """The transformer of a plan for a task, without initial weights."""
+    return Transformer(plan, encoding, task.vocabulary, task.outputs, task.causal)
 
 
 def build(plan: Plan, task: Task) -> Transformer:
     """The transformer of a plan with the initial weights of its seed, the same for every encoding but its own."""
-    model = Transformer(config(plan, task), encoding(plan)).initialise(plan.seed)
+    model = untrained(plan, task, encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
 

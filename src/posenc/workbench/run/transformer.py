@@ -4,7 +4,6 @@ Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top 
 """
 
 import copy
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -19,29 +18,6 @@ from posenc.errors import InvalidArgument
 from posenc.mask import Mask
 from posenc.positions import arange, on_axes
 from posenc.workbench.run.settings import Model
-
-
-@dataclass(frozen=True)
-class TransformerConfig(Model):
-    """Sizes and habits of a transformer: the settings of ``Model``, and what its task needs.
-
-    Args:
-        vocabulary: distinct input tokens.
-        outputs: values that each position predicts; the vocabulary by default.
-        causal: whether a position sees only itself and what came before.
-    """
-
-    vocabulary: int
-    outputs: int | None = None
-    causal: bool = True
-
-    def __post_init__(self) -> None:
-        if self.width % self.heads:
-            raise InvalidArgument(f"width={self.width} must be a multiple of heads={self.heads}")
-        if self.heads % (self.kv_heads or self.heads):
-            raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
-        if self.tied and self.outputs not in (None, self.vocabulary):
-            raise InvalidArgument(f"tied needs outputs={self.outputs} to be vocabulary={self.vocabulary}")
 
 
 class Cache:
@@ -73,7 +49,7 @@ class Cache:
 class Attention(nn.Module):
     """Projections to q, k, v; the encoding; projection back."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: Model) -> None:
         super().__init__()
         self.head_dim = config.head_dim
         self.split = [config.heads, config.kv_heads or config.heads, config.kv_heads or config.heads]
@@ -102,7 +78,7 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """GELU, or SwiGLU with its gate beside its value in one map."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: Model) -> None:
         super().__init__()
         self.gated = config.activation == "swiglu"
         hidden = config.hidden or 4 * config.width
@@ -120,7 +96,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention and feed-forward, each behind a norm and beside a residual."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: Model) -> None:
         super().__init__()
         self.attention_norm, self.attention = _norm(config), Attention(config)
         self.feedforward_norm, self.feedforward = _norm(config), FeedForward(config)
@@ -130,7 +106,7 @@ class Block(nn.Module):
         return x + self.feedforward(self.feedforward_norm(x))
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
+def _norm(config: Model) -> nn.Module:
     make = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
     return make(config.width, eps=1e-5)
 
@@ -146,21 +122,27 @@ class Transformer(nn.Module):
     """Tokens to outputs; any encoding, or another in every layer.
 
     Args:
-        config: sizes and habits.
+        config: its settings; the output map is tied only where outputs are the vocabulary.
         encoding: any encoding, ``Layers`` among them; it is placed once per forward pass. One that declares
             ``per_layer`` gets a module a layer.
+        vocabulary: distinct input tokens.
+        outputs: values that each position predicts; the vocabulary by default.
+        causal: whether a position sees only itself and what came before.
     """
 
-    def __init__(self, config: TransformerConfig, encoding: Encoding) -> None:
+    def __init__(
+        self, config: Model, encoding: Encoding, vocabulary: int, outputs: int | None = None, causal: bool = True
+    ) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.causal = config, causal
+        self.tied = config.tied and outputs in (None, vocabulary)
         self.encoding = for_layers(encoding, config.layers)
-        self.embedding = nn.Embedding(config.vocabulary, config.width)
+        self.embedding = nn.Embedding(vocabulary, config.width)
         self.layers = [Block(config) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(self.layers)
         self.norm = _norm(config)
-        self.head = nn.Linear(config.width, config.outputs or config.vocabulary, bias=False)
-        if config.tied:
+        self.head = nn.Linear(config.width, outputs or vocabulary, bias=False)
+        if self.tied:
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
@@ -185,9 +167,9 @@ class Transformer(nn.Module):
                 block.attention.out.weight.mul_((2 * self.config.layers) ** -0.5)
                 block.feedforward.outer.weight.mul_((2 * self.config.layers) ** -0.5)
         # A tied output map is as small as any other map, or the first losses are far above chance.
-        std = self.config.width**-0.5 if self.config.tied else 0.5
+        std = self.config.width**-0.5 if self.tied else 0.5
         nn.init.normal_(self.embedding.weight, std=std, generator=generator)
-        if not self.config.tied:
+        if not self.tied:
             nn.init.normal_(self.head.weight, std=self.config.width**-0.5, generator=generator)
         draw_parameters(self.encoding, seed)
         return self
@@ -203,13 +185,13 @@ class Transformer(nn.Module):
         """Outputs at every token; with a cache, ``tokens`` follow those it holds.
 
         Without ``positions`` they count up; without a ``mask`` all tokens are visible, or earlier ones alone if the
-        config is causal.
+        model is causal.
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)
             positions = arange(tokens.shape[1], offset=offset, device=tokens.device)
             positions = on_axes(positions, self.encoding.axes)
-        mask = (Mask(causal=self.config.causal) if mask is None else mask).within(self.config.window)
+        mask = (Mask(causal=self.causal) if mask is None else mask).within(self.config.window)
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=wide(self.head.weight.dtype))
         x = placed.embed(self.embedding(tokens))
@@ -220,8 +202,8 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
         """The prompt and the likeliest ``length`` tokens after it, one at a time with a cache."""
-        if not self.config.causal:
-            raise InvalidArgument("generate needs causal=True in the config")
+        if not self.causal:
+            raise InvalidArgument("generate needs a causal=True transformer")
         cache, tokens, step = Cache(), [prompt], prompt
         for _ in range(length):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
