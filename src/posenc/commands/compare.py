@@ -12,7 +12,7 @@ from posenc.commands.options import with_settings
 from posenc.commands.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
-    from posenc.workbench.run.job import Failure, Launcher, Progress
+    from posenc.workbench.run.job import Failure, Launcher
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome
     from posenc.workbench.study.study import Study
@@ -75,9 +75,6 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> 
         live = Live(comparison.outcome, folder, _typed(), study)
         with terminal.bar(console, "training", sum(plan.steps for plan in missing)) as bar:
 
-            def report(progress: "Progress") -> None:
-                bar.advance(progress.work)
-
             def finished(result: "Run | Failure") -> None:
                 if isinstance(result, Run):
                     ending = result.verdict or f"{result.seconds:.0f} s"
@@ -86,7 +83,7 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> 
                 bar.say(f"{names[result.plan.id]}  {ending}")
                 live.look(bar.say)
 
-            return comparison.run(launch, report=report, finished=finished)
+            return comparison.run(launch, report=lambda progress: bar.advance(progress.work), finished=finished)
 
 
 def _typed() -> str:

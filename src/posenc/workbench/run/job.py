@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.run.plan import Identified, LossCurve, Run
@@ -128,10 +127,8 @@ ONE_CORE = Requirements()
 """Of a run, unless others are given."""
 
 
-class Launcher(Protocol):
-    """Runs jobs; calls ``done`` for every run or failure and ``report`` meanwhile, from one thread."""
-
-    def __call__(self, jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None: ...
+Launcher = Callable[[Sequence[Job], Callable[[Run | Failure], None], Report], None]
+"""Runs jobs; calls ``done`` for every run or failure and ``report`` meanwhile, from one thread."""
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:

@@ -196,7 +196,8 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
     sign = 1 if criteria.measure == "loss" else -1
 
     def rank(row: Row, length: int) -> tuple[bool, bool, float]:
-        return not row.ranked, length not in row.values, sign * _mean(row, length)
+        known = row.values.get(length)
+        return not row.ranked, known is None, sign * known.mean if known else 0.0
 
     rows: dict[str, Row] = {}
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
@@ -240,10 +241,6 @@ def alike(runs: Sequence[Run]) -> list[Run]:
     group = [run for run in runs if common(run) == common(runs[-1])]
     names = ("encoding", "seed", *AXES)
     return list({tuple(getattr(run.plan, name) for name in names): run for run in group}.values())
-
-
-def _mean(row: Row, length: int) -> float:
-    return row.values[length].mean if length in row.values else 0.0
 
 
 def _row(
