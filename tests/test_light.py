@@ -145,7 +145,7 @@ from posenc.teaching.lab.server import create_app
 
 async def get(path):
     said = []
-    async def receive(): return {"type": "http.request"}
+    async def receive(): await asyncio.sleep(60)
     async def send(message): said.append(message)
     headers = [(b"host", b"127.0.0.1:8642")]
     scope = dict(type="http", method="GET", path=path, raw_path=path.encode(), query_string=b"", headers=headers,
@@ -155,7 +155,8 @@ async def get(path):
 
 app = create_app(warm=False)
 async def main():
-    for path in ("/", "/order", "/rotation", "/results", "/check", "/colours.css", "/static/lab.js"):
+    pages = ("/", "/order", "/rotation", "/results", "/check", "/claims", "/lessons")
+    for path in (*pages, "/colours.css", "/static/lab.js", "/static/first.js", "/static/figure.js"):
         await get(path)
     print("torch" in sys.modules)
     await get("/api/shift-both")

@@ -8,10 +8,10 @@ import pytest
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, MEANT, WORDS
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.views.catalogue import VIEWS, make
 from posenc.workbench.study.study import Study
+from support.lab import reply
 from support.studies import plan_of
 
 PLAN = plan_of("rotary", train_length=16, lengths=(16,))

@@ -142,18 +142,22 @@ def words(folder: Path) -> Iterator[tuple[str, Any]]:
 
 def lab(folder: Path) -> Iterator[tuple[str, Any]]:
     """The answer of every stage at each end of each of its controls."""
-    from posenc.teaching.lab.replies import reply
+    from posenc.errors import PosencError
+    from posenc.pictures import wire
     from posenc.teaching.lab.rooms import stages
 
     for _, stage in stages().values():
         ends = [
-            (control.name, end)
+            {control.name: end}
             for control in stage.controls
             for end in control.settable[:: max(1, len(control.settable) - 1)]
         ]
-        for query in ("", *(f"{name}={end}" for name, end in ends)):
-            answer = reply(f"/api/{stage.question}", query)
-            yield f"{stage.question}?{query}", {"status": answer.status, "body": json.loads(answer.body)}
+        for state in ({}, *ends):
+            try:
+                answer: Any = wire.view(stage.answer(state))
+            except PosencError as refused:
+                answer = str(refused)
+            yield f"{stage.question} {state}", answer
 
 
 PARTS: dict[str, Callable[[Path], Iterator[tuple[str, Any]]]] = {

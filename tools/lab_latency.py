@@ -6,14 +6,16 @@ processor alone, which a busy machine leaves as it is. The first answer of a sta
 """
 
 import argparse
+import json
 import statistics
 import sys
 import time
-from urllib.parse import urlencode
+from collections.abc import Mapping
 
 import torch
 
-from posenc.teaching.lab.replies import reply
+from posenc.errors import PosencError
+from posenc.pictures import wire
 from posenc.teaching.lab.rooms import ROOMS, Stage
 
 BOUND = 100.0
@@ -22,14 +24,22 @@ READERS = ("reading", "looks")
 """Stages in which trained models read a text: they take longer, and the page shows that it waits."""
 
 
+def answered(stage: Stage, state: Mapping[str, str]) -> bytes:
+    """What a page is sent."""
+    try:
+        return json.dumps(wire.view(stage.answer(state)), ensure_ascii=False).encode()
+    except PosencError as refused:
+        return str(refused).encode()
+
+
 def times(stage: Stage) -> tuple[list[float], list[float]]:
     """Milliseconds of each answer, of the clock and of the processor; what the library refuses counts as well."""
-    asked = [urlencode({c.name: text}) for c in stage.controls for text in c.settable] or [""]
-    reply(f"/api/{stage.question}", "")
+    asked = [{c.name: text} for c in stage.controls for text in c.settable] or [{}]
+    answered(stage, {})
     clock, processor = [], []
-    for query in asked:
+    for state in asked:
         begun, spent = time.perf_counter(), time.process_time()
-        reply(f"/api/{stage.question}", query)
+        answered(stage, state)
         clock.append(1e3 * (time.perf_counter() - begun))
         processor.append(1e3 * (time.process_time() - spent))
     return clock, processor

@@ -10,11 +10,11 @@ import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.pictures.palette import style
 from posenc.pictures.view import Heatmap, Lines, Plane
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.views import alibi, attention, order_blind, scores, sinusoidal
 from posenc.teaching.views.catalogue import VIEWS, make
 from support.custom import was_imported, write
+from support.lab import reply
 
 
 def test_every_view_is_whole() -> None:

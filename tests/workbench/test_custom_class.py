@@ -15,12 +15,12 @@ from posenc.commands.app import app
 from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.teaching.lab import results
-from posenc.teaching.lab.replies import reply
 from posenc.workbench import check_task
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from support.custom import was_imported, write
+from support.lab import reply
 from support.studies import TINY, inline, python_text
 
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2})

@@ -168,7 +168,7 @@ def test_a_link_is_copied_with_its_state(visitor: Any) -> None:
 def test_exports_are_files_of_this_state(visitor: Any, kind: str, tmp_path: Path) -> None:
     page = visitor.open("/bias?some=12", "weights")
     with page.expect_download() as download:
-        page.locator(f'#weights a[data-kind="{kind}"]').click()
+        page.locator("#weights .actions").get_by_text(kind.upper(), exact=True).click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     content = path.read_bytes()

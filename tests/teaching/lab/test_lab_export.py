@@ -22,9 +22,9 @@ import pytest
 from posenc.pictures import assets
 from posenc.teaching.lab import export, page, results, rooms
 from posenc.teaching.lab.page import Site
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import Stage, find
 from posenc.teaching.lessons.card import DECK
+from support.lab import reply
 from support.photographs import reveal, settle
 
 EXPORTED = [stage for _, stage in rooms.stages().values()]
@@ -174,11 +174,11 @@ def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(
     assert offline.locator("#shift-both-m").input_value() == "16"
     assert offline.locator("#shift-both .error").is_hidden()
     with offline.expect_download() as download:
-        offline.locator('#shift-both a.export[data-kind="png"]').click()
+        offline.locator('#shift-both button[data-kind="png"]').click()
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
     offline.locator("#theme").click()
     with offline.expect_download() as download:
-        offline.locator('#shift-both a.export[data-kind="svg"]').click()
+        offline.locator('#shift-both button[data-kind="svg"]').click()
     picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
     assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
 

@@ -11,13 +11,13 @@ import torch
 from posenc.errors import StudyError
 from posenc.pictures.view import Lines
 from posenc.teaching.lab import results
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.lessons.example import EXAMPLE
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
 from support.blocks import strays
+from support.lab import reply
 
 
 def test_the_tasks_offered_are_those_there_are() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from posenc.teaching.lab.controls import Control
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import Stage, find, stages
+from support.lab import reply
 
 STAGES = [stage for _, stage in stages().values()]
 FRESH = {stage.question for stage in STAGES if stage.fresh}

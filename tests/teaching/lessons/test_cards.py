@@ -5,11 +5,11 @@ import json
 import pytest
 
 from posenc.teaching.claims.catalogue import CLAIMS
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS, read
 from posenc.teaching.lessons.facts import FACTS
+from support.lab import reply
 
 ROWS = {fact.row for fact in FACTS}
 STAGES = {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}

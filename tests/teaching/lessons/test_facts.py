@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from posenc.teaching.claims.catalogue import CLAIMS
-from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.card import DECK
 from posenc.teaching.lessons.facts import (
@@ -21,6 +20,7 @@ from posenc.teaching.lessons.facts import (
     teaching,
     teaching_claim,
 )
+from support.lab import reply
 from support.pages import anchors
 
 DOCS = Path(__file__).parents[3] / "docs"

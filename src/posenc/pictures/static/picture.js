@@ -7,7 +7,7 @@ export async function savePicture(panels, name, kind) {
   const copy = panels.cloneNode(true);
   const pictures = panels.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(html("img", { class: canvas.className, src: pictures[i].toDataURL() })));
-  const style = [...document.querySelectorAll("style")].map((each) => each.textContent).join("\n");
+  const style = [...document.styleSheets].flatMap(({ cssRules }) => [...cssRules]).map((rule) => rule.cssText).join("\n");
   const page = html("html", {}, html("style", {}, style), html("div", { class: "stage" }, copy));
   const paper = { "data-theme": isDark() ? "dark" : "light" }; // as the reader has it, whatever the system says
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...paper }, svg("foreignObject", { width: "100%", height: "100%" }, page));

@@ -1,90 +1,178 @@
-"""The lab's server: replies over HTTP on this machine, one computation at a time, the newest request first served.
+"""The lab's server: pages and answers on this machine, one computation at a time, the newest request first served.
 
 Pages are words and controls, and need no torch. A task imports what the answers need in the background, once the
-first page is out.
+first page is out. Hosts, origins and methods that are not ours are refused.
 """
 
 import asyncio
 import errno
-import logging
 import socket
 import threading
 import webbrowser
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
-from posenc.errors import InvalidArgument, MissingExtra
-from posenc.teaching.lab.replies import HTML, Reply, computes, refused, reply
+from posenc.errors import InvalidArgument, MissingExtra, PosencError
+from posenc.pictures.colours import stylesheet
+from posenc.teaching.lab import page, rooms
+from posenc.teaching.lab.controls import pairs
 
 try:
     import uvicorn
+    from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import MutableHeaders
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
     from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from posenc.teaching.lab.guard import HEADERS, LOOPBACK, refusal
+    from starlette.responses import HTMLResponse, JSONResponse, Response
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ModuleNotFoundError as error:
     raise MissingExtra(error.name or "starlette", "lab") from error
 
-log = logging.getLogger("posenc.lab")
-
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+STATIC = ("posenc.pictures", "posenc.teaching.lab")
+"""Packages whose ``static`` folders are served as one."""
 PAUSE = 0.5
 """Seconds from the first page to the import of torch, for style and script: an import may hold up everything."""
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
 
 
-def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> ASGIApp:
-    """The lab as an ASGI application; ``warm`` imports the library in the background, soon after the first page.
+def refused(words: str, status: int) -> JSONResponse:
+    """Why there is no answer."""
+    return JSONResponse({"error": words}, status)
 
-    An exception is logged here and never sent.
+
+class Guard:
+    """Lets requests of our own pages pass: of one of these hosts, and sent by no other site's script.
+
+    A foreign Host header means that another name was made to point here (DNS rebinding); a foreign Origin means
+    that another site's script is asking. Neither gets an answer.
     """
-    # One reply at a time: modules that two threads import at once see each other half made.
-    computing = asyncio.Lock()
-    warming: asyncio.Task[None] | None = None
 
-    async def answer(request: Request) -> Reply:
-        nonlocal warming
-        path, query = request.url.path, request.url.query
-        if no := refusal(request, {*hosts, *LOOPBACK}):
-            return no
-        if not computes(path):
-            answered = reply(path, query)
-            if warm and warming is None and answered.media == HTML:
-                warming = asyncio.create_task(warm_up())
-            return answered
-        async with computing:
-            # Whoever left while waiting (a slider moved on) is not computed for.
-            if await request.is_disconnected():
-                return Reply(b"", status=499)
-            return await run_in_threadpool(computed, path, query)
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        host, ours = request.headers.get("host", ""), f"http://{request.headers.get('host', '')}"
+        name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+        asks = request.url.path.startswith(("/api", "/export"))
+        crossing = request.headers.get("sec-fetch-site") == "cross-site" and asks
+        answer: ASGIApp = self.app
+        if name not in self.hosts:
+            names = ", ".join(sorted(self.hosts))
+            answer = refused(f"the lab answers as {names}; this request asked for another host", 403)
+        elif crossing or request.headers.get("origin", ours) != ours:
+            answer = refused("the lab answers its own pages only; this request came from another site", 403)
+
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await answer(scope, receive, headed)
+
+
+def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starlette:
+    """The lab as an ASGI application; ``warm`` imports the library in the background, soon after the first page."""
+    # One answer at a time: modules that two threads import at once see each other half made.
+    computing = asyncio.Lock()
+    warming: list[asyncio.Task[None]] = []
 
     async def warm_up() -> None:
         """Import what the first answers need, so that nobody waits for it at the first slider."""
         await asyncio.sleep(PAUSE)
         async with computing:
-            await run_in_threadpool(computed, "/api/shift-both")
+            await run_in_threadpool(computed, "picture", "shift-both", {})
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            answered = await answer(request)
-        except Exception:
-            log.exception("%s failed", request.url.path)
-            answered = refused("the lab failed to answer; its terminal says why", 500)
-        headers = (
-            {"content-disposition": f'attachment; filename="{answered.filename}"'} if answered.filename else {}
-        )
-        await Response(answered.body, answered.status, HEADERS | headers, answered.media)(scope, receive, send)
+    def shown(make: Callable[[Request], str]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            made = HTMLResponse(make(request))
+            if warm and not warming:
+                warming.append(asyncio.create_task(warm_up()))
+            return made
 
-    return app
+        return endpoint
+
+    def asked(part: str) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            name, texts = request.path_params.get("name", ""), pairs(request.url.query)
+            async with computing:
+                # Whoever left while waiting (a slider moved on) is not computed for.
+                if await request.is_disconnected():
+                    return Response(status_code=499)
+                return await run_in_threadpool(computed, part, name, texts)
+
+        return endpoint
+
+    return Starlette(
+        routes=[
+            Route("/", shown(lambda _: page.home())),
+            Route(f"/{page.CARDS}", shown(lambda _: page.cards())),
+            Route(f"/{page.CLAIMS}", shown(lambda _: page.claims())),
+            Route(f"/{page.PATHS}", shown(lambda _: page.paths())),
+            Route("/colours.css", lambda _: Response(stylesheet(), media_type="text/css")),
+            Mount("/static", StaticFiles(packages=[(name, "static") for name in STATIC])),
+            Route("/api/", asked("index")),
+            Route("/api/quiz", asked("quiz")),
+            Route("/api/claim/{name}", asked("claim")),
+            Route("/api/{name}", asked("picture")),
+            Route("/api/{name}/table", asked("table")),
+            Route("/api/{name}/at", asked("at")),
+            Route("/export/{name}.csv", asked("csv")),
+            Route("/{name}", shown(_room)),
+        ],
+        middleware=[Middleware(Guard, hosts={*hosts, *LOOPBACK})],
+        exception_handlers={
+            PosencError: lambda _, error: refused(str(error), 400),
+            HTTPException: lambda _, error: refused(error.detail, error.status_code),
+            Exception: lambda _, error: refused("the lab failed to answer; its terminal says why", 500),
+        },
+    )
 
 
-def computed(path: str, query: str = "") -> Reply:
-    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
+def _room(request: Request) -> str:
+    name, texts = request.path_params["name"], pairs(request.url.query)
+    if name not in rooms.BY_NAME:
+        raise HTTPException(404, f"{name[:40]} is no page of the lab; open / for the list of rooms")
+    texts.pop("embed", None)
+    return page.room_page(rooms.BY_NAME[name], texts)
+
+
+def computed(part: str, name: str, texts: dict[str, str]) -> Response:
+    """An answer by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
     import torch
 
-    if torch.get_num_threads() != 1:
-        torch.set_num_threads(1)
-    return reply(path, query)
+    from posenc.pictures import tables, wire
+    from posenc.teaching.lab import answers
+    from posenc.teaching.lessons import deck
+
+    torch.set_num_threads(1)
+    if part == "csv":
+        saved = {"content-disposition": f'attachment; filename="posenc-{rooms.find(name).question}.csv"'}
+        return Response(tables.as_csv(answers.view(name, texts)), headers=saved, media_type="text/csv")
+    parts: dict[str, Callable[[], Any]] = {
+        "picture": lambda: wire.view(answers.view(name, texts)),
+        "table": lambda: tables.tables(answers.view(name, texts)),
+        "at": lambda: answers.value(name, texts),
+        "claim": lambda: answers.claim(name),
+        "quiz": deck.cards,
+        "index": lambda: {name: [c.name for c in stage.controls] for name, (_, stage) in rooms.stages().items()},
+    }
+    return JSONResponse(parts[part]())
 
 
 def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:

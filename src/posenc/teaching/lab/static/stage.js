@@ -54,7 +54,7 @@ export class Stage {
   }
 
   refresh() {
-    if (!this.file) this.section.querySelectorAll("a.export").forEach((link) => { link.href = this.address("export", `.${link.dataset.kind}`); });
+    this.find("a.csv")?.setAttribute("href", this.address("export", ".csv"));
     if (!this.awake) return;
     this.askPicture(this.wish());
     this.fillTable();
@@ -122,11 +122,7 @@ export class Stage {
       const address = this.link("embed").replaceAll("&", "&amp;");
       this.copy(`<iframe src="${address}" width="960" height="640" title="${find("h2").textContent}"></iframe>`, "Embed copied");
     });
-    if (!this.file) return;
-    clicked("a.export", (event, link) => {
-      event.preventDefault();
-      savePicture(find(".panels"), `posenc-${this.question}`, link.dataset.kind);
-    });
+    clicked(".save", (event, { dataset }) => savePicture(find(".panels"), `posenc-${this.question}`, dataset.kind));
   }
 
   link(first = "") {

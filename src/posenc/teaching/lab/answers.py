@@ -1,0 +1,53 @@
+"""What the lab computes for a request: the views of a stage, a value under the pointer, a claim that is run."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.pictures.numbers import MINUS
+from posenc.pictures.tables import value_at
+from posenc.pictures.view import View
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.claims.claim import run
+from posenc.teaching.lab import rooms
+
+
+def view(question: str, texts: Mapping[str, str]) -> View:
+    """The answer of this stage to these texts of a query."""
+    asked = rooms.find(question)
+    return asked.answer(texts) if asked.fresh else _remembered(question, tuple(sorted(texts.items())))
+
+
+@lru_cache(maxsize=16)
+def _remembered(question: str, texts: tuple[tuple[str, str], ...]) -> View:
+    """The last few views: a picture, its table and the value under the pointer ask for the same one."""
+    return rooms.find(question).answer(dict(texts))
+
+
+def value(question: str, texts: dict[str, str]) -> dict[str, str]:
+    """What lies at a place of a stage's picture, in words."""
+    place = [texts.pop(name, "0") for name in ("panel", "row", "column")]
+    for text in place:
+        if not text.isdecimal() or len(text) > 6:
+            raise InvalidArgument(f"{text[:40]!r} is no index; count from 0")
+    return {"text": value_at(view(question, texts), *map(int, place))}
+
+
+def claim(name: str) -> dict[str, Any]:
+    """A claim's verdict and the numbers that it stands on, computed now.
+
+    Raises:
+        InvalidArgument: the claim trains a model, which takes minutes.
+    """
+    if name not in CLAIMS:
+        raise UnknownName("claim", name[:40], CLAIMS)
+    if CLAIMS[name].slow:
+        raise InvalidArgument(f"claim {name} trains a model; run it by: posenc verify --slow --only {name}")
+    outcome = run(CLAIMS[name])
+    words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {CLAIMS[name].verdict}"
+    numbers = [
+        f"{found.name}: {f'{found.value:.6g}'.replace('-', MINUS)}, expected {found.expected}"
+        for found in outcome.findings
+    ]
+    return {"verdict": words, "stands": outcome.stands, "findings": [*numbers, *filter(None, [outcome.error])]}
