@@ -19,8 +19,8 @@ TEXT, LINE = 4.5, 3.0
 
 LINES: dict[str, str] = {
     "accent": palette.ACCENT,
-    "query": palette.ENCODINGS["rotary"].colour,
-    "key": palette.ENCODINGS["sinusoidal"].colour,
+    "query": palette.QUERY,
+    "key": palette.KEY,
     "reference": palette.REFERENCE,
     **{f"series-{i}": colour for i, colour in enumerate(palette.SERIES)},
     **{f"other-{i}": colour for i, colour in enumerate(palette.OTHERS)},

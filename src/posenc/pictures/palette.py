@@ -55,7 +55,7 @@ ENCODINGS: dict[str, Style] = {
     "fope": Style("FoPE", "#A6761D", (6, 1), "<"),
     "ssmax": Style("SSMax", "#6A6ACD", (3, 1, 1, 1), "H"),
 }
-OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
+OTHERS = ("#6B2737", "#2FB5A0", "#C0A000", "#AA4499", "#3F6B1F")
 OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))
 OTHER_MARKERS = ("P", "*", "<", ">", "d", "H", "8")
 
@@ -82,7 +82,9 @@ class Paper:
 LIGHT = Paper("#fbfaf7", "#1d1f23", "#5c5f66", "#d8d5cd", "#85827a", "#f1efe8", "#2166ac", "#b2182b")
 DARK = Paper("#14161a", "#e8e6e1", "#a3a5a8", "#33363c", "#75797f", "#1d2025", "#6fb1e8", "#f08377")
 PAPERS = {"light": LIGHT, "dark": DARK}
-ACCENT = "#D55E00"
+ACCENT = "#6741D9"
+"""Links, focus, and what a pointer moves."""
+QUERY, KEY = "#A61E8C", "#0B7285"
 REFERENCE = "#E6B800"
 """What a vector is compared with: the yellow of the lessons."""
 MAGNITUDE = (
@@ -95,8 +97,8 @@ PICTURE = (
     *("#8fb365", "#47743a", "#3b3440", "#7b6a72", "#f7e27a", "#15161a"),
 )
 """A cat before hills, two colours a shape: sky, sun, far hills, near hills, fur, eyes and pupils."""
-SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7f7f7f", "#8c6d31")
-"""Lines that stand for no encoding, in the order they are drawn."""
+SERIES = ("#44546A", "#E4719A", "#228833", "#B79F00", "#3399BB", "#994455", "#8C6D31", "#5A5AA8")
+"""Lines that stand for no encoding, in the order they are drawn, in colours that no encoding has."""
 DASHES: tuple[tuple[float, ...], ...] = (
     *((), (3, 1.4), (1, 1.4), (5, 1.4, 1, 1.4), (2, 1), (6, 2), (0.6, 1), (3, 1, 1, 1)),
 )
