@@ -1,11 +1,16 @@
 """Headlines of the lab say what their pictures show: counted again from the drawn values, at every stop."""
 
+import math
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
 import pytest
 import torch
 
-from posenc.pictures.view import Heatmap, Lines, View
+from posenc.pictures.view import Heatmap, Lines, Plane, View
 from posenc.teaching.lab import results
-from posenc.teaching.lab.rooms import find
+from posenc.teaching.lab.rooms import find, stages
 from posenc.teaching.lessons.example import EXAMPLE
 
 
@@ -70,7 +75,7 @@ def test_neighbours_in_a_trained_table_are_compared_without_its_first_three_rows
     means = [sum(each) / len(each) for each in (near, other)]
     if task == "ordering":
         assert [round(mean, 2) for mean in means] == [0.44, 0.33]
-    assert view.title.endswith("a cosine of {:.2f}, other pairs of {:.2f}".format(*means))
+    assert told(view) == [3, *(round(mean, 2) for mean in means)]
 
 
 @pytest.mark.parametrize("width", stops("sums", "sum"))
@@ -111,13 +116,303 @@ def test_a_score_falls_wanders_or_peaks_as_its_headline_says(content: str, chann
         assert int((steps > 0).sum()) > 0
     elif content == "peaked":
         assert view.title.endswith(f"at distance {int(values.argmax())}")
-    told = [round(value, 9) for value in values.tolist()]
+    rounded = [round(value, 9) for value in values.tolist()]
     places: dict[float, list[int]] = {}
-    for place, value in enumerate(sorted(told)):
+    for place, value in enumerate(sorted(rounded)):
         places.setdefault(value, []).append(place)
-    ranks = torch.tensor([sum(places[value]) / len(places[value]) for value in told], dtype=torch.float64)
-    both = torch.stack((ranks, torch.arange(len(told), dtype=torch.float64)))
+    ranks = torch.tensor([sum(places[value]) / len(places[value]) for value in rounded], dtype=torch.float64)
+    both = torch.stack((ranks, torch.arange(len(rounded), dtype=torch.float64)))
     correlation = float(torch.corrcoef(both)[0, 1])
     assert view.readouts["rank correlation of score and distance"] == pytest.approx(correlation, abs=1e-9)
     if content == "random":
-        assert view.title.endswith(f"{correlation:.2f}")
+        assert told(view) == [round(correlation, 2)]
+
+
+def told(view: View) -> list[float]:
+    """The numbers of a headline, in their order."""
+    return [float(n.replace("−", "-")) for n in re.findall(r"−?\d+(?:\.\d+)?", view.title)]
+
+
+def positions_drawn(panel: Heatmap) -> torch.Tensor:
+    """Positions × dimensions, whichever runs downwards."""
+    return panel.values.double() if panel.rows.name == "position" else panel.values.double().T
+
+
+def heatmap(view: View, state: dict[str, str]) -> None:
+    (panel,) = view.panels
+    assert isinstance(panel, Heatmap)
+    steps = positions_drawn(panel).diff(dim=0).abs().mean(0)
+    assert float(steps[:2].mean()) > float(steps[-2:].mean()), "low dimensions turn faster"
+
+
+def hands(view: View, state: dict[str, str]) -> None:
+    (panel,) = view.panels
+    assert isinstance(panel, Plane)
+    width, position = int(state.get("hands", 8)), int(state.get("position", 5))
+    assert told(view) == [width // 2, position] == [len(panel.arrows), position]
+    for i, arrow in enumerate(panel.arrows[:4]):
+        angle = math.fmod(position * 10_000 ** (-2 * i / width), 2 * math.pi)
+        length = math.hypot(arrow.x, arrow.y)
+        assert arrow.x / length == pytest.approx(math.cos(angle), abs=1e-5)
+        assert arrow.y / length == pytest.approx(math.sin(angle), abs=1e-5)
+
+
+def counter(view: View, state: dict[str, str]) -> None:
+    bits = maps(view)[0]
+    bits = bits if bits.shape[0] == int(state.get("bits", 4)) else bits.T
+    flips = bits.diff(dim=1).abs().sum(1)
+    assert int(flips[0]) == bits.shape[1] - 1, "the first flips at every step"
+    assert all(slower < faster or slower == 0 for faster, slower in pairwise(flips.tolist()))
+
+
+def falloff(view: View, state: dict[str, str]) -> None:
+    (panel,) = view.panels
+    alike = panel.lines[0].values if isinstance(panel, Lines) else panel.values[0]  # type: ignore[union-attr]
+    rise = next((k for k, (near, far) in enumerate(pairwise(alike.tolist())) if far > near), None)
+    assert told(view) == ([len(alike) - 1] if rise is None else [rise])
+    assert ("at every step" in view.title) == (rise is None)
+
+
+def shift(view: View, state: dict[str, str]) -> None:
+    rotation, solved = maps(view)
+    torch.testing.assert_close(rotation, solved, atol=1e-6, rtol=0)
+    torch.testing.assert_close(rotation @ rotation.T, torch.eye(len(rotation), dtype=torch.float64))
+    assert told(view) == [float(state.get("by", 5))]
+    cos = math.cos(float(state.get("by", 5)))
+    assert float(rotation[0, 0]) == pytest.approx(cos, abs=1e-6)
+
+
+def counting(view: View, state: dict[str, str]) -> None:
+    way, length = state.get("way", "number"), int(state.get("length", 100))
+    curves = drawn(view)
+    if way == "number":
+        assert told(view)[0] == length - 1
+        assert told(view)[1] == pytest.approx(float(curves[0][-1]), rel=0.05)
+    elif way == "share":
+        assert told(view)[0] == pytest.approx(1 / (length - 1), rel=0.006)
+        assert float(curves[1][1] - curves[1][0]) == pytest.approx(1 / (length - 1))
+    else:
+        flips = [(p ^ (p + 1)).bit_count() for p in range(length)]
+        assert told(view)[:2] == [1, max(flips)]
+        assert [round(step**2) for step in curves[0].tolist()] == flips
+        assert float(curves[1].max() - curves[1].min()) < 1e-6
+        assert told(view)[2] == pytest.approx(float(curves[1][0]), abs=5e-4)
+
+
+def turned(view: View, state: dict[str, str]) -> None:
+    added, rotated = drawn(view)
+    assert told(view)[0] == float(state.get("apart", 2))
+    assert told(view)[1] == pytest.approx(float(rotated[0]), abs=5e-4)
+    assert float(rotated.max() - rotated.min()) < 1e-5 < float(added.max() - added.min())
+
+
+def attention(view: View, state: dict[str, str]) -> None:
+    plain, placed = (each.nan_to_num() for each in maps(view))
+    torch.testing.assert_close(plain.sum(1), torch.ones(len(plain), dtype=torch.float64))
+    changed = float((plain - placed).abs().max())
+    assert changed > 1e-3
+    assert view.readouts["largest change of a weight"] == pytest.approx(changed)
+
+
+def cat_sat(view: View, state: dict[str, str]) -> None:
+    x, *rest = maps(view)
+    if not rest:
+        return
+    scores = x @ x.T / 2
+    weights = scores.exp() / scores.exp().sum(1, keepdim=True)
+    torch.testing.assert_close(rest[0], weights, atol=1e-5, rtol=0)
+    for outputs in rest[1:]:
+        torch.testing.assert_close(outputs, weights @ x, atol=1e-5, rtol=0)
+    if state.get("step") == "4":
+        before = maps(find("cat-sat").answer({"step": "3"}))
+        for now, then in zip((x, rest[1]), (before[0], before[2]), strict=True):
+            torch.testing.assert_close(now, then.flip(0), atol=1e-6, rtol=0)
+
+
+def lookup(view: View, state: dict[str, str]) -> None:
+    table, *row = maps(view)
+    position, past = int(state.get("position", 8)), state.get("past_end", "error")
+    if position >= len(table) and past == "error":
+        assert view.title == f"Position {position} has no row"
+        assert row == []
+    else:
+        at = min(position, len(table) - 1)
+        assert view.title == f"Position {position} is row {at}"
+        assert torch.equal(row[0][0], table[at])
+
+
+def shift_both(view: View, state: dict[str, str]) -> None:
+    (panel,) = view.panels
+    assert isinstance(panel, Plane)
+    q, _, reference, q_m, k_n = ((arrow.x, arrow.y) for arrow in panel.arrows)
+    moved = q_m[0] * k_n[0] + q_m[1] * k_n[1]
+    still = q[0] * reference[0] + q[1] * reference[1]
+    assert moved == pytest.approx(still, abs=1e-6)
+    assert view.readouts["rotated q·k"] == pytest.approx(moved)
+    assert told(view) == [float(state.get("offset", 2))]
+
+
+def every_pair(view: View, state: dict[str, str]) -> None:
+    planes = [panel for panel in view.panels if isinstance(panel, Plane)]
+    score = sum(q.x * k.x + q.y * k.y for q, k in (panel.arrows[2:] for panel in planes))
+    assert told(view) == [len(planes), pytest.approx(score, abs=6e-4)]
+
+
+def pairings(view: View, state: dict[str, str]) -> None:
+    (rows,) = maps(view)
+    torch.testing.assert_close(rows[3], rows[4])
+    assert float((rows[1] - rows[2]).abs().max()) > 1e-3 or state.get("place") == "0"
+
+
+def floor(view: View, state: dict[str, str]) -> None:
+    assert told(view)[-4:-2] == [int((drawn(view)[0] > 1e-3).sum()), len(drawn(view)[0])]
+
+
+def bias(view: View, state: dict[str, str]) -> None:
+    for panel in maps(view):
+        down = torch.arange(len(panel), dtype=torch.float64)
+        distance = (down[:, None] - down).abs()
+        slope = -float(panel[1, 0])
+        seen = distance.tril() if state.get("causal") == "1" else distance
+        torch.testing.assert_close(panel.nan_to_num(), -slope * seen, atol=1e-5, rtol=0)
+        assert bool(panel[0, 1:].isnan().all()) == (state.get("causal") == "1") == view.title.endswith("no future")
+
+
+def weights(view: View, state: dict[str, str]) -> None:
+    curves = drawn(view)
+    near = [round(100 * float(curve[:8].sum())) for curve in (curves[0], curves[-1])]
+    assert told(view) == [8, len(curves[0]), *near[: len(curves)]]
+    assert near[0] >= near[1]
+
+
+def remapped(view: View, state: dict[str, str]) -> None:
+    plain, used = maps(view)
+    blank = int(used.isnan().tril().sum())
+    assert view.readouts["pairs at untrained distances"] == str(blank)
+    assert view.readouts["the same with RoPE"] == str(int(plain.isnan().tril().sum()))
+    assert ("untrained distances" in view.title) == bool(blank)
+    assert not blank or told(view) == [blank]
+
+
+def cache(view: View, state: dict[str, str]) -> None:
+    (was, now), off = maps(view)
+    stale = int((off > 0).any(0).sum())
+    assert stale == (0 if state.get("rerotate") == "1" else int((was != now).sum()))
+    assert view.title.endswith(f"{stale} of {len(was)} keys are stale" if stale else "no key is stale")
+
+
+def picture(view: View, state: dict[str, str]) -> None:
+    side = int(state.get("side", 16))
+    row, column = (min(int(state.get(name, start)), side - 1) for name, start in (("at_row", 7), ("at_column", 5)))
+    number = row * side + column
+    below = [] if row == side - 1 else [number + side]
+    assert told(view) == [row, column, number, side * side, *below]
+
+
+def patches(view: View, state: dict[str, str]) -> None:
+    token, *here = told(view)
+    panels = [panel for panel in view.panels if isinstance(panel, Heatmap)]
+    assert here == [float(panel.values[panel.marked_rows[0], panel.marked_columns[0]]) for panel in panels]
+    rows, columns = panels[0].values.shape
+    frame, before = int(state.get("frame", 0)), int(state.get("before", 3))
+    frame = min(frame, int(state.get("frames", 1)) - 1)
+    place = panels[0].marked_rows[0] * columns + panels[0].marked_columns[0]
+    assert token == before + frame * rows * columns + place
+
+
+def misread(view: View, state: dict[str, str]) -> None:
+    distance, worst = told(view)[0], told(view)[-1]
+    assert distance == float(state.get("distance", 1000))
+    assert worst == pytest.approx(float(view.readouts["lowest cosine here"]), abs=6e-3)
+    assert all(worst - 6e-3 <= v for v in view.readouts.values() if isinstance(v, float))
+    (panel,) = view.panels
+    assert isinstance(panel, Lines)
+    if distance in panel.x.values:
+        at = panel.x.values.index(distance)
+        assert worst == pytest.approx(min(float(line.values[at]) for line in panel.lines), abs=6e-3)
+
+
+def reading(view: View, state: dict[str, str]) -> None:
+    losses = maps(view)[0]
+    assert told(view)[0] == float(state.get("length", 1024))
+    assert told(view)[1] == pytest.approx(float(losses[:, 0].min()), abs=6e-3)
+
+
+def looks(view: View, state: dict[str, str]) -> None:
+    length = int(state.get("length", 1024))
+    rope = maps(view)[-1]
+    width = length // len(rope)
+    rows, behind = 64 // width, 128 // width
+    far = [float(rope[i, : max(0, i - behind)].sum()) for i in range(len(rope) - rows, len(rope))]
+    near = [float(rope[i, : max(0, i - behind + 1)].sum()) for i in range(len(rope) - rows, len(rope))]
+    share = told(view)[0] / 100
+    assert sum(far) / rows - 0.006 <= share <= sum(near) / rows + 0.006
+
+
+def depths(view: View, state: dict[str, str]) -> None:
+    found = []
+    for panel in view.panels:
+        assert isinstance(panel, Heatmap)
+        shares = [share for row in panel.values.tolist() for share in row if not math.isnan(share)]
+        found += [panel.name] if min(shares) >= 0.95 else []
+    assert view.title == f"Needle: found at every depth by {', '.join(found) or 'none'}"
+
+
+CHECKS: dict[str, Callable[[View, dict[str, str]], None]] = {
+    "heatmap": heatmap,
+    "hands": hands,
+    "counter": counter,
+    "falloff": falloff,
+    "shift": shift,
+    "counting": counting,
+    "turned": turned,
+    "attention": attention,
+    "cat-sat": cat_sat,
+    "lookup": lookup,
+    "shift-both": shift_both,
+    "every-pair": every_pair,
+    "pairings": pairings,
+    "floor": floor,
+    "bias": bias,
+    "weights": weights,
+    "remapped": remapped,
+    "cache": cache,
+    "picture": picture,
+    "patches": patches,
+    "misread": misread,
+    "reading": reading,
+    "looks": looks,
+    "depths": depths,
+}
+ABOVE = {"scaling", "buckets", "trained-table", "sums", "shuffle", "score"}
+"""Stages whose claims have tests of their own above."""
+ELSEWHERE = {"layers", "curves"}
+"""Answers about a config, and charts of a study, which tests of inspections and of reports hold."""
+
+
+def test_every_stages_headline_is_counted_again() -> None:
+    assert {*CHECKS} | ABOVE | ELSEWHERE == set(stages())
+
+
+def moved(question: str) -> Iterator[dict[str, str]]:
+    """The state that a stage opens in, those to try, and each control at each of its stops."""
+    stage = find(question)
+    yield {}
+    yield from (dict(each.state) for each in stage.tries)
+    yield from ({control.name: text} for control in stage.controls for text in control.settable)
+    yield from (
+        {"way": way, "length": text} for way in ("share", "bits") for text in ("5", "200") if question == "counting"
+    )
+
+
+@pytest.mark.parametrize(
+    "question", [pytest.param(name, marks=pytest.mark.slow if name == "looks" else ()) for name in CHECKS]
+)
+def test_a_headline_says_what_is_drawn_at_every_stop(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(results._shelf, "study", EXAMPLE)
+    for state in moved(question) if question != "depths" else ({},):  # the example has no other task by depth
+        view = find(question).answer(state)
+        try:
+            CHECKS[question](view, state)
+        except AssertionError as wrong:
+            raise AssertionError(f"{state}: {view.title}: {wrong}") from wrong

@@ -13,6 +13,7 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.inspection import Inspection, inspect
 from posenc.integrations.words import longest
+from posenc.pictures.numbers import plain
 from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.scaling import Default
 from posenc.teaching.views.bounds import Bounds, bounded
@@ -109,7 +110,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     worst = min(values, key=lambda name: values[name])
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
-        f"At distance {int(here)}, {worst}: the cosine to the right rotation is {values[worst]:.2f}",
+        f"At distance {int(here)}, {worst}: the cosine to the right rotation is {plain(values[worst], 2)}",
         (
             Lines(
                 "cosine to the right rotation",

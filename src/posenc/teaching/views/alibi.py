@@ -47,10 +47,13 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
     shares = scores.softmax(-1).flip(-1)
     steepest_first = sorted(zip(slopes(heads), shares, strict=True), key=lambda head: -head[0])
     lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in steepest_first)
+    steep, flat = (float(line.values[:8].sum()) for line in (lines[0], lines[-1]))
+    many = f"{steep:.0%} of the steepest head’s attention, {flat:.0%} of the flattest’s"
     return View(
-        "Steep heads see a few tokens, flat ones nearly all",
+        f"The nearest {min(8, length)} of {length} tokens get "
+        + (many if heads > 1 else f"{flat:.0%} of attention"),
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
-        {f"{line.name}, within 8": float(line.values[:8].sum()) for line in (lines[0], lines[-1])},
+        {f"{lines[0].name}, within 8": steep, f"{lines[-1].name}, within 8": flat},
         "import torch, posenc\n"
         f"keys = posenc.positions.arange({length})\n"
         f"placed = posenc.ALiBi({heads}).at(keys[-1:], keys)\n"

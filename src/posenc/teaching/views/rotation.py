@@ -10,6 +10,7 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
+from posenc.pictures.numbers import fixed
 from posenc.pictures.view import Arrow, Grip, Heatmap, Plane, View, counted, labelled
 from posenc.scaling.scaling import TWO_PI
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
@@ -139,7 +140,7 @@ def every_pair(
         for i in range(head_dim // 2)
     )
     return View(
-        title="Fast pairs rotate far, slow pairs hardly move",
+        title=f"The shares of {head_dim // 2} pairs add up to a score of {fixed(float(shares.sum()))}",
         panels=panels,
         readouts={
             "score, unrotated": float((q * k).sum()),

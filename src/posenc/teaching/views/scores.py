@@ -8,6 +8,7 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import UnknownName
+from posenc.pictures.numbers import plain
 from posenc.pictures.view import Line, Lines, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
 from posenc.teaching.views.four import spearman
@@ -78,7 +79,7 @@ def distance(
     correlation = spearman(values.round(decimals=9))
     titles = {
         "aligned": "Equal q and k: the score falls, then wanders",
-        "random": f"This random q and k: rank correlation with distance {correlation:.2f}",
+        "random": f"This random q and k: rank correlation with distance {plain(correlation, 2)}",
         "peaked": f"A key can be made to score most at distance {peak}",
     }
     shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})

@@ -163,18 +163,21 @@ def falloff(
     """
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
-    rises = (dots.diff() > 0).nonzero().flatten()
+    shown = dots[:SQUARE] if pairs else dots
+    rises = (shown.diff() > 0).nonzero().flatten()
+    title = f"Up to distance {len(shown) - 1}, nearer is more alike at every step"
     marks: tuple[tuple[float, str], ...] = ()
     readouts: dict[str, float | str] = {"at distance 0": float(dots[0]), "at distance 1": float(dots[1])}
     if len(rises):
         rise = int(rises[0])
+        title = f"Nearer is more alike only as a trend: it rises again after distance {rise}"
         marks = ((float(rise), f"rises again: {rise} → {rise + 1}"),)
         readouts |= {"first rise after distance": rise, "just before": float(dots[rise])}
         readouts["just after"] = float(dots[rise + 1])
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
     return View(
-        "Nearer is more alike only as a trend",
+        title,
         (similarity(values[:SQUARE]) if pairs else Lines("falloff", (line,), axis, "dot product", marks=marks),),
         readouts,
         "import torch, posenc\n"

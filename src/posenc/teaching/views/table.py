@@ -8,6 +8,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.learned import PastEnd
 from posenc.errors import PositionOutOfRange
+from posenc.pictures.numbers import plain
 from posenc.pictures.view import Axis, Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, Position, bounded
 
@@ -82,7 +83,8 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         readouts[f"cosine of other pairs, {when}"] = round(float(later[first, second].mean()), 4)
         readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
     near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
-    title = f"From row {BLOCK} on, trained neighbours have a cosine of {near:.2f}, other pairs of {other:.2f}"
+    both = f"neighbours have a cosine of {plain(near, 2)}, other pairs of {plain(other, 2)}"
+    title = f"From row {BLOCK} on, trained {both}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 

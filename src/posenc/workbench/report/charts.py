@@ -12,6 +12,8 @@ from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult, depth_shares
 from posenc.workbench.study.statistics import perplexity
 
+EVERYWHERE = 0.95
+"""The least share of right answers, at every depth and length, with which an answer is found wherever it lies."""
 POINTS = 50
 """Of a curve over steps: each is the mean of as many steps as fit."""
 
@@ -86,7 +88,10 @@ def by_depth(result: TaskResult) -> View | None:
                 limit=1.0,
             )
         )
-    return View(f"{heading(result.name)}: where the answer can lie", tuple(panels)) if panels else None
+    if not panels:
+        return None
+    found = ", ".join(p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all()))
+    return View(f"{heading(result.name)}: found at every depth by {found or 'none'}", tuple(panels))
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
