@@ -101,7 +101,7 @@ def test_a_dynamic_scaling_is_planned_for_a_length() -> None:
         ({"attention_factor": 1.1}, "attention_factor", "cos and sin are multiplied by 1 in ours, 1.1 in theirs"),
         ({"softmax_factor": 1.5}, "softmax_factor", "1/√D is multiplied by 1 in ours, 1.5 in theirs"),
         ({"pairing": "interleaved"}, "pairing", "pairs are half in ours, interleaved in theirs"),
-        ({"window": 4096}, "window", "tokens that a token sees, itself included: none in ours, 4,096 in theirs"),
+        ({"window": 4096}, "window", "the window, the token itself included, is none in ours, 4,096 in theirs"),
         ({"chunk": 8192}, "chunk", "tokens of a chunk: none in ours, 8,192 in theirs"),
         (
             {"axes": (0, 1) * 32},

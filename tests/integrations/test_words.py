@@ -60,7 +60,7 @@ def samples(layer: LayerTable) -> dict[str, Sample]:
         "rotary_dim": Sample(2 * half, f"the first {2 * half} of", along=cut),
         "query_dim": Sample(999, "of 999 channels of a head", around={"query_dim": 998}),
         "axes": Sample(dealt, f"3 axes, in interleaved sections of {shares}"),
-        "backwards": Sample(True, "turn backwards"),
+        "backwards": Sample(True, "rotate backwards"),
         "signed": Sample(True, "may be negative"),
         "window": Sample(78, "itself and 77 before"),
         "window_after": Sample(55, "77 before and 55 after", around={"window": 78}),

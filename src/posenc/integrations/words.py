@@ -191,10 +191,10 @@ PHRASES: Mapping[str, Phrase] = {
         lambda layer, table: f"; pairs rotate by {axes_in_words(layer.axes)}" if any(layer.axes) else "",
         "pairs rotate by",
     ),
-    "backwards": Phrase(lambda layer, table: "; pairs turn backwards, by −p·θ", "pairs turn backwards:"),
+    "backwards": Phrase(lambda layer, table: "; pairs rotate backwards, by −p·θ", "pairs rotate backwards:"),
     "signed": Phrase(lambda layer, table: "; positions may be negative", "positions may be negative:"),
-    "window": Phrase(_window, "tokens that a token sees, itself included:"),
-    "window_after": Phrase(differs="tokens after it that a token sees:"),
+    "window": Phrase(_window, "the window, the token itself included, is"),
+    "window_after": Phrase(differs="the window after the token is"),
     "chunk": Phrase(
         lambda layer, table: f"; a token sees its chunk of {count(layer.chunk)} alone", "tokens of a chunk:"
     ),
@@ -237,7 +237,7 @@ TABLE: Mapping[str, Phrase] = {
     "layer_types": Phrase(differs="layers:"),
     "pretrained_length": Phrase(_lengths, "the pretrained length is"),
     "tuned_length": Phrase(differs="the length that it was tuned to is"),
-    "admitted_length": Phrase(differs="the longest input let in is"),
+    "admitted_length": Phrase(differs="the longest allowed input is"),
     "layout": Phrase(differs="the layout of patches is"),
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),

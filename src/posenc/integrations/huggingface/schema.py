@@ -113,7 +113,7 @@ _ROTATED_SHARE = Key(SHARE, "the share of a head's channels that rotate", idle=(
 _ROPE = Key(DICTIONARY, "how rotary frequencies are scaled, see transformers' rope_parameters", idle=({},))
 _PATTERN = Key(PATTERN, "the distance from one full layer to the next, or a pattern of letters")
 _ON = Key(SWITCH, "whether queries and keys are rotated", idle=(True,))
-_BESIDE = Key(NUMBER, "part of a rope dictionary, and has no effect beside it")
+_BESIDE = Key(NUMBER, "part of a rope dictionary, and has no effect outside it")
 
 _COUNTS = Values("a list of whole numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < MOST_LAYERS))
 
@@ -146,7 +146,7 @@ KEYS: dict[str, Key] = {
     "num_key_value_heads": Key(SIZE, "the number of key heads"),
     "head_dim": Key(SIZE, "the channels of a head"),
     "global_head_dim": Key(SIZE, "the channels of a head in full layers"),
-    "per_layer_config": Key(DICTIONARY, "what single layers have of their own"),
+    "per_layer_config": Key(DICTIONARY, "settings of single layers"),
     "kv_channels": Key(SIZE, "the channels of a head"),
     "qk_rope_head_dim": Key(SIZE, "the channels of a head that rotate"),
     "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not rotate"),
@@ -166,7 +166,7 @@ KEYS: dict[str, Key] = {
     "layers_block_type": Key(NAMES, "the type of every layer"),
     "sliding_window": Key(WINDOW, "how many tokens back a layer sees, 0 for all"),
     "use_sliding_window": Key(FLAG, "whether any layer sees a window"),
-    "use_bidirectional_attention": Key(BOTH, "who sees what comes after", idle=(True, "all", "vision")),
+    "use_bidirectional_attention": Key(BOTH, "which tokens see later ones", idle=(True, "all", "vision")),
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
     "sliding_window_size": Key(WINDOW, "how many tokens before itself a token sees"),
@@ -174,23 +174,23 @@ KEYS: dict[str, Key] = {
     "hybrid_layer_pattern": Key(SWITCHES, "for every layer whether it sees a window, 1, or all, 0"),
     "no_rope_layers": Key(SWITCHES, "for every layer whether it rotates, 1, or not, 0"),
     "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not rotate to the next"),
-    "rope_scaling_layers": Key(NUMBERED, "the layers that the scaling is of"),
+    "rope_scaling_layers": Key(NUMBERED, "the layers with the scaling"),
     "cross_attention_layers": Key(NUMBERED, "the layers that attend to pictures, without positions"),
     "attn_layer_indices": Key(NUMBERED, "the layers that attend, the others being recurrent"),
     "layer_rope_theta": Key(BASES, "the base of every layer"),
     "attention_chunk_size": Key(LENGTH, "how many tokens a chunk of attention has"),
     "attn_temperature_tuning": Key(SWITCH, "whether layers without positions scale their queries"),
-    "attn_scale": Key(POSITIVE, "by how much queries are scaled"),
-    "floor_scale": Key(POSITIVE, "from where on queries are scaled"),
-    "llama_4_scaling_beta": Key(POSITIVE, "by how much queries are scaled"),
+    "attn_scale": Key(POSITIVE, "the factor of the query scale"),
+    "floor_scale": Key(POSITIVE, "the position from which queries are scaled"),
+    "llama_4_scaling_beta": Key(POSITIVE, "the factor of the query scale"),
     "logn_attn": Key(FLAG, "whether queries are scaled by the logarithm of their position"),
     "use_logn_attn": Key(FLAG, "whether queries are scaled by the logarithm of their position"),
     "relative_attention_num_buckets": Key(SIZE, "the number of buckets of distances"),
     "relative_attention_max_distance": Key(SIZE, "the distance from which on all share a bucket"),
     "pad_token_id": Key(TOKEN, "the id of padding"),
     "relative_attention": Key(FLAG, "whether scores know the distance"),
-    "position_id_per_seconds": Key(POSITIVE, "how many positions a second of sound takes"),
-    "mla_use_nope": Key(FLAG, "whether full layers leave their rotary channels as they are"),
+    "position_id_per_seconds": Key(POSITIVE, "positions per second of sound"),
+    "mla_use_nope": Key(FLAG, "whether full layers do not rotate their rotary channels"),
     "use_mrope": Key(FLAG, "whether positions have three axes"),
 }
 """Every key about positions or the sizes that they need, which a family reads or a user may misspell."""
@@ -200,17 +200,17 @@ RARE: dict[str, Key] = {
     "patch_size": Key(SIDES, "the sides of a patch of it"),
     "position_buckets": Key(SIZE, "the number of buckets of distances on either side"),
     "max_relative_positions": Key(whole(-1, LAST_POSITION), "the distance from which on all share a bucket"),
-    "position_biased_input": Key(FLAG, "whether there is a table of positions besides"),
-    "pos_att_type": Key(ANY, "whether queries, keys or both meet a table of distances"),
+    "position_biased_input": Key(FLAG, "whether there is also a table of positions"),
+    "pos_att_type": Key(ANY, "whether queries, keys or both are multiplied with a table of distances"),
     "use_absolute_position_embeddings": Key(FLAG, "whether there is a table of places"),
-    "window_size": Key(SIZE, "the side of the tiles in which most layers see, in pixels"),
+    "window_size": Key(SIZE, "the side of the tiles that most layers attend within, in pixels"),
     **dict.fromkeys(("pos_emb_height", "pos_emb_width"), Key(SIZE, "a side of a table of places")),
     "num_position_embeddings": Key(SIZE, "the rows of a table of places"),
     **dict.fromkeys(("depth", "encoder_num_hidden_layers", "decoder_num_hidden_layers"), _DEPTH),
     **dict.fromkeys(("encoder_num_attention_heads", "decoder_num_attention_heads"), _HEADS),
     **dict.fromkeys(("embed_dim", "dim"), _WIDTH),
     **dict.fromkeys(("attention_multiplier", "query_pre_attn_scalar"), Key(POSITIVE, "the scale of the scores")),
-    "attn_logit_softcapping": Key(POSITIVE, "by what scores are capped"),
+    "attn_logit_softcapping": Key(POSITIVE, "the cap of scores"),
     **dict.fromkeys(
         ("full_attention_interval", "layer_group_size"), Key(DEPTH, "the distance from one full layer to the next")
     ),
@@ -228,7 +228,7 @@ ROPE: dict[str, Key] = {
     "factor": Key(NUMBER, "target length over trained length"),
     "original_max_position_embeddings": KEYS["original_max_position_embeddings"],
     "max_position_embeddings": _LENGTH,
-    "attention_factor": Key(POSITIVE, "what cos and sin are multiplied by"),
+    "attention_factor": Key(POSITIVE, "the factor of cos and sin"),
     "beta_fast": Key(NUMBER, "the rotations above which a pair is kept"),
     "beta_slow": Key(NUMBER, "the rotations below which a pair is interpolated"),
     "mscale": Key(NUMBER, "DeepSeek's first number"),
@@ -242,7 +242,7 @@ ROPE: dict[str, Key] = {
     "llama_4_scaling_beta": KEYS["llama_4_scaling_beta"],
     "alpha": Key(POSITIVE, "by how much NTK stretches the slowest pair"),
     "mrope_section": Key(SIZES, "the pairs of every axis of positions"),
-    "mrope_interleaved": Key(FLAG, "whether axes take turns, which is in the family's code"),
+    "mrope_interleaved": Key(FLAG, "whether axes are interleaved; the family's code decides"),
 }
 """Every key that a rope dictionary may hold, in some type or family."""
 

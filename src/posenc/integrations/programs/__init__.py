@@ -141,7 +141,7 @@ class Program:
         now = [recipe.get("scaling") for recipe in wanted.rotary_recipes.values()]
         planned = any(isinstance(each, LengthScaling) for each in now)  # for the length that the command states
         if not planned and table.admitted_length + max(getattr(each, "factor", 1.0) for each in now) <= meant:
-            apart.append(f"inputs of {table.admitted_length} tokens at most are let in, and {meant} are meant")
+            apart.append(f"it allows inputs of at most {table.admitted_length} tokens instead of {meant}")
         if apart:
             raise InvalidArgument(
                 f"{table.program} would compute differently: {'; '.join(apart)}; use another scaling or program"

@@ -280,7 +280,7 @@ def write(
         "windows": any(positions.windows),
         "sections": recipe.get("axes"),
         "scales": positions.scales,
-        "pairs that turn backwards": family.backwards,
+        "pairs that rotate backwards": family.backwards,
     }
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
