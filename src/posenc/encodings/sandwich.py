@@ -37,13 +37,13 @@ class SandwichBias(Bias):
 
     Args:
         factors: H/(8h) of every head.
-        q, k: cos and sin at queries and keys.
+        q_waves, k_waves: cos and sin at queries and keys.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {
         "factors": "h",
-        "q": "bq·",
-        "k": "bk·",
+        "q_waves": "bq·",
+        "k_waves": "bk·",
         "q_positions": "bq",
         "k_positions": "bk",
     }
@@ -51,30 +51,32 @@ class SandwichBias(Bias):
     def __init__(
         self,
         factors: Float[Tensor, " H"],
-        q: Float[Tensor, "*B T C"],
-        k: Float[Tensor, "*B2 S C"],
+        q_waves: Float[Tensor, "*B T C"],
+        k_waves: Float[Tensor, "*B2 S C"],
         q_positions: Tensor,
         k_positions: Tensor,
     ) -> None:
-        self.factors, self.heads, self.q, self.k = factors, len(factors), q, k
+        self.factors, self.heads, self.q_waves, self.k_waves = factors, len(factors), q_waves, k_waves
         self.q_positions, self.k_positions = q_positions, k_positions
         self.derive()
 
     def derive(self) -> None:
         line = line_of_offsets(self.q_positions, self.k_positions)
-        self.toeplitz = None if line is None else self._scaled(product(self.k, self.k[:1].mT)[line.abs(), 0])
+        self.toeplitz = (
+            None if line is None else self._scaled(product(self.k_waves, self.k_waves[:1].mT)[line.abs(), 0])
+        )
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         if self.toeplitz is not None:
             return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
-        sums = product(self.q[..., first:last, :], self.k[..., start:keys, :].mT)
+        sums = product(self.q_waves[..., first:last, :], self.k_waves[..., start:keys, :].mT)
         return heads_second(self._scaled(sums))
 
     def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
         """The bias of every head from the sums of cosines, which are C/2 at distance 0."""
-        at_most_0 = (sums - self.k.shape[-1] / 2).to(self.factors.dtype)
+        at_most_0 = (sums - self.k_waves.shape[-1] / 2).to(self.factors.dtype)
         return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
 
