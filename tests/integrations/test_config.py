@@ -1,5 +1,6 @@
 """Configs are read strictly, written back, and loaded by transformers with the same positions."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import torch
 import transformers
 from packaging.version import Version
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import posenc.integrations.huggingface
 from posenc.encodings.catalogue import canonical
@@ -32,6 +34,7 @@ from posenc.scaling import (
     Scaling,
     YaRN,
 )
+from support.fuzzing import CLOSE, rotations
 from support.tiny_models import MODELS, logits, tiny, tokens
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
@@ -429,3 +432,16 @@ def test_numbers_that_json_lacks_are_read_as_transformers_writes_them(tmp_path: 
     config.save_pretrained(tmp_path)
     assert "__float__" in (tmp_path / "config.json").read_text()
     assert read(tmp_path / "config.json").rotary.get("base") == 1e4
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_an_original_length_around_the_rope_dictionary_wins_as_in_the_models_own_module(as_object: bool) -> None:
+    """transformers' rotary module takes the one beside the dictionary, whatever the config object still holds."""
+    yarn = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
+    config = {**CONFIG_MAPPING["gpt_oss"]().to_dict(), "rope_parameters": {**yarn, "rope_theta": 150_000.0}}
+    config["original_max_position_embeddings"] = 2880
+    made = CONFIG_MAPPING["gpt_oss"].from_dict(copy.deepcopy(config))
+    positions = read(copy.deepcopy(made) if as_object else config)
+    assert positions.rotary.get("scaling").original_length == 2880
+    for own, ours in rotations(made, positions):
+        torch.testing.assert_close(ours, own, rtol=0, atol=CLOSE)

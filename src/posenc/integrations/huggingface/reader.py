@@ -197,8 +197,10 @@ class Reader:
         if axes:  # an older spelling of sections, not a scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
             parameters |= dict.fromkeys(spelt, "default")
-        if self.stated.get(ORIGINAL) and rope_type(parameters) in ("yarn", "longrope", "llama3"):
-            parameters.setdefault(ORIGINAL, self.stated[ORIGINAL])
+        flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
+        outer = getattr(self.made, ORIGINAL, None) if flat else None  # which transformers' rotary module prefers
+        if outer and rope_type(parameters) in ("yarn", "longrope", "llama3"):
+            parameters[ORIGINAL] = outer
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # only for scores
         if rope_type(parameters) in ("yarn", "longrope", "llama3") and self.stated_rope:
@@ -301,11 +303,12 @@ class Reader:
                     "channel; remove it"
                 )
             return head_dim
-        shares = (self.stated, self.stated_rope, *self.stated_rope.values())
-        names = (self.family.partial, "partial_rotary_factor")
+        share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
+            shares = (self.stated, self.stated_rope, *self.stated_rope.values())
+            names = (self.family.partial, "partial_rotary_factor")
             values = [one.get(name) for one in shares if isinstance(one, Mapping) for name in names]
-            self.check_stated(self.family.partial, any(value is not None for value in values))
+            self.check_stated(self.family.partial, share is not None and any(one is not None for one in values))
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
