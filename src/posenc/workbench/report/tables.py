@@ -1,7 +1,6 @@
 """Every table of a study's page as JSON."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -12,15 +11,8 @@ from posenc.workbench.study.statistics import Interval
 
 def as_json(tables: object) -> str:
     """As JSON, which has no NaN and no infinity: both are null."""
-    return json.dumps(_finite(tables), indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    finite = json.loads(json.dumps(tables), parse_constant=lambda name: None)
+    return json.dumps(finite, indent=1, ensure_ascii=False)
 
 
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
