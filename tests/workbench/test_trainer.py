@@ -13,7 +13,7 @@ from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.run.settings import Training
-from posenc.workbench.run.trainer import Recipe, factor
+from posenc.workbench.run.trainer import factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
@@ -158,7 +158,7 @@ def test_only_weights_of_maps_decay() -> None:
         plan = replace(PLAN, encoding="layers(t5 + learned)", biases=True, tied=tied, task="language")
         model = build(plan, task_of(plan, python_text()))
         names = {p: name for name, p in model.named_parameters()}
-        groups = trainer._optimiser(model, Recipe("", 2, 0.1, plan)).param_groups
+        groups = trainer._optimiser(model, plan, 0.1).param_groups
         assert [group["weight_decay"] for group in groups] == [plan.weight_decay, 0.0]
         decayed, others = ({names[p] for p in group["params"]} for group in groups)
         maps = {f"blocks.{i}.{part}.weight" for i in (0, 1) for part in MAPS}
@@ -171,7 +171,7 @@ def test_a_parameter_without_gradients_stays_unless_it_decays() -> None:
     how = replace(PLAN, weight_decay=1.0, learning_rate=0.1)
     layer = torch.nn.Linear(2, 2)
     before = layer.weight.detach().clone(), layer.bias.detach().clone()
-    made = trainer._optimiser(layer, Recipe("", 2, 0.1, how))
+    made = trainer._optimiser(layer, how, 0.1)
     for p in layer.parameters():
         p.grad = torch.zeros_like(p)
     made.step()

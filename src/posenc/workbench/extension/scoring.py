@@ -20,7 +20,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
 from posenc.workbench.run.settings import Training
-from posenc.workbench.run.trainer import Recipe, train
+from posenc.workbench.run.trainer import train
 
 TUNE_TOKENS = 1024
 """Tokens of one step of a fine-tune, or one window where windows are longer."""
@@ -135,9 +135,19 @@ class ScoringJob(Job):
             return F.cross_entropy(logits, windows[:, 1:].flatten().to(logits.device)), rows * span
 
         model.model.train()
-        recipe = Recipe(plan.id, plan.steps, model.learning_rate, CONSTANT, state, work=rows * span)
         with model.placed(self.method.positions(model, plan.length)):
-            training = train(model.model, portion, 0, recipe, report)
+            training = train(
+                model.model,
+                portion,
+                CONSTANT,
+                report,
+                run=plan.id,
+                steps=plan.steps,
+                learning_rate=model.learning_rate,
+                seed=0,
+                path=state,
+                work=rows * span,
+            )
         if training.verdict:
             state.unlink(missing_ok=True)
             raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; leave --finetune out")

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,46 +26,48 @@ DIVERGED, FOR = 10.0, 10
 """A training has diverged when its loss is no number, or so many times its first loss for so many steps on end."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The settings of a training that every step needs.
-
-    Args:
-        run: the plan's id, under which losses are reported.
-        steps, learning_rate: of the training.
-        how: schedule, decay and the rest.
-        state: the file of its state; None keeps none.
-        validate: gives the model's loss on held-out sequences, which changes no number of the training.
-    """
-
-    run: str
-    steps: int
-    learning_rate: float
-    how: Training
-    state: Path | None = None
-    work: float = 1.0
-    """What one step counts for in the plan's work."""
-    validate: Callable[[], Tensor] | None = None
-
-
 Portion = Callable[[torch.Generator], tuple[Tensor, int]]
 """Draws the next batch and gives the mean loss on it, as a tensor with a gradient, and its tokens."""
 
 
-def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report: Report) -> LossCurve:
+def train(
+    model: nn.Module,
+    portion: Portion,
+    how: Training,
+    report: Report,
+    *,
+    run: str,
+    steps: int,
+    learning_rate: float,
+    seed: int,
+    path: Path | None = None,
+    work: float = 1.0,
+    validate: Callable[[], Tensor] | None = None,
+) -> LossCurve:
     """Train ``model`` in place; killed and called again with the same state file, it ends in the same numbers.
 
     A loss that is no number, or far above the first for many steps, ends it with a verdict.
+
+    Args:
+        how: schedule, decay and the rest.
+        run: the plan's id, under which losses are reported.
+        path: the file of its state; None keeps none.
+        work: what one step counts for in the plan's work.
+        validate: gives the model's loss on held-out sequences, which changes no number of the training.
     """
-    how, parameters = recipe.how, list(model.parameters())
+    parameters = list(model.parameters())
     device = parameters[0].device
-    optimiser = _optimiser(model, recipe)
+    optimiser = _optimiser(model, how, learning_rate)
     generator = torch.Generator().manual_seed(seed)
-    state = State(recipe.state, model, optimiser, generator)
-    watch = _Watch(recipe, report, state.load())
-    every = max(1, recipe.steps // VALIDATIONS)
-    for step in range(len(watch.curve.losses), recipe.steps):
-        rate = recipe.learning_rate * factor(step, recipe.steps, how)
+    state = State(path, model, optimiser, generator)
+
+    def tell(first: int, curve: LossCurve) -> None:
+        report(Progress(run, len(curve.losses) * work, first, curve))
+
+    watch = _Watch(tell, state.load())
+    every = max(1, steps // VALIDATIONS)
+    for step in range(len(watch.curve.losses), steps):
+        rate = learning_rate * factor(step, steps, how)
         for group in optimiser.param_groups:
             group["lr"] = rate
         model.zero_grad(set_to_none=True)
@@ -81,9 +82,9 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
             torch.nn.utils.clip_grads_with_norm_(parameters, how.clip, norm)
         optimiser.step()
         watch.note(total, norm, tokens)
-        if recipe.validate and (step + 1) % every == 0:
+        if validate and (step + 1) % every == 0:
             with torch.no_grad(), _autocast(how, device):
-                watch.validation.append((step, recipe.validate()))
+                watch.validation.append((step, validate()))
         if watch.look():
             state.save(watch.curve)
         if watch.curve.verdict:
@@ -102,20 +103,19 @@ def factor(step: int, steps: int, how: Training) -> float:
     return how.floor + (1 - how.floor) * left
 
 
-def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.optim.Optimizer:
     """AdamW, under which weights of maps decay.
 
     Biases, gains of norms, embeddings and all that belongs to a positional encoding do not: a decay of an
     encoding's tables and slopes would favour encodings that have none.
     """
-    how = recipe.how
     spared = (nn.Embedding, Encoding)
     exempt = {p for module in model.modules() if isinstance(module, spared) for p in module.parameters()}
     decayed = [p for p in model.parameters() if p.ndim > 1 and p not in exempt]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in exempt]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     betas = (how.beta1, how.beta2)
-    return torch.optim.AdamW(groups, recipe.learning_rate, betas, weight_decay=how.weight_decay, fused=True)
+    return torch.optim.AdamW(groups, learning_rate, betas, weight_decay=how.weight_decay, fused=True)
 
 
 def _autocast(how: Training, device: torch.device) -> AbstractContextManager[object]:
@@ -127,13 +127,13 @@ def _autocast(how: Training, device: torch.device) -> AbstractContextManager[obj
 class _Watch:
     """Collects the losses, reports them now and then, and ends a training that has diverged."""
 
-    def __init__(self, recipe: Recipe, listener: Report, curve: LossCurve) -> None:
-        self.recipe, self.listener, self.curve, self.tokens = recipe, listener, curve, 0
+    def __init__(self, tell: Callable[[int, LossCurve], None], curve: LossCurve) -> None:
+        self.tell, self.curve, self.tokens = tell, curve, 0
         self.waiting: list[tuple[Tensor, Tensor]] = []
         self.validation: list[tuple[int, Tensor]] = []
         self.reported = self.saved = time.monotonic()
         if curve.losses:
-            listener(Progress(recipe.run, len(curve.losses) * recipe.work, 0, curve))
+            tell(0, curve)
 
     def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
         """Note a step."""
@@ -160,7 +160,7 @@ class _Watch:
         of_steps = tuple(losses[:count]), self.tokens, now - self.reported, tuple(norms[:count])
         steps = LossCurve(*of_steps, validation, verdict)
         self.curve = self.curve.then(steps)
-        self.listener(Progress(self.recipe.run, count * self.recipe.work, first, steps))
+        self.tell(first, steps)
         self.waiting, self.validation, self.tokens, self.reported = [], [], 0, now
 
 

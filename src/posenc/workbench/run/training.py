@@ -17,7 +17,7 @@ from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Job, Report, unheard
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run, custom_classes
-from posenc.workbench.run.trainer import Recipe, train
+from posenc.workbench.run.trainer import train
 from posenc.workbench.run.transformer import Transformer, wide
 from posenc.workbench.tasks import IGNORE, Batch, Task, Text
 from posenc.workbench.tasks import task as task_named
@@ -145,8 +145,18 @@ def learn(
     def validate() -> Tensor:
         return _loss(model, held_out)
 
-    recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, validate=validate)
-    return train(model, portion, plan.seed, recipe, report)
+    return train(
+        model,
+        portion,
+        plan,
+        report,
+        run=plan.id,
+        steps=plan.steps,
+        learning_rate=plan.learning_rate,
+        seed=plan.seed,
+        path=state,
+        validate=validate,
+    )
 
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
