@@ -66,9 +66,8 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
     one_sided = panels[0].scale == "signed" and (min(values) >= 0 or max(values) <= 0) and any(values)
     shown = (low, high) if not one_sided else (0.0, high) if max(values) > 0 else (low, 0.0)
-    named = panels[0].name if len(panels) == 1 else ""
     unit = panels[0].unit
-    label = with_unit(named, unit) if named else unit
+    label = with_unit(panels[0].name, unit) if len(panels) == 1 else unit
     legend = () if panels[0].scale == "picture" else _legend(*shown)
     return Bar(panels[0].scale, low, high, shown, label, with_texts(round_steps(*shown, most=5)), legend)
 
@@ -145,7 +144,6 @@ def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
     if any(value <= low for value, _ in marks):
         low = low * (low / high) ** APART if axis.log else low - APART * (high - low)
     label = with_unit(axis.name, axis.unit, "log scale" if axis.log else "")
-    ticks: tuple[Tick, ...]
     if axis.labels or (axis.log and len(axis.values) <= TICKED):
         ticks = tuple((value, tick_text(axis, i)) for i, value in enumerate(axis.values))
     elif axis.log:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from urllib.parse import urlencode
 
 from posenc.errors import MissingExtra
 from posenc.names import ALIASES
@@ -61,10 +60,6 @@ class Site:
 
     def link(self, name: str) -> str:
         return f"{name or 'index'}.html" if self.saved else f"/{name}"
-
-    def state(self, stage: Stage, texts: Mapping[str, str]) -> str:
-        """The address of a stage in a state; on its own page, a query and a fragment."""
-        return f"?{urlencode(texts)}#{stage.question}"
 
 
 LIVE = Site()

@@ -73,8 +73,7 @@ class Guard:
         crossing = request.headers.get("sec-fetch-site") == "cross-site" and asks
         answer: ASGIApp = self.app
         if name not in self.hosts:
-            names = ", ".join(sorted(self.hosts))
-            answer = refused(f"the lab answers as {names}; this request asked for another host", 403)
+            answer = refused(f"the lab answers as {', '.join(sorted(self.hosts))}, and as no other host", 403)
         elif crossing or request.headers.get("origin", ours) != ours:
             answer = refused("the lab answers its own pages only; this request came from another site", 403)
 

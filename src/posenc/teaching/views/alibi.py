@@ -48,10 +48,9 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
     steepest_first = sorted(zip(slopes(heads), shares, strict=True), key=lambda head: -head[0])
     lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in steepest_first)
     steep, flat = (float(line.values[:8].sum()) for line in (lines[0], lines[-1]))
-    many = f"{steep:.0%} of the steepest head’s attention, {flat:.0%} of the flattest’s"
+    which, rest = ("steepest", f", the flattest {flat:.0%}") if heads > 1 else ("one", "")
     return View(
-        f"The nearest {min(8, length)} of {length} tokens get "
-        + (many if heads > 1 else f"{flat:.0%} of attention"),
+        f"The {which} head gives the nearest {min(8, length)} tokens {steep:.0%}{rest}",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
         {f"{lines[0].name}, within 8": steep, f"{lines[-1].name}, within 8": flat},
         "import torch, posenc\n"
