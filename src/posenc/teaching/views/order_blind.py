@@ -82,7 +82,7 @@ def make(name: str) -> posenc.Encoding:
 
 
 def shuffle(
-    sentence: str = "cat ate fish",
+    sentence: str = "dog bites man",
     order: tuple[int, ...] = (2, 1, 0),
     encoding: str = "nope",
     causal: bool = False,

@@ -71,7 +71,7 @@ def shift_both(
         arrow("k", k, "key", ghost=True),
         arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
         arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word="dog"),
-        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word="ran", along=("m",)),
+        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word="man", along=("m",)),
     )
     return View(
         title=f"Only the offset n − m = {offset} matters",
