@@ -13,6 +13,7 @@ from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets, 
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, table_score_mod
 from posenc.kernels.memory import may_be_looked_at
+from posenc.positions import grid
 
 
 class OffsetBias(Bias):
@@ -104,9 +105,8 @@ class OffsetBias(Bias):
         """Evaluate the function once at all offsets between these, of every axis."""
         device = self.k_positions.device
         sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
-        ranges = [torch.arange(a, b + 1, device=device) for a, b in zip(low, high, strict=True)]
-        grid = torch.stack(torch.meshgrid(ranges, indexing="ij")).flatten(1)
-        self.table = self._at(grid if self.axes > 1 else grid[0]).T
+        points = grid(*sizes, corner=low, device=device)
+        self.table = self._at(points if self.axes > 1 else points[0]).T
         # The place of an offset in the table, as a number of as many digits as there are axes.
         steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
         # Tensors, since a compiler would keep numbers of a placing; filled, since a copy from the host would wait.
