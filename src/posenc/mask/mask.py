@@ -274,7 +274,8 @@ class Mask(Pytree):
 
         ``at`` has the mask's tensors for these queries and keys, by the names of their fields, in shapes that
         broadcast: a block of rows, or one query and one key for FlexAttention. It includes the defaults of
-        ``q_order`` and ``k_order``, and as ``q_groups`` the queries' ``bidirectional_groups``.
+        ``q_order`` and ``k_order``, and as ``q_groups`` the queries' ``bidirectional_groups``. Every boolean hides
+        keys where it is false, under any name.
         """
         near, window = [], at.get("nearer_than", self.window)
         if self.causal or window is not None:
