@@ -76,9 +76,7 @@ class Step:
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
     """The step for q and k of this kind; None if the kernel cannot read them as they are."""
-    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
-        return None
-    if any(map(Tensor.is_neg, (*q_pair, *k_pair))):
+    if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(map(Tensor.is_neg, (*q_pair, *k_pair))):
         return None
     kind = _kind(q, k)
     tables = tuple([(cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair)])

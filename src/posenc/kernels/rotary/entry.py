@@ -146,17 +146,13 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
                 f"out is {at.dtype} {tuple(at.shape)} on {at.device} for {x.dtype} {tuple(x.shape)} on "
                 f"{x.device}; give memory of the same kind, or the tensor itself to rotate in place"
             )
-        _check_apart(at)
+        if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
+            raise InvalidArgument(
+                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its numbers are in "
+                "one place; give each a place of its own: x.clone()"
+            )
     if len(out) == 2 and (out[0] is out[1] or (may_be_looked_at(*out) and overlap(*out))):
         raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")
-
-
-def _check_apart(out: Tensor) -> None:
-    if any(n > 1 and not s for n, s in zip(out.shape, out.stride(), strict=True)):
-        raise InvalidArgument(
-            f"out has shape {tuple(out.shape)} and strides {out.stride()}, so that several of its numbers are in "
-            "one place; give each a place of its own: x.clone()"
-        )
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
