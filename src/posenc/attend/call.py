@@ -71,7 +71,10 @@ class AttentionCall(Settings):
             bias = bias.meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         return cls(
-            **vars(settings),
+            settings.exact_rows,  # one by one: torch 2.8 compiles no vars()
+            settings.softcap,
+            settings.dropout,
+            settings.backend,
             mask=mask,
             bias=bias,
             scale=scale,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import compress, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -140,7 +140,7 @@ def _asked(call: AttentionCall) -> frozenset[str]:
         "biases that read scores": call.needs_scores and not torch.compiler.is_compiling(),
         "function transforms": is_transformed(),
     }
-    return frozenset(compress(needs, needs.values()))
+    return frozenset([name for name, needed in needs.items() if needed])
 
 
 def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
