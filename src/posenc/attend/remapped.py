@@ -33,9 +33,9 @@ class RemappedMask(Mask):
         return mask.become(cls, k_positions=k_positions, q_from=q_from, q_until=q_until)
 
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
-        inside = {"from": at["k_positions"] >= at["q_from"]} if "q_from" in at else {}
-        inside |= {"until": at["k_positions"] < at["q_until"]} if "q_until" in at else {}
-        return super().sees(at | inside)
+        near = {"near": at["k_positions"] >= at["q_from"]} if "q_from" in at else {}
+        far = {"far": at["k_positions"] < at["q_until"]} if "q_until" in at else {}
+        return super().sees({**at, **near, **far})
 
     def part(self, row: int | None, first: int, last: int) -> Mask:
         part = super().part(row, first, last)

@@ -297,7 +297,7 @@ class Mask(Pytree):
         known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}
         if self.q_order is None and (self.causal or self.window is not None):
             q, k = self.places(T, S, device)
-            known |= {"q_order": on_all_axes(q, "q"), "k_order": on_all_axes(k, "k")}
+            known.update(q_order=on_all_axes(q, "q"), k_order=on_all_axes(k, "k"))
         if self.bidirectional_groups is not None:
             known["q_groups"] = on_all_axes(self.bidirectional_groups[..., S - T :], "bq")
         return known
