@@ -43,7 +43,7 @@ class PlacedXPos(PlacedRotation):
         self.k_tables = self.tables(q_positions, -1)
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
-        alike = super().key_tables(q, k) is self.q_tables
+        alike = super().key_tables(q, k).cos is self.q_tables.cos  # torch 2.8 compares no named tuples
         return self.k_tables if alike else self.tables(self.k_positions, -1)
 
     def rotate(
