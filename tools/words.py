@@ -52,10 +52,12 @@ RENAMED = {
 
 PRIVATE = re.compile(
     r"\b(?:sights?|doors?|carry|carries|carried|carrying|told|impl|spectrum|somebody's own|rope schedules?|"
-    r"once a forward|at hand|(?:comput|read|ma[dk]e|load|round|count|t[ao]ke|work)\w* otherwise)\b",
+    r"once a forward|at hand|(?:comput|read|ma[dk]e|load|round|count|t[ao]ke|work)\w* otherwise|"
+    r"(?:numbers?|rows?|ids?|logits?|vectors?|one) a (?:token|head|layer|query|row|axis|bucket)|"
+    r"anew|besides|nobody|(?:none|false|zero) where)\b",
     re.IGNORECASE,
 )
-"""Private words, which nobody can search for; *a* for per, *otherwise* for differently."""
+"""Private words, which nobody can search for; *a* for per, *otherwise* for differently, *where* for if."""
 
 PROSE = re.compile(
     r"\b(?:(?:once|per|of|in|each|every|with|at|is) (?:a )?forward\b(?! pass)|nobody may|by and large|at hand|"

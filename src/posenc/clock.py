@@ -149,7 +149,7 @@ class Clock(ConstantBuffers):
             raise InvalidArgument("frequencies is empty; give at least one")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
-                f"a frequency of {max(frequencies.float32):g} radians per position leaves float32 at far "
+                f"a frequency of {max(frequencies.float32):g} radians per position overflows float32 at large "
                 "positions; use phases='exact'"
             )
         self.frequencies, self.phases, self.by_axis = frequencies, phases, any(axis_of_hand)

@@ -22,7 +22,7 @@ def test_an_old_name_is_found_and_other_subjects_and_private_names_pass() -> Non
 
 
 def test_a_private_word_is_found_where_it_stands() -> None:
-    for word in ("Sights", "carries", "`impl=`", "RoPE schedule", "computed otherwise"):
+    for word in ("Sights", "carries", "`impl=`", "RoPE schedule", "computed otherwise", "one a head"):
         assert words.private_words("page", f"# Title\n\nHere {word} stands.") == [
             f"page:3 says {word.strip('`=')!r}"
         ]

@@ -1,4 +1,4 @@
-"""`posenc verify`: run the claims, and say which verdicts stand."""
+"""`posenc verify`: run the claims, and report which verdicts still hold."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
 ) -> None:
-    """Run the claims about positional encodings; exit status 1 when a verdict does not stand."""
+    """Run the claims about positional encodings; exit status 1 if a verdict no longer holds."""
     from posenc.teaching.claims.catalogue import chosen
     from posenc.teaching.claims.claim import run
 

@@ -55,7 +55,7 @@ STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
 
 @dataclass(frozen=True)
 class Fields:
-    """Metadata and tensors of a GGUF file that say its positions.
+    """The metadata and tensors for positions in a GGUF file.
 
     Args:
         values: by key; numbers and text.

@@ -1,4 +1,4 @@
-"""Linear maps from what was recorded: how queries at a position come from those at 0, and what is read off."""
+"""Linear maps from recordings: queries at a position from those at 0, and the rotations in these maps."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Rot
 
 
 def pairing_of(pairs: tuple[tuple[int, int], ...]) -> str:
-    """``"half"`` where partners are all as far apart, ``"interleaved"`` for neighbours, else ``"other"``."""
+    """``"half"`` if all partners have one distance, ``"interleaved"`` for neighbours, else ``"other"``."""
     distances = {b - a for a, b in pairs}
     first, last = pairs[0][0], max(b for _, b in pairs)
     if (distances == {1} and len(pairs) > 1) or last - first == 1:
@@ -79,7 +79,7 @@ def over_a_grid(
 
 
 def uneven(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> float:
-    """How far what places of a grid do is from what their rows and their columns do one after another."""
+    """How far the map of a place in a grid is from its row's map followed by its column's."""
     laid = maps.unflatten(0, shape)
     return float((laid[:, :1] @ laid[:1] - laid).abs().max())
 
@@ -96,12 +96,12 @@ def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> li
 
 @dataclass(frozen=True)
 class Scores:
-    """What is added to and taken from the products of queries and keys.
+    """Scale, bias and mask of the products of queries and keys.
 
     Args:
-        scale: what q·k is multiplied by, the mean over the rows that see several keys.
-        bias: ``(H, T, T)``, what is added, 0 at every query's own key; None if nothing is.
-        follows_content: whether what is added depends on the tokens.
+        scale: the factor on q·k, the mean over rows that see several keys.
+        bias: ``(H, T, T)``, 0 at every query's own key; None if there is none.
+        follows_content: whether the bias depends on the tokens.
         causal: whether no query sees a later key.
         window: how many keys back the last query sees, itself included; None for all.
         tokens: how many keys there were, so that no wider window shows.
@@ -118,7 +118,7 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Scale, bias and mask from several texts: what all of them have added is no content."""
+    """Scale, bias and mask from several texts; a bias that all share does not depend on content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().transpose(-1, -2))[:, : scores.shape[1]]
     values = scores.double()

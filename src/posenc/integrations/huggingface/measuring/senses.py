@@ -50,9 +50,9 @@ def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iter
     """Every form that may fit this model, the likelier first; none for one that neither sees nor hears.
 
     Args:
-        model: whose forward takes them.
-        config: that says their sizes; the model's own by default.
-        names: of arguments that may take them; the first that the model has does.
+        model: its ``forward`` accepts them.
+        config: states their sizes; the model's own by default.
+        names: possible names of the argument; the first that the model has is used.
     """
     takes = inspect.signature(model.forward).parameters
     config = model.config if config is None else config
