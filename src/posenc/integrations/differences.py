@@ -101,9 +101,12 @@ def differences(
     result: list[Difference] = []
 
     def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
-        shown = [_words(value) for value in values]
-        both = f" {shown[0]} in {names[0]}, {shown[1]} in {names[1]}" if shown[0] != shown[1] else ""
-        result.append(Difference(what, layer_type, *values, f"{text}{both}".removesuffix(":"), errors))
+        sentence = (
+            text.removesuffix(":")  # a long list of factors is cut off in words
+            if _words(values[0]) == _words(values[1])
+            else f"{text} {_words(values[0])} in {names[0]}, {_words(values[1])} in {names[1]}"
+        )
+        result.append(Difference(what, layer_type, *values, sentence, errors))
 
     both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
     for one, other in both:
