@@ -44,7 +44,7 @@ def plain(key: str) -> str:
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The rope dictionary under whichever key it stands."""
-    return next((config[key] for key in BOTH_FORMS if config.get(key)), {})
+    return next((config[key] for key in BOTH_FORMS if config.get(key) and isinstance(config[key], Mapping)), {})
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
