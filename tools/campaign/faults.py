@@ -159,7 +159,7 @@ EVERY = (
     Fault(
         "the other pairing in bfloat16",
         "rotation",
-        (f"{ROTARY}:rotate_both",),
+        ("posenc.encodings.rotation:rotate_both",),
         before(
             lambda q, k, a, b, pairing, *rest: (
                 q,
@@ -221,7 +221,7 @@ EVERY = (
     Fault(
         "columns before rows",
         "tables",
-        ("posenc.encodings.learned_grid:LearnedGrid._rows",),
+        ("posenc.encodings.learned_grid:LearnedGrid.rows",),
         lambda original: (
             lambda self, positions, dtype: original(self, positions.flip(0) % min(self.picture), dtype)
         ),

@@ -14,7 +14,8 @@ export class Plane extends Panel {
     const { panel, count } = this;
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
     const limits = [[REACH, panel.limit], [-REACH, `−${panel.limit}`]];
-    this.limits.replaceChildren(...limits.map(([x, text]) => svg("text", { x, y: 16, class: "tick middle" }, text)));
+    const below = (x) => panel.arrows.some((a) => a.tip && a.x * x > 0 && a.y < 0.05 && a.y > -0.25); // a word stands there
+    this.limits.replaceChildren(...limits.map(([x, text]) => svg("text", { x, y: below(x) ? -8 : 16, class: "tick middle" }, text)));
     const lengths = new Set(panel.arrows.map((arrow) => arrow.length));
     this.circles.replaceChildren(...[...lengths].map((length) => svg("circle", { class: "orbit", r: length * REACH })));
     while (this.arrows.length > panel.arrows.length) this.arrows.pop().group.remove();
