@@ -167,7 +167,8 @@ def verdict(result: TaskResult) -> str:
     good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
-    parts += [f"{label(row)} is undecided" for row in ranked if undecided(result, row)]
+    unsure = [label(row) for row in ranked if undecided(result, row)]
+    parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
     parts += [f"{label(row)} stays flat but reads worse ({_at_trained(result, row)})" for row in flat]
     return ", ".join(parts) if parts else "none holds"
 
