@@ -106,7 +106,7 @@ EVERY = (
     Fault(
         "softmax over hidden keys",
         "attention",
-        (f"{MASK}.block",),
+        (f"{MASK}.known",),
         with_mask(lambda mask: {"key_mask": None, "left_padding": None}),
     ),
     Fault(
@@ -188,7 +188,7 @@ EVERY = (
     Fault(
         "YaRN's ramp one pair too long",
         "rotation",
-        ("posenc.scaling.yarn:YaRN.ends",),
+        ("posenc.scaling.yarn:YaRN._ends",),
         after(lambda ends, *_: (ends[0], ends[1] + 1)),
     ),
     Fault(
