@@ -9,7 +9,8 @@ from typing import Any
 from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, MissingExtra, UnknownName
+from posenc.integrations.huggingface.by_rule import NotByRule
 from posenc.integrations.huggingface.config_class import class_form, class_version
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
 from posenc.integrations.huggingface.family import MAPS, Family
@@ -50,7 +51,7 @@ class Reader:
             )
         named = stated.get("model_type")
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
-        self.stated, self.family = stated, family_of(self.model_type)
+        self.stated, self.family = stated, _family(self.model_type)
         self.stated_rope = rope_dictionary(stated)
         self.assumed: list[str] = []
         if self.family.by_rule:
@@ -197,17 +198,18 @@ class Reader:
         if axes:  # an older spelling of sections, not a scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
             parameters |= dict.fromkeys(spelt, "default")
+        kind = rope_type(parameters)
+        starts = kind in ("yarn", "longrope", "llama3")  # from an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
-        outer = getattr(self.made, ORIGINAL, None) if flat else None  # which transformers' rotary module prefers
-        if outer and rope_type(parameters) in ("yarn", "longrope", "llama3"):
-            parameters[ORIGINAL] = outer
-        if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
+        if starts and flat and (outer := getattr(self.made, ORIGINAL, None)):
+            parameters[ORIGINAL] = outer  # which transformers' rotary module prefers
+        if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # only for scores
-        if rope_type(parameters) in ("yarn", "longrope", "llama3") and self.stated_rope:
-            check_type_keys(parameters, rope_type(parameters))
+        if starts and self.stated_rope:
+            check_type_keys(parameters, kind)
             entries = (self.stated, self.stated_rope, *self.stated_rope.values())
             self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
-        alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
+        alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
         sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share is that of the whole head
         of_all = None if head_dim else self.get("head_dim")
@@ -366,23 +368,22 @@ SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
 tables have that share and do not match the heads."""
 
 
-def family_of(model_type: str) -> Family:
-    """The family of a type: measured, or by rule; an error with the reason where it is neither."""
-    try:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-    except ImportError:
-        CONFIG_MAPPING_NAMES = {}
+def _family(model_type: str) -> Family:
+    """The family of a type, measured or by rule; an error with the reason if it is neither."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
             f"model_type {model_type!r} {why}, which no config says; its positions can be measured: posenc inspect "
             "PATH --measure"
         )
-    if model_type in FAMILIES or model_type in CONFIG_MAPPING_NAMES:
+    try:
         return FAMILIES[model_type]
-    raise UnknownName(
-        "model_type",
-        model_type,
-        FAMILIES,
-        fix="if its positions are those of a family that is read, as in much code on the Hub, name that one: "
-        "as_type='llama' (--as-type llama on the command line)",
-    )
+    except NotByRule:
+        raise
+    except (MissingExtra, InvalidArgument) as error:  # neither measured nor known to transformers
+        raise UnknownName(
+            "model_type",
+            model_type,
+            FAMILIES,
+            fix="if its positions are those of a family that is read, as in much code on the Hub, name that one: "
+            "as_type='llama' (--as-type llama on the command line)",
+        ) from error
