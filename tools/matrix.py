@@ -12,7 +12,7 @@ from typing import Any
 from posenc.errors import PosencError
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
-from posenc.integrations.position_table import of
+from posenc.integrations.position_table import PositionTable, of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "matrix.md"
@@ -46,23 +46,25 @@ run. `python -m tools.matrix` writes this page; [how releases are asked](one-con
 
 def page() -> str:
     """The page."""
-    releases = [
-        (module.PROGRAM, version)
-        for module in (import_module(f"posenc.integrations.programs.{name}") for name in PROGRAMS)
-        for version in module.RELEASES.versions
-    ]
     published = {
         line["name"]: line["config"] for line in map(json.loads, PUBLISHED.read_text("utf-8").splitlines())
     }
-    titles = [f"{program.title} {version}" for program, version in releases]
+    columns = {}
+    for program in (import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in PROGRAMS):
+        by_release = {
+            version: [cell(published[name], program, version) for name in CHECKPOINTS.split()]
+            for version in program.releases.versions
+        }
+        if len({str(cells) for cells in by_release.values()}) == 1:
+            by_release = {" and ".join(by_release): next(iter(by_release.values()))}
+        columns |= {f"{program.title} {version}": cells for version, cells in by_release.items()}
+    titles = list(columns)
     lines = [f"| config | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
     notes = ["## What differs, and in which config { #differs }", ""]
     equal: dict[tuple[str, ...], list[str]] = {}
-    for name in CHECKPOINTS.split():
-        cells, by_text = [], {}
-        for title, (program, version) in zip(titles, releases, strict=True):
-            short, sentences = cell(published[name], program, version)
-            cells.append(short)
+    for name, *row in zip(CHECKPOINTS.split(), *columns.values(), strict=True):
+        cells, by_text = [short for short, _ in row], {}
+        for title, (_, sentences) in zip(titles, row, strict=True):
             for sentence in sentences:
                 by_text.setdefault(sentence, []).append(title)
         if by_text:
@@ -84,13 +86,14 @@ def page() -> str:
             for reason in ("not read", "not asked")
         )
         lines.append(f"| {', '.join(names)} | {' | '.join(missing)} |")
-    return HEAD + "\n".join([*lines, "", *notes, *by_release()]) + "\n"
+    return HEAD + "\n".join([*lines, "", *notes, *changes()]) + "\n"
 
 
-def by_release() -> list[str]:
+def changes() -> list[str]:
     """What changed from one release of a server to the next, over all configs that were asked about.
 
-    transformers is left out: what changed there is that 4 does not know ``rope_parameters``.
+    transformers is left out: what changed there is that 4 does not know ``rope_parameters``. So is llama.cpp, where
+    nothing changed: the tests ask both releases for the rope type of every architecture and for likelihoods.
     """
     lines = ["## Positions by release { #releases }", ""]
     lines += ["| releases | families | what changed, in a config of the first |", "| --- | --- | --- |"]
@@ -98,18 +101,31 @@ def by_release() -> list[str]:
     programs = [import_module(f"posenc.integrations.programs.{name}").PROGRAM for name in PROGRAMS[1:]]
     for program in (program for program in programs if len(program.releases.versions) > 1):
         older, newer = program.releases.versions
-        changes: dict[str, tuple[str, list[str]]] = {}
+        changed: dict[str, tuple[str, list[str]]] = {}
         for config in configs:
-            try:
-                tables = [program.read(config, version) for version in (older, newer)]
-            except PosencError:
-                continue
-            for change in differences(*tables, names=(older, newer)):
-                if not any(table.not_asked for table in tables) and change.what not in LENGTHS[:2]:
-                    changes.setdefault(change.what, (change.text, []))[1].append(config["model_type"])
-        for text, types in changes.values():
+            answers = [table_or_refusal(program, config, version) for version in (older, newer)]
+            tables = [answer for answer in answers if isinstance(answer, PositionTable)]
+            found = {}
+            if len(tables) == 2 and not any(table.not_asked for table in tables):
+                apart = differences(*tables, names=(older, newer))
+                found = {each.what: each.text for each in apart if each.what not in LENGTHS[:2]}
+            elif len(tables) == 1 and any("does not run" in str(answer) for answer in answers):
+                refusing = newer if isinstance(answers[0], PositionTable) else older
+                found = {refusing: f"{refusing} does not run it"}
+            for what, text in found.items():
+                changed.setdefault(what, (text, []))[1].append(config["model_type"])
+        for text, types in changed.values():
             lines.append(f"| {program.title} {older} → {newer} | {', '.join(dict.fromkeys(types))} | {text} |")
     return lines
+
+
+def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> PositionTable | str:
+    """What a release makes of a config."""
+    try:
+        table: PositionTable = program.read(config, version)
+        return table
+    except PosencError as error:
+        return str(error)
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:

@@ -1,10 +1,9 @@
 """Writes ``programs/defaults.json``: the bases, shares and lengths that programs take where a config says none.
 
-    python tools/program_defaults.py              # transformers 5, the installed one
+    python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
     PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
-    python tools/program_defaults.py FOLDER       # mlx-lm, installed in FOLDER
 
-A line per program and family; ``rope_parameters`` says whether mlx-lm reads that key.
+A line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key.
 """
 
 import ast
@@ -15,16 +14,24 @@ from typing import Any
 
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import Family
+from posenc.integrations.programs import mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
 EXLLAMAV3 = ("apertus", "arcee", "hyperclovax", "llama", "mixtral", "phi3", "qwen3", "qwen3_moe", "smollm3")
 """Families whose file reads them by read_rope_settings_default and halves, and no more."""
-TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
+NEAR = {
+    "deepseek_v4": "rope_theta",
+    "gemma3_text": "rope_local_base_freq",
+    "mimo_v2_flash": "swa_rope_theta",
+    **dict.fromkeys(("modernbert", "modernbert-decoder", "ultrabert"), "local_rope_theta"),
+}
+"""Older keys for the base of sliding layers, by family."""
 
 
-def keys_of(family: Family) -> list[str]:
-    keys = [family.base, family.partial, family.length, family.local.key if family.local else None]
-    return [key for key in keys if key]
+def keys_of(name: str, family: Family) -> list[str]:
+    return [key for key in (family.base, family.partial, family.length, NEAR.get(name)) if key]
 
 
 def of_transformers() -> dict[str, dict[str, Any]]:
@@ -39,22 +46,22 @@ def of_transformers() -> dict[str, dict[str, Any]]:
             config = CONFIG_MAPPING[name]()
         except Exception:  # a class that has no defaults of its own
             continue
-        defaults = {key: getattr(config, key, None) for key in keys_of(family)}
+        defaults = {key: getattr(config, key, None) for key in keys_of(name, family)}
         rope = getattr(config, "rope_parameters", None) or {}
         full = rope.get("full_attention", rope) or {}
         defaults.setdefault(family.base, None)
         defaults[family.base] = defaults[family.base] or full.get("rope_theta")
         if family.partial:
             defaults[family.partial] = defaults[family.partial] or full.get("partial_rotary_factor")
-        if family.local:
+        if name in NEAR:
             near = rope.get("sliding_attention") or {}
-            defaults[family.local.key] = defaults[family.local.key] or near.get("rope_theta")
+            defaults[NEAR[name]] = defaults[NEAR[name]] or near.get("rope_theta")
         table[name] = {key: value for key, value in defaults.items() if type(value) in (int, float)}
     return table
 
 
 def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
-    """By the fields of ModelArgs in every model's file."""
+    """By the fields of ModelArgs in the file of every model in this folder."""
     tree = ast.parse((folder / "mlx_lm" / "utils.py").read_text())
     (renamed,) = [
         ast.literal_eval(node.value)
@@ -77,21 +84,28 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
         constants = {
             key: ast.literal_eval(value) for key, value in fields.items() if isinstance(value, ast.Constant)
         }
-        table[name] = {key: constants[key] for key in keys_of(family) if constants.get(key) is not None}
+        table[name] = {key: constants[key] for key in keys_of(name, family) if constants.get(key) is not None}
         table[name]["rope_parameters"] = "rope_parameters" in fields
     return table
 
 
-def main() -> int:
-    every = json.loads(TABLE.read_text()) if TABLE.exists() else {}
-    every["llama_cpp"] = {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")}  # of one architecture
-    every["exllamav3"] = {name: {"rope_theta": 10000.0} for name in EXLLAMAV3}
-    if len(sys.argv) > 1:
-        every["mlx"] = of_mlx(Path(sys.argv[1]))
-    else:
-        import transformers
+def asked() -> dict[str, dict[str, dict[str, Any]]]:
+    """The tables of the programs that are here."""
+    import transformers
 
-        every["transformers" + transformers.__version__[0]] = of_transformers()
+    every = {
+        "llama_cpp": {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")},  # of one architecture
+        "exllamav3": {name: {"rope_theta": 10000.0} for name in EXLLAMAV3},
+        "transformers" + transformers.__version__[0]: of_transformers(),
+    }
+    for version in mlx.RELEASES.versions:
+        every[f"mlx-lm {version}"] = of_mlx(ROOT / "build" / "programs" / f"mlx-lm-{version}")
+    return every
+
+
+def main() -> int:
+    kept, now = json.loads(TABLE.read_text()), asked()
+    every = {name: now.get(name, kept.get(name)) for name in ("transformers4", "transformers5", *now)}
     lines = [
         f"{json.dumps(program)}: {{\n"
         + ",\n".join(f"{json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table))

@@ -1,7 +1,7 @@
 """Puts the programs that `make programs` asks into build/programs, at exact versions, outside the environment.
 
 `python tools/programs.py`, with the environment's Python. What to get stands in each program's file,
-`src/posenc/integrations/programs/*.py`: the Python files of a wheel, which is removed again, or a package for an
+`src/posenc/integrations/programs/*.py`: the files of a wheel, which is removed again, and what they need, for an
 environment of their own. transformers 4 lies in a folder to be put before our transformers, and uses our torch.
 """
 
@@ -32,16 +32,14 @@ def main() -> None:
     """Install what is missing."""
     names = [name for name in NAMES if name != "transformers"]  # which is not taken out of a wheel
     everything: list[Releases] = [import_module(f"posenc.integrations.programs.{name}").RELEASES for name in names]
-    packages = [f"{one.package}=={one.versions[-1]}" for one in everything if not one.files]
     requirements = [requirement for one in everything for requirement in one.requirements]
     done = PROGRAMS / "env" / "installed"
-    if not done.exists() or done.read_text() != repr((requirements, packages)):
+    if not done.exists() or done.read_text() != repr(requirements):
         venv.create(PROGRAMS / "env", with_pip=True, clear=True)
         pip(PYTHON, "install", *requirements)
-        pip(PYTHON, "install", "--no-deps", *packages)
-        done.write_text(repr((requirements, packages)))
+        done.write_text(repr(requirements))
     for one in everything:
-        for version in one.versions if one.files else ():
+        for version in one.versions:
             take([f"{one.package}=={version}"], one.files, PROGRAMS / f"{one.package}-{version}")
     for under in sorted({under for one in everything for under in one.under}):
         take(under.split(), ("",), PROGRAMS / under.split()[0].replace("==", "-"))

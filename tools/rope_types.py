@@ -9,12 +9,14 @@ import json
 import tempfile
 from pathlib import Path
 
+from posenc.integrations.programs.llama_cpp import RELEASES
+
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "rope_types.json"
 TYPES = {-1: "none", 0: "neighbours", 2: "halves", 8: "sections", 40: "interleaved sections"}
 """LLAMA_ROPE_TYPE of llama.h."""
-VOCABULARY_ALONE = 72
-"""The byte of ``vocab_only`` in llama_model_params of this version; the test sees that nothing more is loaded."""
+VOCABULARY_ALONE = {"2026.7.10068": 64, "2026.10.11549": 72}
+"""The byte of ``vocab_only`` in llama_model_params by release; the test sees that nothing more is loaded."""
 SIZES = {"context_length": 64, "embedding_length": 64, "block_count": 2, "attention.head_count": 4, "vocab_size": 8}
 
 
@@ -24,11 +26,11 @@ class Parameters(ctypes.Structure):
     _fields_ = (("byte", ctypes.c_uint8 * 1024),)
 
 
-def asked() -> dict[str, list[str]]:
+def asked(version: str) -> dict[str, list[str]]:
     """The architectures of every type; those that the library does not load are in none."""
     import gguf
 
-    library = next((ROOT / "build" / "programs" / "env").rglob("xllamacpp/*.so"))
+    library = next((ROOT / "build" / "programs" / f"xllamacpp-{version}").rglob("xllamacpp/*.so"))
     llama = ctypes.CDLL(str(library))
     log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
     silent = log(lambda *_: None)
@@ -41,7 +43,7 @@ def asked() -> dict[str, list[str]]:
     llama.llama_log_set(silent, None)
     llama.llama_backend_init()
     parameters = llama.llama_model_default_params()
-    parameters.byte[VOCABULARY_ALONE] = 1
+    parameters.byte[VOCABULARY_ALONE[version]] = 1
     table: dict[str, list[str]] = {name: [] for name in TYPES.values()}
     with tempfile.TemporaryDirectory() as folder:
         for name in sorted(gguf.MODEL_ARCH_NAMES.values()):
@@ -61,4 +63,4 @@ def asked() -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(json.dumps(asked(), indent=1) + "\n")
+    TABLE.write_text(json.dumps(asked(RELEASES.versions[-1]), indent=1) + "\n")

@@ -15,11 +15,21 @@ import pytest
 import torch
 from torch import Tensor
 
+from posenc.integrations import programs
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.programs.llama_cpp import Fields
 from posenc.integrations.serving import serving
 from posenc.scaling import LongRoPE, YaRN
-from support.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCALINGS, asked, fields_of, record_gguf, recorded
+from support.served import (
+    LLAMA_CPP,
+    PROGRAMS,
+    SMOLLM_SCALINGS,
+    XLLAMACPP,
+    ask_llama,
+    fields_of,
+    record_gguf,
+    recorded,
+)
 
 BLOCKS, TOKENS = 4, 1024
 MEAN, MOST, TIMES = 1e-4, 2e-3, 20
@@ -81,9 +91,9 @@ def llama_cpp(
 ) -> Callable[..., Tensor]:
     folder = tmp_path_factory.mktemp("llama")
 
-    def ask(fields: Fields, length: int = TOKENS) -> Tensor:
+    def ask(fields: Fields, length: int = TOKENS, version: str = XLLAMACPP) -> Tensor:
         file = written(source, weights, folder / "model.gguf", fields)
-        (answer,) = asked("ask_llama.py", "env", [{"file": str(file), "tokens": ids[:length].tolist()}])
+        (answer,) = ask_llama([{"file": str(file), "tokens": ids[:length].tolist()}], version)
         os.unlink(file)
         return torch.tensor(answer, dtype=torch.float64)
 
@@ -136,6 +146,18 @@ def test_llama_cpp_reads_as_transformers(
     assert not close, f"{right.mean():.2g} where it is right, and {close}"
 
 
+@pytest.mark.parametrize("version", programs.llama_cpp.RELEASES.versions[:-1])
+def test_an_older_llama_cpp_reads_the_same(
+    version: str, answers: dict[str, Tensor], llama_cpp: Callable[..., Tensor]
+) -> None:
+    """Tokens of the scaled range count most, and every scaling's file is another one's wrong file."""
+    for scaling in SMOLLM_SCALINGS[::3]:
+        older = llama_cpp(fields_of(scaling), TOKENS // 2, version)
+        apart = (older - answers[str(scaling)][: len(older)]).abs()
+        assert apart.mean() <= MEAN, scaling
+        assert apart.max() <= MOST, scaling
+
+
 def test_llama_cpp_takes_the_short_list_within_the_original_length(
     model: Any, ids: Tensor, llama_cpp: Callable[..., Tensor]
 ) -> None:
@@ -179,7 +201,7 @@ def test_the_command_line_gives_what_the_written_file_gives(
     assert not answer["notes"]
     words = shlex.split(answer["command"])
     assert words[-2:] == ["--override-kv", f"llama.context_length=int:{TOKENS}"]
-    (given,) = asked("ask_llama.py", "env", [{"command": words, "tokens": ids[: TOKENS // 2].tolist()}])
+    (given,) = ask_llama([{"command": words, "tokens": ids[: TOKENS // 2].tolist()}])
     os.unlink(file)
     written_file = {name: answer[: len(given)] for name, answer in answers.items()}
     apart = (torch.tensor(given, dtype=torch.float64) - written_file[str(scaling)]).abs()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,28 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations import programs
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface import write as config_json
+from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
+from posenc.integrations.programs import exllamav3, kind_of, llama_cpp, mlx, sglang, transformers, vllm
 from posenc.scaling import LongRoPE
-from support.served import BASE, DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, VLLM, YARN, ask_vllm, asked
+from support.served import (
+    BASE,
+    DEEPSEEK,
+    LENGTH,
+    PLAIN,
+    PROGRAMS,
+    SCALINGS,
+    VLLM,
+    YARN,
+    ask_mlx,
+    ask_vllm,
+    asked,
+)
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 SHARPER = 0.1 * math.log(4) + 1
@@ -131,15 +146,24 @@ def test_sglang_computes_what_is_read_of_it() -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.skipif(not (PROGRAMS / "env").exists(), reason="no mlx-lm here; type: python tools/programs.py")
-def test_mlx_computes_what_is_read_of_it() -> None:
+@pytest.mark.skipif(
+    not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
+)
+@pytest.mark.parametrize("version", mlx.RELEASES.versions)
+def test_mlx_computes_what_is_read_of_it(version: str) -> None:
     heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
     older = [
         {**config, "rope_theta": BASE, "rope_scaling": config.get("rope_parameters"), "rope_parameters": None}
         for config in ASKED
     ]
     configs = [config for config in (*ASKED, *older) if config.get("rope_scaling") != {"rope_theta": BASE}]
-    tables = [mlx.read(config) for config in configs]
+    if version == "0.28.4":
+        dynamic = [config for config in configs if kind_of(config.get("rope_scaling") or {}) == "dynamic"]
+        for config in dynamic:
+            with pytest.raises(InvalidArgument, match=r"mlx-lm 0\.28\.4 has no rope_type 'dynamic'"):
+                mlx.read(config, version)
+        configs = [config for config in configs if config not in dynamic]
+    tables = [mlx.read(config, version) for config in configs]
     cases = [
         {
             "given": {**heads, **config},
@@ -149,7 +173,7 @@ def test_mlx_computes_what_is_read_of_it() -> None:
         }
         for config in configs
     ]
-    answers = asked("ask_mlx.py", "", cases, PROGRAMS / "env" / "bin" / "python")
+    answers = ask_mlx(cases, version)
     for config, table, answer in zip(configs, tables, answers, strict=True):
         if (config.get("rope_scaling") or {}).get("rope_type") != "dynamic":  # whose base follows every call
             same(table, answer["tables"], POSITIONS)
@@ -248,6 +272,9 @@ def test_mlx_reads_rope_parameters_in_some_models_alone() -> None:
     assert "frequencies" in by_name(mlx.read(config), config)
     qwen = {**config, "model_type": "qwen3"}
     assert by_name(mlx.read(qwen), qwen) == []
+    with pytest.raises(InvalidArgument, match=r"^mlx-lm 0\.28\.4 does not run this config: .* add 'rope_theta'"):
+        mlx.read(qwen, "0.28.4")
+    assert "frequencies" in by_name(mlx.read({**qwen, "rope_theta": BASE}, "0.28.4"), qwen)
 
 
 def test_the_attention_factor_by_version() -> None:
@@ -306,6 +333,21 @@ def test_nothing_is_known_of_other_versions_and_families() -> None:
         )
 
 
+@pytest.mark.programs
+@pytest.mark.skipif(
+    not (PROGRAMS / "mlx-lm-0.32.2").exists(), reason="no mlx-lm here; type: python tools/programs.py"
+)
+def test_defaults_that_are_kept_are_those_of_the_programs() -> None:
+    code = "import json; from tools.program_defaults import asked; print(json.dumps(asked()))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    answered = json.loads(run.stdout)
+    if installed("transformers") != TRIED:  # whose classes may have other defaults
+        del answered["transformers5"]
+    assert answered == {program: dict(programs.defaults(program)) for program in answered}
+
+
 SAME = {
     "chatglm": "glm",
     "command-r": "cohere",
@@ -345,9 +387,14 @@ def test_neighbours_are_those_that_llama_cpp_rotates() -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.skipif(not (PROGRAMS / "env").exists(), reason="no llama.cpp here; type: python tools/programs.py")
-def test_llama_cpp_answers_the_rope_types_that_are_kept() -> None:
-    code = "import json; from tools.rope_types import asked; print(json.dumps(asked()))"
+@pytest.mark.skipif(
+    not (PROGRAMS / "xllamacpp-2026.10.11549").exists(),
+    reason="no llama.cpp here; type: python tools/programs.py",
+)
+@pytest.mark.parametrize("version", llama_cpp.RELEASES.versions)
+def test_llama_cpp_answers_the_rope_types_that_are_kept(version: str) -> None:
+    """The same in both releases."""
+    code = f"import json; from tools.rope_types import asked; print(json.dumps(asked({version!r})))"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     )

@@ -30,6 +30,7 @@ from support.served import (
     SIZES,
     YARN,
     Case,
+    ask_mlx,
     ask_vllm,
     asked,
 )
@@ -111,7 +112,7 @@ def test_mlx_computes_by_the_edited_config(tmp_path: Path) -> None:
         {**case.mlx(), "given": {**heads, **laid_over(case.config, answer["files"].get("config.json", {}))}}
         for case, answer in every
     ]
-    answers = asked("ask_mlx.py", "", questions, PROGRAMS / "env" / "bin" / "python")
+    answers = ask_mlx(questions)
     for (case, _), given in zip(every, answers, strict=True):
         case.check(given["tables"])
         assert given["scores"] == pytest.approx(case.scores, rel=1e-12), case
@@ -180,7 +181,7 @@ def test_phi_is_loaded_by_mlx(tmp_path: Path) -> None:
         }
         for case, answer in every
     ]
-    answers = asked("ask_mlx.py", "", questions, PROGRAMS / "env" / "bin" / "python")
+    answers = ask_mlx(questions)
     for (case, _), given in zip(every, answers, strict=True):
         case.check(given["tables"])
 

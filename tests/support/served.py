@@ -42,7 +42,8 @@ from posenc.scaling import (
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "build" / "programs"
 RECORDS = ROOT / "tests" / "data" / "programs.json"
-VLLM, (MLX,) = programs.vllm.RELEASES.versions, programs.mlx.RELEASES.versions
+VLLM, MLX = programs.vllm.RELEASES.versions, programs.mlx.RELEASES.versions[-1]
+XLLAMACPP = programs.llama_cpp.RELEASES.versions[-1]
 
 DIM, BASE, LENGTH = 16, 1e4, 64
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
@@ -74,7 +75,7 @@ DEEPSEEK = {
     "kv_lora_rank": 8,
     "num_key_value_heads": 4,
 }
-LLAMA_CPP = f"llama.cpp in xllamacpp {programs.llama_cpp.RELEASES.versions[0]}"
+LLAMA_CPP = f"llama.cpp in xllamacpp {XLLAMACPP}"
 SMOLLM = {
     "model_type": "llama",
     "hidden_size": 576,
@@ -204,7 +205,17 @@ def ask_vllm(version: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
     """What mlx-lm does with the config that is written for it."""
-    return asked("ask_mlx.py", "", [case.mlx() for case in cases], PROGRAMS / "env" / "bin" / "python")
+    return ask_mlx([case.mlx() for case in cases])
+
+
+def ask_mlx(cases: list[dict[str, Any]], version: str = MLX) -> list[dict[str, Any]]:
+    """What a release of mlx-lm does with such cases."""
+    return asked("ask_mlx.py", f"mlx-lm-{version}", cases, PROGRAMS / "env" / "bin" / "python")
+
+
+def ask_llama(cases: list[dict[str, Any]], version: str = XLLAMACPP) -> list[list[float]]:
+    """What a release of llama.cpp answers."""
+    return asked("ask_llama.py", f"xllamacpp-{version}", cases)
 
 
 def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = Path(sys.executable)) -> Any:

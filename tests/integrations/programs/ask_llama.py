@@ -1,6 +1,6 @@
 """Asks llama.cpp how likely tokens are: `python ask_llama.py FOLDER`, a line of cases each.
 
-FOLDER has the environment with xllamacpp 2026.10.11549, whose shared library's own functions are called. A case is
+FOLDER has the files of xllamacpp, whose shared library's own functions are called. A case is
 a GGUF file and tokens; the answer is the log probability of each token but the first. The key/value cache is
 float32 and attention is not flash attention, which rounds. In place of a file a case may have the words of a
 command, which llama-server's own parser takes.
@@ -39,9 +39,11 @@ class Batch(ctypes.Structure):
     )
 
 
-LENGTH, THREADS, FLASH, KEYS, VALUES = 0, (7, 8), 13, 26, 27
-"""Where they stand in a context's parameters, in this version: checked by what is there by default."""
-DEFAULTS = {LENGTH: 512, FLASH: -1, KEYS: 1, VALUES: 1}
+LENGTH, KEYS, VALUES = 0, 26, 27
+"""Where they stand in a context's parameters: checked by what is there by default."""
+DEFAULTS = {LENGTH: 512, KEYS: 1, VALUES: 1}
+THREADS, TO_FLASH = [4, 4], 6
+"""Two numbers of threads by default, and how far behind the first of them flash attention stands, -1 by default."""
 SERVER, INSIDE = 12, 16
 """llama-server's number among the programs that the parser knows, and where xllamacpp keeps the parser's answer."""
 
@@ -94,15 +96,19 @@ def main(folder: Path) -> None:
         tokens = case["tokens"]
         of_file, settings = llama.llama_model_default_params(), llama.llama_context_default_params()
         assert {place: settings.word[place] for place in DEFAULTS} == DEFAULTS, list(settings.word)[:32]
+        words = list(settings.word)
+        threads = next(i for i in range(1, WORDS) if words[i : i + 2] == THREADS)
+        flash = threads + TO_FLASH
+        assert words[flash] == -1, words[:32]
         settings.word[LENGTH] = -(-len(tokens) // CHUNK) * CHUNK
-        if words := case.get("command"):
-            of_file, settings, given = parsed(words)
+        if command := case.get("command"):
+            of_file, settings, given = parsed(command)
             case["file"] = given.model.path
         model = llama.llama_model_load_from_file(case["file"].encode(), of_file)
         assert model, "llama.cpp does not load this file"
-        for place in THREADS:
+        for place in (threads, threads + 1):
             settings.word[place] = 1
-        for place in (FLASH, KEYS, VALUES):
+        for place in (flash, KEYS, VALUES):
             settings.word[place] = 0
         context = llama.llama_init_from_model(model, settings)
         size = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))

@@ -1,4 +1,4 @@
-"""Asks mlx-lm what it does with a config.json: `python ask_mlx.py`, a line of cases each.
+"""Asks mlx-lm what it does with a config.json: `python ask_mlx.py FOLDER`, a line of cases each.
 
 Its own attention layers are built from the config and turn vectors of ones; the rest of it is not loaded, so that
 mlx alone is enough.
@@ -7,15 +7,14 @@ mlx alone is enough.
 import importlib
 import json
 import sys
-from importlib.metadata import files
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
 
 package: Any = ModuleType("mlx_lm")
-(models,) = [one for one in files("mlx-lm") or () if str(one) == "mlx_lm/models/rope_utils.py"]
-package.__path__ = [str(models.locate().parent.parent)]
+package.__path__ = [str(Path(sys.argv[1]) / "mlx_lm")]
 sys.modules["mlx_lm"] = package
 
 ATTENTION = {"deepseek_v3": "DeepseekV3Attention"}

@@ -23,7 +23,6 @@ from posenc.scaling import Default, DynamicNTK, Linear, Llama3, LongRoPE, YaRN
 from support.released import functions, released
 from support.served import LENGTH, PLAIN, PROGRAMS, YARN, Case, asked
 
-FOLDER = f"exllamav3-{exllamav3.RELEASES.versions[-1]}"
 LISTS = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
 CASES = [
     *(Case(PLAIN, one, 4 * LENGTH) for one in (Default(), Llama3(4.0, LENGTH), YaRN(4, LENGTH), LISTS)),
@@ -32,18 +31,26 @@ CASES = [
 ]
 
 
+def ask(version: str, cases: list[dict[str, Any]]) -> list[list[list[float]]]:
+    """The rows of cos and sin that a release answers."""
+    if not (PROGRAMS / f"exllamav3-{version}").exists():
+        pytest.skip("no ExLlamaV3 here; type: python tools/programs.py")
+    answers: list[list[list[float]]] = asked("test_exllamav3.py", f"exllamav3-{version}", cases)
+    return answers
+
+
 @pytest.mark.programs
-@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no ExLlamaV3 here; type: python tools/programs.py")
-def test_exllamav3_turns_as_meant() -> None:
+@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+def test_exllamav3_turns_as_meant(version: str) -> None:
     given = [exllamav3.write(case.read, case.scaling, max_length=case.max_length) for case in CASES]
     cases = [{"config": config, "positions": case.positions} for config, case in zip(given, CASES, strict=True)]
-    for case, answer in zip(CASES, asked("test_exllamav3.py", FOLDER, cases), strict=True):
+    for case, answer in zip(CASES, ask(version, cases), strict=True):
         case.check(answer)
 
 
 @pytest.mark.programs
-@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no ExLlamaV3 here; type: python tools/programs.py")
-def test_what_is_read_is_what_it_computes() -> None:
+@pytest.mark.parametrize("version", exllamav3.RELEASES.versions)
+def test_what_is_read_is_what_it_computes(version: str) -> None:
     """Of configs in which it departs: a factor that the lengths contradict, a pair, two bases."""
     pair = {"mscale": 1.0, "mscale_all_dim": 0.5}
     longer = {**PLAIN, "max_position_embeddings": 8 * LENGTH}
@@ -52,9 +59,9 @@ def test_what_is_read_is_what_it_computes() -> None:
         {**longer, "rope_scaling": {**YARN, **pair}},
         {**longer, "rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
     ]
-    answers = asked("test_exllamav3.py", FOLDER, [{"config": one, "positions": [1, 63]} for one in configs])
+    answers = ask(version, [{"config": one, "positions": [1, 63]} for one in configs])
     for config, tables in zip(configs, answers, strict=True):
-        (layer,) = exllamav3.read(config).layers.values()
+        (layer,) = exllamav3.read(config, version).layers.values()
         for position, row in zip((1, 63), tables, strict=True):
             cos = [layer.attention_factor * math.cos(position * theta) for theta in layer.frequencies]
             assert row[: len(cos)] == pytest.approx(cos, abs=1e-5)

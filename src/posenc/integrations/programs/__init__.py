@@ -40,9 +40,9 @@ class Releases:
     Args:
         package: the wheel's name.
         versions: ascending.
-        files: prefixes of the names of Python files that are extracted from each wheel; without any, the package is
-            installed, without dependencies, into the environment of all programs.
-        requirements: exact versions that are installed there too.
+        files: prefixes of the names of Python files that are extracted from each wheel; with an empty prefix every
+            file is.
+        requirements: exact versions that these files import, installed into an environment of their own.
         under: the transformers, with its requirements, under which the model files of each version are run. The
             version allows it; another one would show false differences.
     """

@@ -23,7 +23,7 @@ from posenc.integrations.programs import (
 )
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("exllamav3", ("1.6.5",), ("exllamav3/",))
+RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 LINE = Line("", file="config.json")
 
 

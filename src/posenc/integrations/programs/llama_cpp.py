@@ -30,8 +30,8 @@ from posenc.integrations.programs import (
 )
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
-RELEASES = Releases("xllamacpp", ("2026.10.11549",))
-"""A binding whose wheel has the shared library."""
+RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))
+"""A binding whose wheel has the shared library; everything in it is extracted."""
 
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))

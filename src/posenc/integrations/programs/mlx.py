@@ -6,11 +6,12 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
+    PLAN,
     Line,
     Program,
     Releases,
@@ -25,7 +26,7 @@ from posenc.integrations.programs import (
 )
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("mlx-lm", ("0.32.2",), requirements=("mlx[cpu]==0.32.4",))
+RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",))
 """Its layers need only mlx."""
 PHI = ("phi3", "phimoe")
 """Models that read the type only as ``type``, and the original length outside the dictionary."""
@@ -44,11 +45,14 @@ def read(config: object, version: str | None = None) -> PositionTable:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: a model_type that mlx-lm does not have, or whose rotation is not in its ``rope_utils``.
+        InvalidArgument: a model_type that mlx-lm does not have, or whose rotation is not in its ``rope_utils``;
+            dynamic scaling in 0.28.4; a config whose base it does not read.
     """
     version = RELEASES.chosen(version)
-    model_type = str(language_part(config)[0].get("model_type"))
-    if model_type not in defaults("mlx"):
+    part = language_part(config)[0]
+    model_type = str(part.get("model_type"))
+    taken = f"mlx-lm {version}"
+    if model_type not in defaults(taken):
         raise InvalidArgument(
             f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; compare with "
             "posenc vectors"
@@ -61,6 +65,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         }
         fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
         kind = kind_of(entry)
+        if kind == "dynamic" and version == "0.28.4":
+            raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
         if model_type in PHI and kind != "default" and "type" not in entry:
             raise InvalidArgument(
                 f"mlx-lm loads no {model_type} without 'type' in rope_scaling; add it to rope_type"
@@ -72,9 +78,15 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry.pop("long_mscale", None)  # their layer has it, but never gets it
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
-    unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
+    known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
+    if not known["rope_parameters"] and part.get(base, known.get(base)) is None:
+        raise InvalidArgument(
+            f"mlx-lm {version} does not run this config: it reads no rope_parameters of model_type {model_type!r} "
+            f"and has no default base; add {base!r} beside them"
+        )
+    unread: tuple[str, ...] = () if known["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
-    table = table_of("mlx", "mlx-lm", version, config, "mlx", change, unread=unread)
+    table = table_of("mlx", "mlx-lm", version, config, taken, change, unread=unread)
     halves = {name for name, layer in table.layers.items() if str(layer.scaling).startswith("longrope")}
     pairing = {name: "half" if name in halves else layer.pairing for name, layer in table.layers.items()}
     layers = {
