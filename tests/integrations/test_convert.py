@@ -164,7 +164,7 @@ def test_a_norm_of_other_heads_is_refused() -> None:
         "layers.0.self_attn.q_norm.weight": torch.ones(3, 8),
         "layers.0.self_attn.q_proj.weight": torch.ones(32, 4),
     }
-    with pytest.raises(InvalidArgument, match=r"q_norm.weight is \(3, 8\); heads and head_dim make \(4, 8\)"):
+    with pytest.raises(InvalidArgument, match=r"q_norm.weight has 24 rows; .* make 32"):
         convert_pairing(state, from_="interleaved", to="half", heads=4, head_dim=8)
 
 

@@ -182,19 +182,10 @@ def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
 
 
 @pytest.mark.parametrize("family", ["gptj", "roformer"])
-def test_tables_of_angles_stay_in_the_state_of_a_patched_model(family: str) -> None:
+def test_angles_that_a_model_looks_up_in_its_tables_are_not_swapped(family: str) -> None:
     model = tiny(family) if family in MODELS else small(family)
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    names = {name for name, _ in model.named_parameters()}
-    encodings = {"all": posenc.NoPE()}
-    with patched(model, encodings):
-        assert model.state_dict().keys() == state.keys()
-        assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
-        with patched(model, encodings):
-            within = answers(model, input_ids=tokens())
-        assert torch.equal(answers(model, input_ids=tokens()), within)
-    assert {name for name, _ in model.named_parameters()} == names
-    assert not torch.equal(answers(model, input_ids=tokens()), within)
+    with pytest.raises(InvalidArgument, match="no rotary module .* such as tables"), patched(model, posenc.NoPE()):
+        pass
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # the method has another name from transformers 6 on

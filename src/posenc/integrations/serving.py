@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.program_names import name_of
-from posenc.integrations.programs import different, laid_over, llama_cpp
+from posenc.integrations.programs import different, laid_over, llama_cpp, within
 from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
@@ -118,9 +118,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
     keys = changed(positions.source, config)
     if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # which goes with the dictionary
         keys["rope_theta"] = config["rope_theta"]
-    for key in reversed(positions.path):
-        keys = {key: keys}
-    return keys
+    return within(positions.path, keys)
 
 
 def _llama_server(

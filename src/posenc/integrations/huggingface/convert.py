@@ -80,14 +80,15 @@ def convert_pairing(
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
     reorder = half_from_interleaved if to == "half" else interleaved_from_half
     rotated = range(rotary_dim) if from_ == to else reorder(rotary_dim)
-    heads_order = HeadOrder(heads, kv_heads or heads, head_dim, [*rotated, *range(rotary_dim, head_dim)])
+    channels = [torch.tensor([*order, *range(len(order), head_dim)]) for order in ([], rotated)]
+    counts = HeadCounts(heads, kv_heads or heads, head_dim)
     converted = dict(state_dict)
     touched = 0
     for name, tensor in state_dict.items():
-        axis_order = heads_order.order_of(name, tuple(tensor.shape))
-        if axis_order is not None:
-            axis, order = axis_order
-            converted[name] = tensor.index_select(axis, torch.tensor(order, device=tensor.device))
+        turns = counts.turns(name, tuple(tensor.shape))
+        if turns is not None:
+            rows = torch.cat([channels[turn] + i * head_dim for i, turn in enumerate(turns)]).to(tensor.device)
+            converted[name] = tensor.reshape(len(rows), -1)[rows].reshape(tensor.shape)
             touched += 1
     if not touched:
         raise InvalidArgument(
@@ -97,78 +98,64 @@ def convert_pairing(
 
 
 @dataclass(frozen=True)
-class HeadOrder:
-    """Head counts and the new order of a head's channels, which give the new order of rows or columns."""
+class HeadCounts:
+    """How many heads there are of queries and of keys, and their channels."""
 
     heads: int
     kv_heads: int
     head_dim: int
-    order: list[int]
 
-    def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
-        """The axis of this tensor with channels of heads, and its new order; None if it does not change."""
+    def turns(self, name: str, shape: tuple[int, ...]) -> list[bool] | None:
+        """For each head that the rows of this tensor belong to, whether it rotates; None for other tensors.
+
+        A norm with a row per head, as in Cohere, has as many rows here as channels.
+        """
         if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
             return None
-        match = SEPARATE.search(name)
-        if match and match["what"] in NORMS and len(shape) == 2:  # a norm with one row per head, as in Cohere
-            heads = self.heads if match["which"] == "q" else self.kv_heads
-            if shape != (heads, self.head_dim):
-                raise InvalidArgument(f"{name} is {shape}; heads and head_dim make {(heads, self.head_dim)}")
-            return 1, self.order
-        rows = self.rows(name, shape[0] if shape else 0)
-        return None if rows is None else (0, rows)
-
-    def rows(self, name: str, count: int) -> list[int] | None:
-        """The new order of this tensor's rows; None if it does not change."""
-        known = any(pattern.search(name) for pattern in (LATENT, SEPARATE, JOINED, PER_HEAD))
-        if PARTS.search(name) and TOWER.search(name):
-            raise InvalidArgument(
-                f"{name} belongs to a tower, whose heads rotate in their own way; pass the weights of the language "
-                "model alone"
-            )
-        if STEMS.search(name) and not known:
-            raise InvalidArgument(
-                f"{name} has no row for each channel; undo quantisation and merge adapters before converting"
-            )
-        if PARTS.search(name) and not known:
-            raise InvalidArgument(
-                f"{name} looks like queries or keys under a name that is not known; rename it: known are {KNOWN}"
-            )
-        if LATENT.search(name):
-            raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
+        check_name(name)
+        rows = shape[0] if shape else 0
         if match := SEPARATE.search(name):
-            heads = self.heads if match["which"] == "q" else self.kv_heads
-            if match["what"] in NORMS and count == self.head_dim:
-                heads = 1
-            self._check(name, count, heads)
-            return self._permuted(heads)
-        if JOINED.search(name):
-            rotating = self.heads + self.kv_heads
-            self._check(name, count, rotating + self.kv_heads)
-            return [*self._permuted(rotating), *range(rotating * self.head_dim, count)]
-        if PER_HEAD.search(name):
+            turns = [True] * (self.heads if match["which"] == "q" else self.kv_heads)
+            if match["what"] in NORMS:
+                rows = math.prod(shape)
+                turns = [True] if rows == self.head_dim else turns
+        elif JOINED.search(name):
+            turns = [True] * (self.heads + self.kv_heads) + [False] * self.kv_heads
+        elif PER_HEAD.search(name):
             if self.kv_heads != self.heads:
                 raise InvalidArgument(
                     f"{name} with kv_heads={self.kv_heads}: only one key head per query head is read"
                 )
-            self._check(name, count, 3 * self.heads)
-            head = [
-                *self.order,
-                *(self.head_dim + i for i in self.order),
-                *range(2 * self.head_dim, 3 * self.head_dim),
-            ]
-            return [3 * self.head_dim * h + i for h in range(self.heads) for i in head]
-        return None
-
-    def _permuted(self, heads: int) -> list[int]:
-        return [h * self.head_dim + i for h in range(heads) for i in self.order]
-
-    def _check(self, name: str, count: int, heads: int) -> None:
-        if count != heads * self.head_dim:
+            turns = [True, True, False] * self.heads
+        else:
+            return None
+        if rows != len(turns) * self.head_dim:
             raise InvalidArgument(
-                f"{name} has {count} rows; heads={self.heads}, kv_heads={self.kv_heads} and "
-                f"head_dim={self.head_dim} make {heads * self.head_dim}"
+                f"{name} has {rows} rows; heads={self.heads}, kv_heads={self.kv_heads} and "
+                f"head_dim={self.head_dim} make {len(turns) * self.head_dim}"
             )
+        return turns
+
+
+def check_name(name: str) -> None:
+    """Refuse tensors of queries or keys that are not converted."""
+    if PARTS.search(name) and TOWER.search(name):
+        raise InvalidArgument(
+            f"{name} belongs to a tower, whose heads rotate in their own way; pass the weights of the language "
+            "model alone"
+        )
+    if LATENT.search(name):
+        raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
+    if any(pattern.search(name) for pattern in (SEPARATE, JOINED, PER_HEAD)):
+        return
+    if STEMS.search(name):
+        raise InvalidArgument(
+            f"{name} has no row for each channel; undo quantisation and merge adapters before converting"
+        )
+    if PARTS.search(name):
+        raise InvalidArgument(
+            f"{name} looks like queries or keys under a name that is not known; rename it: known are {KNOWN}"
+        )
 
 
 Model = Callable[[Int[Tensor, "B T"]], Float[Tensor, "B T V"]]

@@ -10,22 +10,15 @@ from posenc.encodings.rotary import Pairing
 Kind = Literal["rotary", "alibi", "learned", "learned-grid", "t5", "deberta", "none"]
 Count = Literal["back", "neighbours", "both sides", "both sides, ends out", "both sides, ends in", "ignored"]
 
-TOKENS_BACK: Mapping[Count, Callable[[int], int | None]] = {
-    "back": int,
-    "neighbours": lambda window: window + 1,
-    "both sides": lambda window: (window + 1) // 2,
-    "both sides, ends out": lambda window: window // 2 + 1,
-    "both sides, ends in": lambda window: window // 2 + 2,  # Gemma 4: as Gemma 3, with both ends included
-    "ignored": lambda window: None,
+SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
+    "back": lambda window: (window, 0),
+    "neighbours": lambda window: (window + 1, window),
+    "both sides": lambda window: ((window + 1) // 2, window // 2),
+    "both sides, ends out": lambda window: (window // 2 + 1, window // 2),
+    "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: Gemma 3's, and both ends
+    "ignored": lambda window: (None, 0),
 }
-"""Tokens back, itself included, that a token sees by a window that counts in this way."""
-TOKENS_AHEAD: Mapping[Count, Callable[[int], int]] = {
-    "neighbours": int,
-    "both sides": lambda window: window // 2,
-    "both sides, ends out": lambda window: window // 2,
-    "both sides, ends in": lambda window: window // 2 + 1,
-}
-"""Tokens after it; 0 for ways that are missing."""
+"""Tokens back, itself included, that a token sees by a window that counts in this way, and tokens after it."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,

@@ -9,18 +9,18 @@ from typing import Any
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_keys, config_class
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
+from posenc.integrations.huggingface.schema import BESIDE, IDLE, KEYS, RARE, ROPE, SHAPES
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
 """Names that are about positions even if no family here has the key."""
 HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates")
-SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
-STACKS = (
+EVERYWHERE = (
+    *("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads"),
     *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),
     *("num_heads", "encoder_attention_heads", "decoder_attention_heads"),
+    *("head_dim", "layer_types", "max_window_layers", "pad_token_id"),
 )
-EVERYWHERE = (*SIZES, *STACKS, "head_dim", "layer_types", "max_window_layers", "pad_token_id")
 """Keys that any family may have."""
 ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
@@ -116,7 +116,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                 "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size) for more"
             )
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
-            if key in ROPE and "rope_parameters" in known and KEYS.get(key) != ROPE[key]:
+            if key in BESIDE and "rope_parameters" in known:
                 raise InvalidArgument(
                     f"{key}={value!r} is outside the rope dictionary, where it has no effect; move it into "
                     "rope_parameters (rope_scaling in older files), or remove it"
@@ -139,11 +139,11 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
         return False
     if key == "rope_interleave":  # the code's pairing, whatever is stated
         return value in (None, family.pairing == "interleaved")
-    if value is None or (value is False and (key not in KEYS or KEYS[key].values.holds(False))):
+    if value is None or (value is False and (key not in KEYS or KEYS[key].holds(False))):
         return True
     if key in ("rotary", "use_rope", "use_rotary_pos_emb", "use_position_ids"):
         return value is True and family.kind == "rotary"
-    return key in KEYS and type(value) is not bool and any(value == other for other in KEYS[key].idle)
+    return type(value) is not bool and value in IDLE.get(key, ())
 
 
 @cache
@@ -164,8 +164,7 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     Raises:
         InvalidArgument: a key that ``text_config`` does not repeat.
     """
-    shared = [KEYS[key] for key in (*SIZES, *STACKS, "pad_token_id")]  # of the whole model, or of another tower
-    placed = frozenset(key for key, meant in KEYS.items() if meant not in shared)
+    placed = frozenset(KEYS.keys() - SHAPES.keys())
     for key, value in config.items():
         name = plain(str(key))
         if isinstance(value, Mapping) and name.endswith("_config"):

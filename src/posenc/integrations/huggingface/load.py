@@ -5,8 +5,8 @@ length, and each piece's logits are freed before the next is read.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -127,16 +127,17 @@ class Pretrained:
         """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions; None keeps the
         model's own.
 
-        ``tick`` is called after each layer with its share of the work.
+        ``tick`` is called after each piece with its share of the work.
         """
         length, placed = len(tokens) - 1, nullcontext() if encoding is None else self.placed(encoding)
         pieces, targets = (x.split(self._step(length)) for x in (tokens[:-1], tokens[1:].to(self.model.device)))
         caches, losses = dict[str, Any](), list[Tensor]()
-        with torch.inference_mode(), placed, self._ticking(tick, length):
+        with torch.inference_mode(), placed:
             for piece, target in zip(pieces, targets, strict=True):
                 output = self._asked(piece, caches)
                 caches = cached(output)
                 losses.append(F.cross_entropy(output.logits[0].float(), target, reduction="none").cpu())
+                tick(len(piece) / length)
         return torch.cat(losses)
 
     def _asked(self, tokens: Int[Tensor, " T"], caches: Mapping[str, Any]) -> Any:
@@ -155,20 +156,6 @@ class Pretrained:
             caches = cached(self._asked(torch.zeros(1, dtype=torch.int64), {}))
         layers = [layer for cache in caches.values() for layer in getattr(cache, "layers", [None])]
         return bool(layers) and all(type(one) in (DynamicLayer, DynamicSlidingWindowLayer) for one in layers)
-
-    @contextmanager
-    def _ticking(self, tick: Callable[[float], None], length: int) -> Iterator[None]:
-        """Inside the block every finished layer calls ``tick`` with its share of a text of this length."""
-        trunk = self.model.get_decoder()
-        blocks = next((m for m in trunk.children() if isinstance(m, nn.ModuleList)), [trunk])
-
-        def done(block: nn.Module, given: Any, output: Any) -> None:
-            tick(output[0].shape[-2] / length / len(blocks))
-
-        with ExitStack() as hooks:
-            for block in blocks:
-                hooks.callback(block.register_forward_hook(done).remove)
-            yield
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, with another scaling in the stretched layers.

@@ -13,7 +13,6 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from posenc import positions as make
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
 from posenc.encodings.text import Recipe
@@ -49,9 +48,9 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             through the interface of transformers: caches keep raw keys, whose positions must be consecutive if
             there are more keys than queries.
 
-    The model's attention scale stays, including DeepSeek's second number (``Rotary.softmax_factor``). GPT-J has a
-    table of n_positions rows, which limits ours as well. Towers of pictures and sounds keep their own positions. T5
-    accepts masks of keys, and masks ``(B, 1, T, S)``, bool or added to scores, with a row per query.
+    The model's attention scale stays, including DeepSeek's second number (``Rotary.softmax_factor``). Towers of
+    pictures and sounds keep their own positions. T5 accepts masks of keys, and masks ``(B, 1, T, S)``, bool or
+    added to scores, with a row per query.
 
     ``state_dict`` does not change, nor does anything outside the model, except an attention registered with
     transformers while a T5 is patched. Inside the block the model may be compiled and exported; with gradient
@@ -119,30 +118,20 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     for name, encoding in encodings.items():
         _check_rotary(encoding, positions.recipes[name])
     tower = language(model)
-    hears: list[Any] = []
-    by_table = FAMILIES[positions.model_type].fixed_base is not None
-    if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys
-        if by_table:
-            raise InvalidArgument(
-                f"model_type {positions.model_type!r} looks its angles up in its own tables, so that no module "
-                "gets the position ids that a remapped encoding needs; pass a Rotary or NoPE"
-            )
-        hears = remapped(model, tower, positions, encodings, undo)
-        encodings = dict.fromkeys(encodings, NoPE())
-    if by_table:
-        (encoding,) = encodings.values()
-        return _tables(tower, encoding, positions.rotary.get("rotary_dim") // 2, undo)
     modules = [
         m for m in tower.values() if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))
     ]
     if not modules:
         raise InvalidArgument(
             f"no rotary module of this {type(model).__name__} gets position ids: its angles come from elsewhere, "
-            "or were patched by other code; they cannot be swapped"
+            "such as tables, or were patched by other code; they cannot be swapped"
         )
+    hears: list[Any] = []
+    if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys
+        hears = remapped(model, tower, positions, encodings, undo)
+        encodings = dict.fromkeys(encodings, NoPE())
     for module in modules:
         shadow(module, "forward", _answering(module, positions, encodings, hears), undo)
-    return None
 
 
 def _answering(
@@ -216,13 +205,3 @@ def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor,
     encoding.check(positions, "position_ids")
     cos, sin = encoding.tables(positions)
     return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() > 1 else (cos, sin)
-
-
-def _tables(tower: Mapping[str, nn.Module], encoding: Encoding, pairs: int, undo: ExitStack) -> None:
-    """Tables of angles, sines before cosines: in every attention of GPT-J and CodeGen, in RoFormer's encoder."""
-    for path, module in tower.items():
-        name = "weight" if path.endswith("embed_positions") else "embed_positions"
-        before = {**module._buffers, **module._parameters}.get(name)
-        if before is not None:
-            cos, sin = _cos_sin(encoding, make.arange(len(before), device=before.device), pairs)
-            shadow(module, name, torch.cat((sin, cos), -1), undo)

@@ -16,10 +16,11 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.family import TOKENS_AHEAD, TOKENS_BACK, Count
+from posenc.integrations.huggingface.family import SEEN
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.huggingface.reader import Reader
-from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, RECURRENT, ROPE
+from posenc.integrations.huggingface.scaling import ORIGINAL
+from posenc.integrations.huggingface.schema import FULL, NEAR, RECURRENT, ROPE
 from posenc.scaling import Default
 
 Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
@@ -27,35 +28,34 @@ Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     """Recipes by kind, and the kind of each layer, from a rope dictionary and what is around it."""
-    family, count = reader.family, reader.depth
-    if family.rotates.by == "compression":
-        return _compressed(reader, parameters)
-    nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in LAYER_TYPES}
-    types = stated_types(reader)
-    if nested:
-        return _typed(reader, parameters, nested, types)
-    if family.rotates.by == "switch" and reader.get(family.rotates.key) is None:
-        reader.assume(f"no layer has positions: {family.rotates.key} is missing")
+    rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
+    if rule.by == "compression":
+        return _compressed(reader, parameters, types)
+    if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
+        return _typed(reader, parameters, types)
+    if rule.by == "switch" and reader.get(rule.key) is None:
+        reader.assume(f"no layer has positions: {rule.key} is missing")
         return {"nope": NOPE}, ("nope",) * count
-    if family.rotates.by == "switch" and not types:
-        raise InvalidArgument(f"the config of model_type {reader.model_type!r} has no layer_types; add them")
     recipe = reader.rotary(parameters)
-    if family.rotates.by == "bases":
-        return _bases(reader, recipe)
-    scaled = reader.get(family.rotates.key) if family.rotates.by == "scaled" else None
+    scaled = reader.get(rule.key) if rule.by == "scaled" else None
     if scaled is not None and recipe.get("scaling") != Default() and not set(range(count)) <= {*scaled}:
         recipes = {"scaled": recipe, "unscaled": recipe.with_(scaling=Default())}
         return recipes, tuple("scaled" if i in scaled else "unscaled" for i in range(count))
-    rotates = _rotates(reader, types)
-    if rotates is None:
+    bases = _bases(reader, types, recipe.get("base"))
+    if bases is None:
         return {"all": recipe}, ("all",) * count
-    return {"rotary": recipe, "nope": NOPE}, tuple("rotary" if layer else "nope" for layer in rotates)
+    used = sorted({*bases} - {0.0}) or [recipe.get("base")]
+    names = {base: "rotary" if len(used) == 1 else f"base {base:g}" for base in used} | {0.0: "nope"}
+    recipes = {names[base]: recipe.with_(base=base) for base in used}
+    if rule.by != "bases" or not all(bases):
+        recipes["nope"] = NOPE
+    return recipes, tuple(names[base] for base in bases)
 
 
-def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
+def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
     """DeepSeek-V4: layers that see only a window, and those that also see earlier tokens, compressed."""
-    kinds = tuple("main" if kind == NEAR else "compress" for kind in stated_types(reader))
-    entries = {kind: KEYS["rope_parameters"].check(kind, parameters.get(kind)) for kind in ("main", "compress")}
+    kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
+    entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
         raise InvalidArgument(
             "rope_parameters main and compress need a partial_rotary_factor each, without which a module rotates "
@@ -72,52 +72,42 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
 
 
-def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
-    """Whether each layer rotates; None if all do."""
-    rule = reader.family.rotates
-    if rule.by == "windows" and reader.get("sliding_window") is not None:
-        return [kind == NEAR for kind in stated_types(reader)]
-    if rule.by == "flags":
-        flags = reader.need(str(rule.key))
-        if len(flags) != reader.depth:
+def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] | None:
+    """The base of every layer, 0 for one that does not rotate; None if all have that of the rope dictionary."""
+    rule, count = reader.family.rotates, reader.depth
+    if rule.by in ("flags", "bases"):
+        listed = reader.get(rule.key) or [base] * count
+        if len(listed) != count:
             raise InvalidArgument(
-                f"{rule.key} has {len(flags)} entries and {reader.family.layers} is {reader.depth}"
+                f"{rule.key} has {len(listed)} entries and {reader.family.layers} is {count}; list every layer"
             )
-        return [bool(flag) for flag in flags]
+        return [float(value) if rule.by == "bases" else base * bool(value) for value in listed]
     if rule.by in ("indices", "others"):
-        return [(i in (reader.get(rule.key) or ())) == (rule.by == "indices") for i in range(reader.depth)]
-    if rule.by == "switch":
-        return [kind in ("attention", "full_attention") for kind in types]
-    return [kind not in RECURRENT for kind in types] if RECURRENT & set(types) else None
+        rotates = [(i in (reader.get(rule.key) or ())) == (rule.by == "indices") for i in range(count)]
+    elif rule.by == "windows" and reader.get("sliding_window") is not None:
+        rotates = [kind == NEAR for kind in types]
+    elif rule.by == "switch":
+        rotates = [kind in ("attention", "full_attention") for kind in types or reader.need("layer_types")]
+    elif RECURRENT & set(types):
+        rotates = [kind not in RECURRENT for kind in types]
+    else:
+        return None
+    return [base * turns for turns in rotates]
 
 
-def windows(reader: Reader) -> tuple[int | None, ...]:
-    """How many tokens back every layer sees, itself included, if the config says so; None for all."""
-    count, stated = reader.depth, _window(reader)
-    if not stated:
-        return (None,) * count
-    window = TOKENS_BACK[_counts(reader)](stated)
-    types = () if reader.family.rotates.by == "compression" else stated_types(reader)
-    return tuple(window if kind == NEAR else None for kind in types or (NEAR,) * count)
-
-
-def _counts(reader: Reader) -> Count:
-    """The unit of a window's number in this config."""
-    both = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
-    return both or reader.family.windows.counts
-
-
-def _window(reader: Reader) -> int | None:
-    """The number of a window, in the unit of ``_counts``."""
-    both, before = reader.get("local_attention"), reader.get(reader.family.windows.before)
+def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
+    """How many tokens back every layer sees, itself included, None for all; and how many later ones in a window."""
+    rule = reader.family.windows
+    both, before = reader.get("local_attention"), reader.get(rule.before)
+    stated = reader.get("sliding_window") if before is None else before + 1
     if both is not None:
-        return int(both // 2)  # half of them on either side
-    return reader.get("sliding_window") if before is None else int(before + 1)
-
-
-def window_after(reader: Reader) -> int:
-    """How many later tokens a token sees in its window."""
-    return TOKENS_AHEAD.get(_counts(reader), lambda window: 0)(_window(reader) or 0)
+        stated = both // 2  # half of them on either side
+    if not stated:
+        return (None,) * reader.depth, 0
+    two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
+    back, after = SEEN[two_sided or rule.counts](int(stated))
+    types = () if reader.family.rotates.by == "compression" else stated_types(reader)
+    return tuple(back if kind == NEAR else None for kind in types or (NEAR,) * reader.depth), after
 
 
 def query_dim(reader: Reader) -> int | None:
@@ -130,15 +120,13 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """``layer_types``, if the config has it: one for every layer, as the class makes it."""
+    """``layer_types``, if the class has it: one for every layer, as the class makes it."""
     types, coded = tuple(reader.get("layer_types") or ()), _decoded(reader)
     if coded and coded != [*types]:
         raise InvalidArgument(
             f"{reader.family.windows.codes} has no effect: transformers' class makes {[*types]} of the config; "
             "write layer_types as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
         )
-    if types and len(types) != reader.depth:
-        raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
     return types
 
 
@@ -153,70 +141,45 @@ def _decoded(reader: Reader) -> list[str]:
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
-    """The query scale of every layer type that has one."""
+    """The query scale of every layer type that has one: after rotation in all, or where nothing rotates."""
     rule = reader.family.query_scale
-    if rule is None:
-        return {}
-    scale = Recipe("query-scale").with_(rule=rule)
-    if rule == "ministral3":  # after rotation, in every layer
-        beta, floor = (parameters.get(key) for key in ("llama_4_scaling_beta", "original_max_position_embeddings"))
-        if beta is None or (beta == 0 and beta is not False):  # Devstral 2's
-            return {}
-        if floor is None:
+    amount: Any = 0.1  # Beam's, in its code
+    floor: Any = 2048
+    if rule == "ministral3":
+        amount, floor = (parameters.get(key) for key in ("llama_4_scaling_beta", ORIGINAL))
+        if amount and floor is None:
             raise InvalidArgument(
                 "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "
                 "that it counts in; add it"
             )
-        beta = ROPE["llama_4_scaling_beta"].check("llama_4_scaling_beta", beta)
-        floor = ROPE["original_max_position_embeddings"].check("original_max_position_embeddings", floor)
-        return {name: scale.with_(amount=float(beta), floor=floor) for name in kinds}
-    if rule == "llama4":
-        if reader.get("attn_temperature_tuning") in (False, 0):
-            return {}
-        amount, floor = reader.need("attn_scale"), reader.need("floor_scale")
-    else:
-        amount, floor = 0.1, 2048  # in the family's code
-    scale = scale.with_(amount=float(amount), floor=int(floor))
-    return {name: scale for name, recipe in kinds.items() if recipe == NOPE}
+        amount = amount and ROPE["llama_4_scaling_beta"].check("llama_4_scaling_beta", amount)
+    elif rule == "llama4":
+        amount = reader.need("attn_scale") if reader.get("attn_temperature_tuning") not in (False, 0) else 0
+        floor = reader.need("floor_scale")
+    if rule is None or not amount:  # 0 in Devstral 2
+        return {}
+    scale = Recipe("query-scale").with_(rule=rule, amount=float(amount), floor=int(floor))
+    return {name: scale for name, recipe in kinds.items() if rule == "ministral3" or recipe == NOPE}
 
 
-def _typed(
-    reader: Reader, parameters: Mapping[str, Any], nested: dict[str, Any], types: tuple[str, ...]
-) -> Recipes:
-    if set(nested) != set(parameters):
-        stray = sorted(set(parameters) - set(nested))
-        raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
-    if (
-        not types
-        or set(types) - set(nested) - RECURRENT
-        or any(value is not None and not value for value in nested.values())
-    ):
+def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
+    """Layer types with a rope dictionary each, or null for those without positions."""
+    if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(
-            f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
-            "its own entry"
+            f"rope_parameters mixes layer types {sorted(set(parameters) - {*stray})} with plain keys {stray}"
         )
-    given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
-    for key, value in given.items():
-        if value.get("truncate") is False:
+    used = {key: parameters.get(key, {}) for key in sorted({*types}, key=lambda key: (key == NEAR, key))}
+    if not types or any(value == {} for key, value in used.items() if key not in RECURRENT):
+        raise InvalidArgument(
+            f"rope_parameters has {sorted(parameters)} and layer_types {sorted(set(types))}; every layer type "
+            "needs its own entry"
+        )
+    wide, recipes = {FULL: reader.full_head_dim()}, {}
+    for key, value in used.items():
+        if value and value.get("truncate") is False:
             reader.assume(
                 f"truncate=false under {key!r} is dropped by transformers: the ends of its ramp are rounded"
             )
-            given[key] = {**value, "truncate": True}
-    given |= {key: {} for key in RECURRENT & set(types)}
-    wide = {FULL: reader.full_head_dim()}
-    ordered = sorted(given.items(), key=lambda one: one[0] == NEAR)
-    return {k: reader.rotary(value, wide.get(k)) if value else NOPE for k, value in ordered}, types
-
-
-def _bases(reader: Reader, recipe: Recipe) -> Recipes:
-    """A list of bases, 0 for a layer without positions."""
-    key, count = reader.family.rotates.key, reader.depth
-    bases = reader.get(key) or [recipe.get("base")] * count
-    if len(bases) != count:
-        raise InvalidArgument(f"{key} has {len(bases)} entries and {reader.family.layers} is {count}")
-    used = sorted({float(base) for base in bases if base})
-    names = {base: "rotary" if len(used) == 1 else f"base {base:g}" for base in used} | {0.0: "nope"}
-    kinds = {names[base]: recipe.with_(base=base) for base in used}
-    if not all(bases):
-        kinds["nope"] = NOPE
-    return kinds, tuple(names[float(base)] for base in bases)
+            value = {**value, "truncate": True}
+        recipes[key] = reader.rotary(value, wide.get(key)) if value else NOPE
+    return recipes, types

@@ -26,26 +26,39 @@ from posenc.scaling import (
 
 COMMON = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
 ORIGINAL = "original_max_position_embeddings"
-KEYS_OF_TYPE: dict[str, tuple[str, ...]] = {
-    "default": (),
-    "linear": ("factor",),
-    "dynamic": ("factor", ORIGINAL),
+PAIR = ("mscale", "mscale_all_dim")
+TYPES: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {
+    "default": (Default, (), ()),
+    "linear": (Linear, ("factor",), ("factor",)),
+    "dynamic": (DynamicNTK, ("factor", ORIGINAL), ("factor",)),
     "yarn": (
-        "factor",
-        ORIGINAL,
-        "attention_factor",
-        "beta_fast",
-        "beta_slow",
-        "mscale",
-        "mscale_all_dim",
-        "truncate",
-        "finetuned",
+        YaRN,
+        ("factor", ORIGINAL, "beta_fast", "beta_slow", "truncate", "attention_factor", *PAIR, "finetuned"),
+        (ORIGINAL,),
     ),
-    "longrope": ("short_factor", "long_factor", "factor", ORIGINAL, "attention_factor"),
-    "llama3": ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"),
-    "proportional": ("factor",),
+    "longrope": (
+        LongRoPE,
+        ("short_factor", "long_factor", "factor", ORIGINAL, "attention_factor"),
+        (ORIGINAL, "short_factor", "long_factor"),
+    ),
+    "llama3": (
+        Llama3,
+        ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"),
+        (ORIGINAL, "low_freq_factor", "high_freq_factor", "factor"),
+    ),
+    "proportional": (Proportional, ("partial_rotary_factor", "factor"), ("partial_rotary_factor",)),
 }
-"""The keys of each type, in addition to ``COMMON``. ``finetuned`` (YaRN's authors) has no effect on the numbers."""
+"""The scaling of each type, its keys in addition to ``COMMON``, and those of them that it needs.
+
+``finetuned`` (YaRN's authors) has no effect on the numbers.
+"""
+FIELDS = {
+    ORIGINAL: "original_length",
+    "partial_rotary_factor": "fraction",
+    "short_factor": "short_factors",
+    "long_factor": "long_factors",
+}
+"""Our names of keys, if they differ."""
 
 SPELLINGS = {"su": "longrope"}
 
@@ -65,12 +78,12 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
             "this model_type does not have; name the one that does, such as qwen2_vl_text"
         )
     kind = types.pop() if types else "default"
-    return str(one_of("rope_type", kind, KEYS_OF_TYPE))
+    return str(one_of("rope_type", kind, TYPES))
 
 
-def check_type_keys(parameters: Mapping[str, Any], kind: str) -> None:
-    """Refuse a key that this type does not have, and name the nearest that it has."""
-    known = [*COMMON, *KEYS_OF_TYPE[kind]]
+def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> None:
+    """Refuse a key that this type does not have, nor is among ``more``, and name the nearest that it has."""
+    known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
         if key not in known:
             raise UnknownName(f"key of rope_type {kind!r}", key, known)
@@ -87,88 +100,30 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
     """
     kind = rope_type(parameters)
     check_type_keys(parameters, kind)
-    given = {key: value for key, value in parameters.items() if value is not None}
-    if kind == "default":
-        return Default()
-    if kind == "proportional":
-        return Proportional(_need(given, "partial_rotary_factor", kind), given.get("factor", 1.0))
-    if kind == "linear":
-        return Linear(_need(given, "factor", kind))
-    if kind == "dynamic":
-        stated = given.get(ORIGINAL, max_length)
-        if stated != max_length:
-            raise InvalidArgument(
-                f"{ORIGINAL}={stated} contradicts max_position_embeddings={max_length}: dynamic scaling in "
-                "transformers starts at max_position_embeddings; set both to the trained length"
-            )
-        return DynamicNTK(_need(given, "factor", kind), max_length)
-    original = _need(given, ORIGINAL, kind)
-    if kind == "llama3":
-        low, high = (_need(given, f"{end}_freq_factor", kind) for end in ("low", "high"))
-        return Llama3(_need(given, "factor", kind), original, low, high)
-    factor = given["factor"] if "factor" in given else max_length / original
-    if kind == "longrope":
-        short, long = (tuple(_need(given, f"{end}_factor", kind)) for end in ("short", "long"))
-        return LongRoPE(short, long, original, factor, given.get("attention_factor"))
-    pair = {key: given[key] for key in ("mscale", "mscale_all_dim") if given.get(key)}
-    if given.get("mscale_all_dim") == 0 and pair == {"mscale": 1}:  # in every program 0.1·ln s + 1
-        pair = {}
-    options = {
-        key: given[key] for key in ("beta_fast", "beta_slow", "truncate", "attention_factor") if key in given
-    }
-    return YaRN(factor, original, **options, **pair)
+    scaling, keys, needed = TYPES[kind]
+    given = {key: parameters[key] for key in keys if parameters.get(key) is not None}
+    if kind == "dynamic" and given.setdefault(ORIGINAL, max_length) != max_length:
+        raise InvalidArgument(
+            f"{ORIGINAL}={given[ORIGINAL]} contradicts max_position_embeddings={max_length}: dynamic scaling in "
+            "transformers starts at max_position_embeddings; set both to the trained length"
+        )
+    if missing := [key for key in needed if key not in given]:
+        raise InvalidArgument(
+            f"rope_type {kind!r} needs {missing[0]!r}, which is missing; add it to the rope dictionary"
+        )
+    if kind in ("yarn", "longrope"):
+        given.setdefault("factor", max_length / given[ORIGINAL])
+    unsaid = {"finetuned", *(key for key in PAIR if not given.get(key))}
+    if given.get("mscale_all_dim") == 0 and given.get("mscale") == 1:  # in every program 0.1·ln s + 1
+        unsaid |= {*PAIR}
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return scaling(**{FIELDS.get(key, key): value for key, value in values.items() if key not in unsaid})
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
     """The scaling of Hunyuan's dictionaries: NTK by ``alpha``; their other numbers have no effect."""
-    kind = "dynamic with alpha"
-    known = [*COMMON, "alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", ORIGINAL]
-    for key in parameters:
-        if key not in known:
-            raise UnknownName(f"key of rope_type {kind!r}", key, known)
-    return NTK(ROPE["alpha"].check("alpha", parameters["alpha"]))
-
-
-def _need(given: Mapping[str, Any], key: str, kind: str) -> Any:
-    if key not in given:
-        raise InvalidArgument(f"rope_type {kind!r} needs {key!r}, which is missing; add it to the rope dictionary")
-    return given[key]
-
-
-WRITTEN: dict[type, tuple[str, Mapping[str, str]]] = {
-    Default: ("default", {}),
-    Linear: ("linear", {"factor": "factor"}),
-    DynamicNTK: ("dynamic", {"factor": "factor"}),
-    Llama3: (
-        "llama3",
-        {
-            "factor": "factor",
-            ORIGINAL: "original_length",
-            "low_freq_factor": "low_freq_factor",
-            "high_freq_factor": "high_freq_factor",
-        },
-    ),
-    LongRoPE: (
-        "longrope",
-        {
-            "short_factor": "short_factors",
-            "long_factor": "long_factors",
-            "factor": "factor",
-            ORIGINAL: "original_length",
-            "attention_factor": "attention_factor",
-        },
-    ),
-    YaRN: (
-        "yarn",
-        {
-            "factor": "factor",
-            ORIGINAL: "original_length",
-            **{key: key for key in ("beta_fast", "beta_slow", "truncate")},
-            **{key: key for key in ("attention_factor", "mscale", "mscale_all_dim")},
-        },
-    ),
-}
-"""The rope type of each scaling, and its keys with our names; None is left out."""
+    check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
+    return NTK(parameters["alpha"])
 
 
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
@@ -179,16 +134,16 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
-    parameters: dict[str, Any] = {"rope_theta": base}
-    if isinstance(scaling, Proportional):
-        factor = {} if scaling.factor == 1 else {"factor": scaling.factor}
-        return {"rope_type": "proportional", **parameters, "partial_rotary_factor": scaling.fraction, **factor}
-    if type(scaling) not in WRITTEN or (isinstance(scaling, YaRN) and scaling.ramp != "dimension"):
+    kind = next((kind for kind, (made, _, _) in TYPES.items() if made is type(scaling)), None)
+    if kind is None or (isinstance(scaling, YaRN) and scaling.ramp != "dimension"):
         return per_pair(scaling, rotary_dim, base)
-    kind, names = WRITTEN[type(scaling)]
-    numbers = {key: value for key, name in names.items() if (value := getattr(scaling, name)) is not None}
-    lists = {key: list(value) for key, value in numbers.items() if isinstance(value, tuple)}
-    return {"rope_type": kind, **parameters, **numbers, **lists}
+    numbers = {key: getattr(scaling, FIELDS.get(key, key), None) for key in TYPES[kind][1]}
+    if kind == "dynamic":  # which starts at max_position_embeddings
+        del numbers[ORIGINAL]
+    if kind == "proportional" and numbers["factor"] == 1:
+        del numbers["factor"]
+    stated = {key: list(one) if isinstance(one, tuple) else one for key, one in numbers.items() if one is not None}
+    return {"rope_type": kind, "rope_theta": base, **stated}
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:

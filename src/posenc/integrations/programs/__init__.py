@@ -170,8 +170,12 @@ def config_of(
     scaling: Scaling | LengthScaling | None,
     max_length: int | None,
     spelling: Spelling = "v5",
-) -> tuple[Recipe, dict[str, Any]]:
-    """The one recipe of all rotary layers, and the config that states it."""
+) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
+    """The one recipe of all rotary layers, the config that states it, and a copy of the rope dictionary in it."""
+    if FAMILIES[positions.model_type].fixed_base is not None:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has its base in its code, and no rope dictionary to write"
+        )
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
@@ -182,16 +186,14 @@ def config_of(
         raise InvalidArgument(
             f"{now} has another base for every length of input, and no program but transformers computes it; {PLAN}"
         )
-    return scaled.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)
+    config = write(positions, scaling, max_length=max_length, spelling=spelling)
+    return scaled.rotary, config, dict(rope_dictionary(config))
 
 
-def entry_of(positions: ModelPositions, config: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """A copy of the rope dictionary under this key."""
-    if FAMILIES[positions.model_type].fixed_base is not None:
-        raise InvalidArgument(
-            f"model_type {positions.model_type!r} has its base in its code, and no rope dictionary to write"
-        )
-    return dict(config[key] or {})
+def with_mscales(entry: dict[str, Any], now: Any, longest: int) -> dict[str, Any]:
+    """LongRoPE's entry with its attention factor as ``short_mscale`` and ``long_mscale``."""
+    scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+    return {**entry, "short_mscale": scale, "long_mscale": scale}
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
@@ -210,8 +212,12 @@ def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
 
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The length and the rope dictionary under the keys of the language model."""
-    keys: dict[str, Any] = {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry}
-    for key in reversed(positions.path):
+    return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
+
+
+def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
+    """The keys inside the parts of a config that a path names."""
+    for key in reversed(path):
         keys = {key: keys}
     return keys
 

@@ -15,7 +15,6 @@ from posenc.integrations.programs import (
     Releases,
     config_of,
     defaults,
-    entry_of,
     kind_of,
     sharpening,
     table_of,
@@ -76,8 +75,8 @@ def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
     """The config.json that ExLlamaV3 reads: ``huggingface.write``, with the base beside the rope dictionary too."""
-    config = config_of(positions, scaling, max_length)[1]
-    return {**config, "rope_theta": entry_of(positions, config, "rope_parameters")["rope_theta"]}
+    _, config, entry = config_of(positions, scaling, max_length)
+    return {**config, "rope_theta": entry["rope_theta"]}
 
 
 PROGRAM = Program("ExLlamaV3", RELEASES, LINE, read, spell)

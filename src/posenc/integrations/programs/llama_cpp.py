@@ -225,27 +225,18 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
         InvalidArgument: a scaling that is a list of factors in llama.cpp, which only a file can hold; and a file
             that has one, which no flag removes.
     """
-    recipe = positions.rotary
-    now, architecture = recipe.get("scaling"), _architecture(file)
-    entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
-    kind, key = entry["rope_type"], f"{architecture}.rope.scaling.attn_factor"
+    values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
         raise InvalidArgument(f"no flag of llama-server removes {', '.join(file.tensors)}; write the file again")
-    if kind not in ("default", "linear", "yarn") or not entry.get("truncate", True):
+    if tensors:
+        now = positions.rotary.get("scaling")
         raise InvalidArgument(f"llama-server has no flag for {now}; write these fields into the file")
-    words = [
-        "--rope-scaling",
-        "none" if kind == "default" else kind,
-        "--rope-freq-base",
-        f"{entry['rope_theta']:.10g}",
-    ]
-    if kind != "default":
-        words += ["--rope-scale", f"{now.factor:.10g}"]
-    if kind == "yarn":
-        words += ["--yarn-orig-ctx", str(now.original_length)]
-        if (now.beta_fast, now.beta_slow) != (32, 1):
-            words += ["--yarn-beta-fast", f"{now.beta_fast:.10g}", "--yarn-beta-slow", f"{now.beta_slow:.10g}"]
-    times = now.scale / sharpening(now.factor) if kind == "yarn" else 1.0
+    values = {"scaling.type": "none", **values}
+    words = []
+    for key, flag in FLAGS.items():
+        if key in values and values[key] != OWN_ENDS.get(key):
+            words += [flag, values[key] if key == "scaling.type" else f"{values[key]:.10g}"]
+    times, key = values.get("scaling.attn_factor", 1.0), f"{_architecture(file)}.rope.scaling.attn_factor"
     if times != file.values.get(key, 1.0):
         words += ["--override-kv", f"{key}=float:{times:.9g}"]
     return words
@@ -274,7 +265,7 @@ def write(
             (M-RoPE), scales of queries; in the DeepSeek families any scaling, since llama.cpp has one field for
             both numbers.
     """
-    recipe, config = config_of(positions, scaling, max_length)
+    recipe, config, _ = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
     elsewhere = {
         "windows": any(positions.windows),
@@ -287,40 +278,54 @@ def write(
             f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; use the "
             "fields of llama.cpp's own converter"
         )
-    entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
-    if family.mscale_scores and (entry["rope_type"] != "default" or softmax_factor(recipe) != 1):
+    longest = max_length or config[family.length]
+    values, tensors = _rope_fields(recipe, longest)
+    if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} multiplies the scores, too, and llama.cpp has one "
             "number for both; use Default() or NTK, or the fields of llama.cpp's own converter"
         )
-    longest = max_length or config[family.length]
-    values, tensors = _gguf_scaling(recipe, entry, longest)
-    rope = {"dimension_count": recipe.get("rotary_dim"), "freq_base": float(entry["rope_theta"])}
-    rope |= {f"scaling.{key}": value for key, value in values.items()}
+    rope = {"dimension_count": recipe.get("rotary_dim"), **values}
     return Fields(
         {f"{architecture}.context_length": longest, **{f"{architecture}.rope.{k}": v for k, v in rope.items()}},
         {f"rope_{name}.weight": torch.tensor(factors, dtype=torch.float32) for name, factors in tensors.items()},
     )
 
 
-def _gguf_scaling(
-    recipe: Recipe, entry: Mapping[str, Any], longest: int
-) -> tuple[dict[str, int | float | str], dict[str, Sequence[float]]]:
-    """The fields of a scaling under ``rope.scaling``, and its lists of factors, from its rope dictionary."""
-    now, kind = recipe.get("scaling"), entry["rope_type"]
+OWN_ENDS = {"scaling.yarn_beta_fast": 32.0, "scaling.yarn_beta_slow": 1.0}
+"""YaRN's ends in llama.cpp, if a file does not state them; few architectures read others from a file."""
+FLAGS = {
+    "scaling.type": "--rope-scaling",
+    "freq_base": "--rope-freq-base",
+    "scaling.factor": "--rope-scale",
+    "scaling.original_context_length": "--yarn-orig-ctx",
+    "scaling.yarn_beta_fast": "--yarn-beta-fast",
+    "scaling.yarn_beta_slow": "--yarn-beta-slow",
+}
+"""The flags of llama-server, by the fields under ``rope`` that they replace."""
+
+
+def _rope_fields(
+    recipe: Recipe, longest: int, any_ends: bool = False
+) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
+    """The fields of a rotation under ``rope``, and its lists of factors; ``any_ends`` for YaRN's as fields too."""
+    now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
+    entry = parameters_from(now, rotary_dim, base)
+    fields, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]
     if kind == "default":
-        return {}, {}
+        return fields, {}
     if kind == "linear":
-        return {"type": kind, "factor": float(now.factor)}, {}
+        return {**fields, "scaling.type": kind, "scaling.factor": float(now.factor)}, {}
     if isinstance(now, LongRoPE):
-        scale = now.plan(longest).frequencies(recipe.get("rotary_dim"), recipe.get("base")).attention_factor
+        scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
         lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
-        length = {"original_context_length": now.original_length}  # a factor would divide in addition to the lists
-        return {"type": kind, **length, "attn_factor": float(scale)}, lists
-    if kind == "yarn" and now.truncate and (now.beta_fast, now.beta_slow) == (32, 1):
-        lengths = {"factor": float(now.factor), "original_context_length": now.original_length}
-        ends = {"yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
-        return {"type": kind, **lengths, **ends, "attn_factor": now.scale / sharpening(now.factor)}, {}
-    factors = per_pair(now, recipe.get("rotary_dim"), recipe.get("base"))
+        length = {"scaling.original_context_length": now.original_length}  # beside a factor, lists divide twice
+        return {**fields, "scaling.type": kind, **length, "scaling.attn_factor": float(scale)}, lists
+    if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):
+        lengths = {"scaling.factor": float(now.factor), "scaling.original_context_length": now.original_length}
+        ends = dict(zip(OWN_ENDS, map(float, (now.beta_fast, now.beta_slow)), strict=True))
+        times = {"scaling.attn_factor": now.scale / sharpening(now.factor)}
+        return {**fields, "scaling.type": kind, **lengths, **ends, **times}, {}
+    factors = per_pair(now, rotary_dim, base)
     scale = float(factors["attention_factor"])
-    return {} if scale == 1 else {"attn_factor": scale}, {"freqs": factors["long_factor"]}
+    return {**fields, **({} if scale == 1 else {"scaling.attn_factor": scale})}, {"freqs": factors["long_factor"]}

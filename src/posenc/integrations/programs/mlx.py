@@ -17,11 +17,11 @@ from posenc.integrations.programs import (
     Releases,
     config_of,
     defaults,
-    entry_of,
     kind_of,
     pair_ratio,
     table_of,
     with_factor,
+    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -116,8 +116,8 @@ def spell(
             f"this model's language model is in {where}, and mlx-lm gets a whole config.json; read {where} "
             "alone and put the answer in its place"
         )
-    recipe, config = config_of(positions, scaling, max_length, spelling="v4")
-    now, entry = recipe.get("scaling"), entry_of(positions, config, "rope_scaling")
+    recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
+    now = recipe.get("scaling")
     if "llama_4_scaling_beta" in entry:
         raise InvalidArgument(
             f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} under rope_parameters "
@@ -128,11 +128,11 @@ def spell(
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
         longest = config[FAMILIES[positions.model_type].length]
-        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
-        if positions.model_type == "phimoe":
-            entry |= {"short_mscale": scale, "long_mscale": scale}
-        if scale == 1:
+        scaled = with_mscales(entry, now, longest)
+        if scaled["long_mscale"] == 1:
             entry[ORIGINAL] = longest
+        if positions.model_type == "phimoe":
+            entry = {**scaled, ORIGINAL: entry[ORIGINAL]}
     if positions.model_type in PHI and entry:
         if entry["rope_type"] != "longrope":
             raise InvalidArgument(

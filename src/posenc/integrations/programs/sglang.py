@@ -18,7 +18,6 @@ from posenc.integrations.programs import (
     as_yarn,
     check,
     config_of,
-    entry_of,
     kind_of,
     nested,
     one_axis_where_scaled,
@@ -26,6 +25,7 @@ from posenc.integrations.programs import (
     sharpening,
     table_of,
     with_factor,
+    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -85,14 +85,12 @@ def spell(
             f"this model's language model is in {'.'.join(positions.path)}, and SGLang merges overrides only "
             "one key deep; change config.json there"
         )
-    recipe, config = config_of(positions, scaling, max_length)
+    recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
-    entry = entry_of(positions, config, "rope_parameters")
     longest, kind = config[family.length], entry["rope_type"]
     check("SGLang", recipe, entry, longest)
     if kind == "longrope":
-        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
-        entry |= {"short_mscale": scale, "long_mscale": scale}
+        entry = with_mscales(entry, now, longest)
     elif kind == "yarn" and family.mscale_scores:
         entry = with_pair(entry)
     elif kind == "yarn":  # SGLang multiplies its attn_factor by the ratio of DeepSeek's numbers

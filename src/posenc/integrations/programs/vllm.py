@@ -19,7 +19,6 @@ from posenc.integrations.programs import (
     as_yarn,
     check,
     config_of,
-    entry_of,
     kind_of,
     nested,
     one_axis_where_scaled,
@@ -27,6 +26,7 @@ from posenc.integrations.programs import (
     sharpening,
     table_of,
     with_factor,
+    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -119,14 +119,12 @@ def spell(
             list of factors for neighbouring pairs or a part of the head; YaRN past factor × original length; in the
             DeepSeek families all but YaRN with rounded ends; and what vLLM would compute differently.
     """
-    recipe, config = config_of(positions, scaling, max_length)
+    recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
-    entry = entry_of(positions, config, "rope_parameters")
     longest, kind = config[family.length], entry["rope_type"]
     check("vLLM", recipe, entry, longest)
     if kind == "longrope":
-        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
-        entry |= {"short_mscale": scale, "long_mscale": scale}
+        entry = with_mscales(entry, now, longest)
     elif kind == "yarn" and family.mscale_scores:
         entry = with_pair(entry)
     elif kind == "yarn":
