@@ -52,5 +52,5 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
 
 def test_a_class_that_makes_no_layer_types_is_said() -> None:
     config = silent("granitemoehybrid", layers_block_type=None, position_embedding_type="rope")
-    with pytest.raises(InvalidArgument, match="has no layer_types; add them"):
+    with pytest.raises(InvalidArgument, match="has no 'layer_types', and a default would be a guess"):
         read(config)

@@ -8,7 +8,6 @@ import pytest
 import torch
 import transformers
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc.errors import InvalidArgument, PosencError
@@ -77,35 +76,8 @@ def test_a_ring_reads_sinks_and_the_last_tokens(slots: int, sinks: int, wrap: in
         close(logits, again(model, IDS[:, :sinks], last, IDS[:, start : start + step]))
         close(logits, fed(model, moved, IDS[:, start : start + step]))
         (layer,) = ring.layers
-        assert (layer.keys.shape, layer.values.shape) == ((2, 2, slots + sinks, 16), (2, 2, slots, 16))
+        assert (layer.keys.shape, layer.values.shape) == ((2, 2, slots, 16), (2, 2, slots, 16))
         assert wrap is None or ring.get_seq_length() < wrap
-
-
-class Largest(TorchDispatchMode):
-    """The largest tensor that anything made, in numbers; views and what is written in place are not made."""
-
-    made = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = function(*args, **(kwargs or {}))
-        given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
-        if isinstance(out, Tensor) and out.untyped_storage().data_ptr() not in given:
-            self.made = max(self.made, out.numel())
-        return out
-
-
-def test_a_step_of_a_ring_copies_no_cache() -> None:
-    """A step returns its buffers, and makes nothing larger than the sinks; positions go back once in 1400."""
-    cache = RingCache(posenc.Rotary(16, pairing="half"), slots=512, sinks=4, wrap=1024)
-    sizes, buffers = [], set()
-    for key, value in zip(*torch.randn(2, 1400, 1, 2, 1, 16), strict=True):
-        with Largest() as largest:
-            keys, values = cache.update(key, value, 0)
-        sizes.append(largest.made)
-        buffers.add(keys.data_ptr())
-        assert values.data_ptr() == cache.layers[0].values.data_ptr()
-    buffer = 516 * 2 * 16  # made at the first step, and when positions go back
-    assert (len(buffers), sizes[0], *sorted(sizes)[-3:]) == (2, buffer, 4 * 2 * 16, buffer, buffer)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -120,14 +92,11 @@ def test_keys_of_a_ring_round_twice_at_most(dtype: torch.dtype) -> None:
         keys, _ = cache.update(
             posenc.rerotate(raw[:, :, token : token + 1], at, posenc.NoPE(), rotary).to(dtype), raw[:, :, :1], 0
         )
-    layer = cache.layers[0]
     there = torch.cat((torch.arange(2), torch.arange(670, 700)))
-    at = torch.cat((torch.arange(2) + 698 - layer.moved - 30, torch.arange(670, 700) - layer.moved))
-    slots = torch.cat((torch.arange(2), 2 + (torch.arange(670, 700) - 2) % 30))
-    exact = posenc.rerotate(raw[:, :, there], at, posenc.NoPE(), rotary)
+    exact = posenc.rerotate(raw[:, :, there], torch.arange(32) + int(at) - 31, posenc.NoPE(), rotary)
     length = exact.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)
     ulp = torch.finfo(dtype).eps / 2
-    assert ((keys[:, :, slots].double() - exact).abs() <= 3.1 * 2**0.5 * ulp * length).all()
+    assert ((keys.double() - exact).abs() <= 3.1 * 2**0.5 * ulp * length).all()
 
 
 @pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "gpt-oss"])

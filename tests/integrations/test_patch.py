@@ -184,7 +184,7 @@ def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
 @pytest.mark.parametrize("family", ["gptj", "roformer"])
 def test_angles_that_a_model_looks_up_in_its_tables_are_not_swapped(family: str) -> None:
     model = tiny(family) if family in MODELS else small(family)
-    with pytest.raises(InvalidArgument, match="no rotary module .* such as tables"), patched(model, posenc.NoPE()):
+    with pytest.raises(InvalidArgument, match=r"no rotary module .* such as tables"), patched(model, posenc.NoPE()):
         pass
 
 

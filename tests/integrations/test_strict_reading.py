@@ -98,7 +98,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "n_head=0 must be a whole number from 1 to",
     ),
     (config("falcon", alibi="false"), "alibi='false' must be true or false; correct it"),
-    (config("cohere2", layer_types=["full_attention"]), "layer_types has 1 entries and num_hidden_layers is 4"),
+    (
+        config("cohere2", layer_types=["full_attention"]),
+        r"refuses .*`num_hidden_layers` \(4\) must be equal to the number of `layer_types` \(1\)",
+    ),
     (
         config("olmo3", rope_theta=5e5, layer_types=["banana"] * 4),
         r"refuses the config: .*`layer_types` entries must be in .*banana",

@@ -246,12 +246,18 @@ def verdict(given: Any, load: Callable[[], Any]) -> str:
     return _compared(ours, loaded)
 
 
+def by_layer(positions: ModelPositions) -> list[Any]:
+    """Recipe, query scale and window of every layer, whatever the layer types are called."""
+    layers = zip(positions.layer_types, positions.windows, strict=True)
+    return [(positions.recipes[kind], positions.scales.get(kind), window) for kind, window in layers]
+
+
 def _compared(ours: ModelPositions, loaded: Any) -> str:
     try:
         again = read(loaded)
     except PosencError as error:
         return f"WRONG: refused as an object: {error}"
-    if (ours.by_layer, ours.chunk) != (again.by_layer, again.chunk):  # whatever the kinds of layers are called
+    if (by_layer(ours), ours.chunk) != (by_layer(again), again.chunk):
         return "WRONG: JSON and object differ"
     if any(recipe.get("head_dim", 0) > WIDEST for recipe in ours.rotary_recipes.values()):
         return "equal, tables too wide to make"

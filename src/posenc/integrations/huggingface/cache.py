@@ -1,4 +1,4 @@
-"""Caches for transformers: one whose keys move (context shift, moved passages), and a ring with sinks."""
+"""Caches for transformers: one whose keys move (context shift, moved passages), and one of constant size."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,6 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from posenc.arguments import as_integer
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
 from posenc.encodings.rerotate import rerotate
 from posenc.errors import InvalidArgument
@@ -100,10 +99,20 @@ class MovableLayer(DynamicLayer):
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """All keys and values, the new ones last, rotated."""
-        past = self.get_seq_length()
-        at = arange(past + key_states.shape[-2], device=key_states.device)
-        keys, values = super().update(rerotate(key_states, at[past:], self.encoding, NoPE()), value_states)
-        return rerotate(keys, at, NoPE(), self.encoding), values
+        past, new = self.get_seq_length(), key_states.shape[-2]
+        self.add(key_states, value_states, past)
+        return self.rotated(past + new), self.values
+
+    def add(self, keys: Tensor, values: Tensor, past: int) -> None:
+        """Append keys that were rotated at the positions from ``past`` on."""
+        at = arange(keys.shape[-2], offset=past, device=keys.device)
+        super().update(rerotate(keys, at, self.encoding, NoPE()), values)
+
+    def rotated(self, end: int) -> Tensor:
+        """All keys, rotated at the positions before ``end``."""
+        held = self.keys.shape[-2]
+        at = arange(held, offset=end - held, device=self.keys.device)
+        return rerotate(self.keys, at, NoPE(), self.encoding)
 
     def select(self, slots: Tensor) -> None:
         """Keep these slots, in this order."""
@@ -116,28 +125,27 @@ class MovableLayer(DynamicLayer):
 
 
 class RingCache(Cache):
-    """Sinks and the last keys of a rotary model in a ring buffer: constant memory, and no copies of keys per step.
+    """Sinks and the last keys of a rotary model: constant memory.
 
     Queries see the first ``sinks`` tokens and the last ``slots − sinks``, the sinks right before the others, as in
-    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so the other keys keep their
-    rotation, a new key replaces the oldest, and only the sinks are rotated again. Logits are those of
+    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so positions count all
+    tokens. As in ``MovableCache``, keys are kept unrotated, and rotated when they are read. Logits are those of
     ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
 
     Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding (which
     no cache is shown), beams or gradients. A forward pass of T tokens drops T keys before it attends, so that its
-    first query sees ``slots − T`` keys and itself. A pass longer than the ring sees all keys in it and its own
-    tokens, so feed chunks. If the model has windows or remapped positions, or if T > 1, keys are copied into order.
+    first query sees ``slots − T`` keys and itself. A pass longer than ``slots − sinks`` sees all keys that are kept
+    and its own tokens, so feed chunks.
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
             encoding (``posenc.remap``) keys are raw and nothing is rotated; ReRoPE and STRING use
-            only distances; groups and chunks of the others count from position 0, which a ring drops.
+            only distances; groups and chunks of the others count from position 0, which is dropped here.
         slots: S, the number of keys; at most the trained length.
         sinks: tokens of the beginning that are never dropped; 4 in the paper.
-        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1; in between, every key moves at
-            most once, in float64, and is rounded. None counts all tokens, as ``generate`` does: a model with
-            float32 angles then errs by about p·2⁻²⁴ at position p, and one whose frequencies depend on the length
-            needs ``wrap`` at its trained length or below.
+        wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. None counts all tokens, as
+            ``generate`` does: a model with float32 angles then errs by about p·2⁻²⁴ at position p, and one whose
+            frequencies depend on the length needs ``wrap`` at its trained length or below.
 
     Raises:
         InvalidArgument: keys that cannot be moved, scores that depend on more than distances, no slots besides the
@@ -158,92 +166,48 @@ class RingCache(Cache):
                 f"encoding has {reading[-1]}, which depends on positions, not only on distances, and positions in "
                 "a ring grow; pass MovableCache, whose positions start at 0"
             )
-        windows = isinstance(encoding, Layers) and (encoding.windows or encoding.chunks)
-        self.ordered = encoding.remapped or bool(windows)
 
     def _layer(self) -> "RingLayer":
         return RingLayer(self, self.encoding.layer(len(self.layers)))
 
 
-class RingLayer(DynamicLayer):
-    """One layer's ring: the sinks, then slots that are overwritten; after the keys, the sinks' raw keys.
-
-    Of n = ``cumulative_length`` tokens, i ≥ sinks lies in slot sinks + (i − sinks) mod R, R = slots − sinks, and is
-    rotated at i − ``moved``.
-    """
+class RingLayer(MovableLayer):
+    """One layer's sinks and last keys, in order; the next token's position is ``cumulative_length − moved``."""
 
     is_croppable = False
-    keys: Tensor
-    values: Tensor
 
     def __init__(self, cache: RingCache, encoding: Encoding) -> None:
-        super().__init__()
-        self.cache, self.encoding = cache, _rotation(encoding)
-        self.ring = cache.slots - cache.sinks
+        super().__init__(encoding)
+        self.cache = cache
         self.cumulative_length = self.moved = 0
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        """The keys and values that queries see, in order unless one query sees them all."""
-        cache, T, past = self.cache, key_states.shape[-2], self.cumulative_length
-        total = past + T
-        if not past:
-            self.lazy_initialization(key_states, value_states)
-            self.keys, self.values = (
-                x.new_zeros(*x.shape[:2], rows, x.shape[-1])
-                for x, rows in ((key_states, cache.slots + cache.sinks), (value_states, cache.slots))
-            )
-            self.moved = 0
-        new, buffers = (key_states, value_states), (self.keys, self.values)
-        if self.ring < T:
-            before = self._slots(self._tokens(0, past))
-            visible = [torch.cat((buffer[:, :, before], x), dim=2) for buffer, x in zip(buffers, new, strict=True)]
-        tokens = self._tokens(past, total)
-        for buffer, x in zip(buffers, new, strict=True):
-            buffer[:, :, self._slots(tokens)] = x[:, :, tokens - past]
-        if past < cache.sinks:
-            first = tokens[: cache.sinks - past]
-            raw = rerotate(key_states[:, :, first - past], first, self.encoding, NoPE())
-            self.keys[:, :, cache.slots + first] = raw
-        self.cumulative_length = total
-        self._place_sinks()
-        if self.ring >= T:
-            in_order = T > 1 or cache.ordered
-            visible = [buffer[:, :, : min(total, cache.slots)] for buffer in buffers]
-            if in_order and total > cache.slots:
-                visible = [buffer[:, :, self._slots(self._tokens(0, total))] for buffer in buffers]
-        if cache.wrap is not None and self.get_seq_length() >= cache.wrap:
-            self._go_back()
-        return visible[0], visible[1]
+        """The keys and values that queries see, in order."""
+        past, new = self.get_seq_length(), key_states.shape[-2]
+        self.add(key_states, value_states, past)
+        self.cumulative_length += new
+        if not self._long(new):
+            self._drop()
+        keys, values = self.rotated(past + new), self.values
+        self._drop()
+        if self.cache.wrap is not None and past + new >= self.cache.wrap:
+            self.moved = self.cumulative_length - self.cache.slots
+        return keys, values
 
-    def _tokens(self, past: int, total: int) -> Tensor:
-        """The keys from ``past`` on that are kept after ``total`` tokens, in order."""
-        sinks, device = self.cache.sinks, self.keys.device
-        first = torch.arange(min(past, sinks), min(total, sinks), device=device)
-        return torch.cat(
-            (first, torch.arange(max(past, sinks, total - self.ring), max(total, sinks), device=device))
-        )
+    def _long(self, new: int) -> bool:
+        """Whether a pass of so many tokens sees all keys."""
+        return new > self.cache.slots - self.cache.sinks
 
-    def _slots(self, tokens: Tensor) -> Tensor:
-        sinks = self.cache.sinks
-        return torch.where(tokens < sinks, tokens, sinks + (tokens - sinks) % self.ring)
+    def _drop(self) -> None:
+        """Keep the sinks and the last keys."""
+        held, sinks = self.keys.shape[-2], self.cache.sinks
+        if held > self.cache.slots:
+            self.select(torch.cat((torch.arange(sinks), torch.arange(held - self.cache.slots + sinks, held))))
 
-    def _place_sinks(self) -> None:
-        """Rotate the sinks to right before the oldest other key, if a key has been dropped."""
-        cache, dropped = self.cache, self.cumulative_length - self.cache.slots
-        if dropped > 0 and cache.sinks:
-            at = torch.arange(cache.sinks, device=self.keys.device)
-            raw = self.keys[:, :, cache.slots :]
-            self.keys[:, :, : cache.sinks] = rerotate(raw, at, NoPE(), self.encoding, at + dropped - self.moved)
-
-    def _go_back(self) -> None:
-        """Rotate every key to its position counted from 0, into another buffer, since this one is being read."""
-        tokens = self._tokens(0, self.cumulative_length)[self.cache.sinks :]
-        slots, at = self._slots(tokens), tokens - self.moved
-        self.moved = self.cumulative_length - self.cache.slots
-        self.keys = self.keys.clone()
-        moved = rerotate(self.keys[:, :, slots], at, self.encoding, self.encoding, tokens - self.moved)
-        self.keys[:, :, slots] = moved
-        self._place_sinks()
+    def reset(self) -> None:
+        """Forget all tokens."""
+        super().reset()
+        self.moved = 0
 
     def get_seq_length(self) -> int:
         """The position of the next token."""
@@ -251,8 +215,9 @@ class RingLayer(DynamicLayer):
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """How many keys queries see, and the position of the first of them."""
-        past = min(self.cumulative_length, self.cache.slots)
-        visible = past + query_length if query_length > self.ring else min(past + query_length, self.cache.slots)
+        visible = min(self.cumulative_length, self.cache.slots) + query_length
+        if not self._long(query_length):
+            visible = min(visible, self.cache.slots)
         return visible, self.get_seq_length() + query_length - visible
 
 

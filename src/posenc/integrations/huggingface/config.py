@@ -12,8 +12,9 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
+from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
-from posenc.integrations.huggingface.keys import check_outer
+from posenc.integrations.huggingface.keys import check_outer, rope_dictionary
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.policies import (
@@ -48,8 +49,15 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     config = contents(Path(config)) if isinstance(config, str | Path) else config
     part, path = language_part(config)
     made = None if isinstance(config, Mapping) else text_config(config)
-    reader = Reader(part, base, as_type, made)
-    positions = replace(_positions(reader), path=path)
+    try:
+        reader = Reader(part, base, as_type, made)
+        positions = replace(_positions(reader), path=path)
+    except RefusedByClass as refusal:
+        if rope := rope_dictionary(part):  # in the one place where the rules below look
+            base_beside = {} if {*map(type, rope.values())} & {dict} else {"rope_theta": part.get("rope_theta")}
+            part = {**part, "rope_scaling": None, "rope_parameters": {**base_beside, **rope}}
+        _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, if a rule here does
+        raise
     if reader.family.by_rule:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions

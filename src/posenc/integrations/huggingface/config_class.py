@@ -37,7 +37,7 @@ class RefusedByClass(InvalidArgument):
     """A config class of transformers refuses the config."""
 
     def __init__(self, kind: type, error: Exception) -> None:
-        sentence = " ".join(f"{type(error).__name__}: {error}".split())
+        self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())
         super().__init__(
             f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"
         )

@@ -130,12 +130,6 @@ class ModelPositions:
         return set(self.recipes) <= {"all", "rotary", "nope"}
 
     @property
-    def by_layer(self) -> list[tuple[Recipe, Recipe | None, int | None]]:
-        """Recipe, query scale and window of every layer."""
-        each = zip(self.layer_types, self.windows, strict=True)
-        return [(self.recipes[kind], self.scales.get(kind), window) for kind, window in each]
-
-    @property
     def types_by_window(self) -> tuple[str, ...]:
         """The type of every layer, with separate types for windows of different widths."""
         several = {name for name in self.recipes if len({window for _, window in self._of(name)}) > 1}

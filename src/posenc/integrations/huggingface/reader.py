@@ -28,7 +28,8 @@ class Reader:
         stated: the language model's part of the given config.
         base: the rotary base, if the config leaves it out.
         as_type: the family by whose rules it is read, instead of its own model_type's.
-        made: the config object that it comes from; by default the object that transformers' class makes.
+        made: the config object that it comes from, or the class for the unchanged config; by default the object
+            that transformers' class makes.
 
     Attributes:
         made: that object.
