@@ -13,8 +13,8 @@ import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
 from posenc.integrations.huggingface import differences, measure, patched, read, write
+from posenc.integrations.huggingface.families import NOT_IN_CONFIG
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.reader import NOT_IN_CONFIG
 from posenc.integrations.programs import llama_cpp, vllm
 from posenc.integrations.programs import transformers as by_transformers
 from posenc.scaling import Default, Proportional, YaRN

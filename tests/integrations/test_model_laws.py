@@ -16,10 +16,10 @@ from transformers.utils import ModelOutput
 from posenc.encodings.rotary import rotate
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import assert_packed, check, positions_callback
+from posenc.integrations.huggingface.families import NOT_IN_CONFIG
 from posenc.integrations.huggingface.folder import open_model
 from posenc.integrations.huggingface.language_model import cached
 from posenc.integrations.huggingface.model_laws import LoadedModel, reads_chunks_as_the_whole
-from posenc.integrations.huggingface.reader import NOT_IN_CONFIG
 from posenc.laws.check import verdict
 from posenc.scaling import Default
 from support.pretrained import save_tokenizer

@@ -19,7 +19,7 @@ from support.small_models import answers, small
 from support.small_models import own as small_own
 from support.tiny_models import MODELS, logits, tiny, tokens
 
-UNSWAPPED = {"gpt2", "bert", "bloom", "mpt"}
+UNSWAPPED = {"gptj", "gpt2", "bert", "bloom", "mpt"}
 """Whose tables and biases stay the model's own."""
 ROTARY = sorted(set(MODELS) - UNSWAPPED)
 

@@ -9,8 +9,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.config import contents
-from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.reader import SKIPS_SHARE
+from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
 from posenc.integrations.huggingface.schema import KEYS, RARE
 from posenc.scaling import Default, Linear, YaRN
 from support.field.case import DATA

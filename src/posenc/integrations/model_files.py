@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import built
 from posenc.integrations.position_table import LayerTable, PositionTable
 
 
@@ -67,9 +68,7 @@ class Departure:
 def departures() -> tuple[Departure, ...]:
     """All known departures."""
     lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
-    listed = ("types", "releases", "unread")
-    typed: list[dict[str, Any]] = [{k: tuple(v) if k in listed else v for k, v in one.items()} for one in lines]
-    return tuple(Departure(**one) for one in typed)
+    return tuple(built(Departure, line, "departure") for line in lines)
 
 
 @cache

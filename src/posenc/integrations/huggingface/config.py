@@ -93,7 +93,12 @@ def mapping_of(config: object) -> Mapping[str, Any]:
     if isinstance(config, str | Path):
         config = contents(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
-        config = _to_dict(config)
+        try:
+            config = config.to_dict()
+        except Exception as error:  # with odd values transformers fails here in many ways
+            raise InvalidArgument(
+                f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot write"
+            ) from error
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
     return config
@@ -116,16 +121,6 @@ def contents(path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
-
-
-def _to_dict(config: Any) -> Any:
-    """A config object as a dict; with odd values transformers fails here in many ways."""
-    try:
-        return config.to_dict()
-    except Exception as error:
-        raise InvalidArgument(
-            f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot write"
-        ) from error
 
 
 def _positions(reader: Reader) -> ModelPositions:

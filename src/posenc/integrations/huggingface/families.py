@@ -6,7 +6,8 @@ from dataclasses import is_dataclass
 from importlib.resources import files
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, MissingExtra, UnknownName
+from posenc.integrations.huggingface.by_rule import NotByRule, by_rule
 from posenc.integrations.huggingface.family import Family
 
 
@@ -18,7 +19,7 @@ def parse(text: str) -> dict[str, Family]:
         InvalidArgument: a value of another type than the field's, or a cycle of ``like``.
     """
     entries = tomllib.loads(text)
-    return {name: _built(Family, _facts(name, entries), name) for name in entries}
+    return {name: built(Family, _facts(name, entries), name) for name in entries}
 
 
 def _facts(name: str, entries: Mapping[str, Any], heirs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {**old, **new, **{key: _merged(old[key], new[key]) for key in tables}}
 
 
-def _built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
+def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
     """A dataclass from a table, each value as its field's annotation says."""
     hints = get_type_hints(kind)
     for key in facts:
@@ -57,7 +58,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if type(None) in members:  # which TOML does not have
         return _value(members[0], value, name)
     if is_dataclass(hint) and isinstance(value, dict):
-        return _built(hint, value, name)
+        return built(hint, value, name)
     if origin is tuple and isinstance(value, list):
         return tuple(_value(members[0], item, name) for item in value)
     if value in members if origin is Literal else type(value) is (dict if origin is Mapping else hint):
@@ -70,8 +71,6 @@ class Families(dict[str, Family]):
     """The measured families by ``model_type``; one that is looked up and was not measured is read by rule."""
 
     def __missing__(self, model_type: str) -> Family:
-        from posenc.integrations.huggingface.by_rule import by_rule
-
         return by_rule(model_type)
 
 
@@ -99,3 +98,36 @@ READ_AS = {
     "qwen2_vl": "qwen2_vl_text",
 }
 """Types that transformers reads as another type: older names, and composite models with a flat config."""
+
+SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
+"""Families whose code, without a scaling, ignores the stated share and rotates every channel; with a scaling its
+tables have that share and do not match the heads."""
+
+NOT_IN_CONFIG = {
+    "mistral_large4_text": "multiplies its frequencies, and its queries by the logarithm of their position, by "
+    "trained numbers",
+    "hrm_text": "runs the same layers many times over",
+    "neomme": "alternates two windows within one kind of layer",
+}
+"""Families whose positions are not in their config, and their positions in words."""
+
+
+def family_of_type(model_type: str) -> Family:
+    """The family of a type, measured or by rule; an error with the reason if it is neither."""
+    if why := NOT_IN_CONFIG.get(model_type):
+        raise InvalidArgument(
+            f"model_type {model_type!r} {why}, which no config says; its positions can be measured: posenc inspect "
+            "PATH --measure"
+        )
+    try:
+        return FAMILIES[model_type]
+    except NotByRule:
+        raise
+    except (MissingExtra, InvalidArgument) as error:  # neither measured nor known to transformers
+        raise UnknownName(
+            "model_type",
+            model_type,
+            FAMILIES,
+            fix="if its positions are those of a family that is read, as in much code on the Hub, name that one: "
+            "as_type='llama' (--as-type llama on the command line)",
+        ) from error

@@ -130,10 +130,10 @@ class Pretrained:
         ``tick`` is called after each piece with its share of the work.
         """
         length, placed = len(tokens) - 1, nullcontext() if encoding is None else self.placed(encoding)
-        pieces, targets = (x.split(self._step(length)) for x in (tokens[:-1], tokens[1:].to(self.model.device)))
+        step, targets = PIECE if self._parts else length, tokens[1:].to(self.model.device)
         caches, losses = dict[str, Any](), list[Tensor]()
         with torch.inference_mode(), placed:
-            for piece, target in zip(pieces, targets, strict=True):
+            for piece, target in zip(tokens[:-1].split(step), targets.split(step), strict=True):
                 output = self._asked(piece, caches)
                 caches = cached(output)
                 losses.append(F.cross_entropy(output.logits[0].float(), target, reduction="none").cpu())
@@ -143,9 +143,6 @@ class Pretrained:
     def _asked(self, tokens: Int[Tensor, " T"], caches: Mapping[str, Any]) -> Any:
         """The model's output for tokens that follow its caches, with logits scaled by its own code."""
         return self.model(tokens[None].to(self.model.device), use_cache=True, **caches)
-
-    def _step(self, length: int) -> int:
-        return PIECE if self._parts else length
 
     @cached_property
     def _parts(self) -> bool:

@@ -8,13 +8,14 @@ attention through the interface of transformers.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
+from posenc.encodings.rotation import Rotation
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
@@ -22,16 +23,6 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.patch_attention import relative, remapped, shadow
-
-
-@runtime_checkable
-class RotaryEncoding(Protocol):
-    """An encoding that rotates pairs of channels, and gives one cos and one sin for each."""
-
-    pairing: str
-    rotary_dim: int
-
-    def tables(self, positions: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
 @contextmanager
@@ -102,16 +93,17 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
 def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     if not encoding.acts_on:
         return
-    if not (isinstance(encoding, RotaryEncoding) or encoding.remapped):
+    rotates = isinstance(encoding, Rotation) or encoding.remapped
+    rotary_dim = getattr(encoding, "rotary_dim", None) if rotates else None
+    if rotary_dim is None:
         raise InvalidArgument(f"encoding is {encoding.name}; this model rotates q and k: pass Rotary or NoPE")
-    pairing, rotary_dim = recipe.get("pairing"), recipe.get("rotary_dim")
-    if encoding.pairing != pairing:
+    if encoding.pairing != recipe.get("pairing"):
         raise InvalidArgument(
-            f"encoding has pairing={encoding.pairing!r} and the model rotates {pairing!r} pairs; weights of "
-            "the other pairing go through convert_pairing first"
+            f"encoding has pairing={encoding.pairing!r} and the model rotates {recipe.get('pairing')!r} pairs; "
+            "weights of the other pairing go through convert_pairing first"
         )
-    if encoding.rotary_dim != rotary_dim:
-        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model rotates {rotary_dim}")
+    if rotary_dim != recipe.get("rotary_dim"):
+        raise InvalidArgument(f"encoding has rotary_dim={rotary_dim}; the model rotates {recipe.get('rotary_dim')}")
 
 
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
@@ -198,7 +190,7 @@ def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor,
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text, with one position on all axes
         positions = positions.expand(encoding.axes, -1, -1)
-    if not isinstance(encoding, RotaryEncoding):
+    if not isinstance(encoding, Rotation):
         shape = (*positions.shape[-2:], pairs)
         return torch.ones(shape, device=positions.device), torch.zeros(shape, device=positions.device)
     encoding.to(positions.device)

@@ -9,11 +9,10 @@ from typing import Any
 from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument, MissingExtra, UnknownName
-from posenc.integrations.huggingface.by_rule import NotByRule
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_form, class_version
-from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS
-from posenc.integrations.huggingface.family import MAPS, Family
+from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, SKIPS_SHARE, family_of_type
+from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import check_keys, check_rope_keys, check_twice, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, check_type_keys, ntk_from, rope_type, scaling_from
@@ -51,7 +50,7 @@ class Reader:
             )
         named = stated.get("model_type")
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
-        self.stated, self.family = stated, _family(self.model_type)
+        self.stated, self.family = stated, family_of_type(self.model_type)
         self.stated_rope = rope_dictionary(stated)
         self.assumed: list[str] = []
         if self.family.by_rule:
@@ -228,7 +227,7 @@ class Reader:
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
             rotary_dim=rotary_dim,
-            pairing=self.pairing(),
+            pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # as DeepSeek's states
             base=self.rotary_base(parameters),
             scaling=scaling,
             **({"backwards": True} if self.family.backwards else {}),
@@ -269,11 +268,6 @@ class Reader:
         if len(stated) > 1:
             raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; only one is read")
         return stated.pop() if stated else int(self.need(self.family.full_head_dim))
-
-    def pairing(self) -> Any:
-        """The family's pairing; DeepSeek's config can state that its weights are already half-paired."""
-        interleaved = self.get("rope_interleave")
-        return "half" if interleaved is False else self.family.pairing
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
         """How many channels of a head rotate, from the key that states it."""
@@ -354,36 +348,3 @@ def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for key, value in parameters.items()
     }
-
-
-NOT_IN_CONFIG = {
-    "mistral_large4_text": "multiplies its frequencies, and its queries by the logarithm of their position, by "
-    "trained numbers",
-    "hrm_text": "runs the same layers many times over",
-    "neomme": "alternates two windows within one kind of layer",
-}
-"""Families whose positions are not in their config, and their positions in words."""
-SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose code, without a scaling, ignores the stated share and rotates every channel; with a scaling its
-tables have that share and do not match the heads."""
-
-
-def _family(model_type: str) -> Family:
-    """The family of a type, measured or by rule; an error with the reason if it is neither."""
-    if why := NOT_IN_CONFIG.get(model_type):
-        raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which no config says; its positions can be measured: posenc inspect "
-            "PATH --measure"
-        )
-    try:
-        return FAMILIES[model_type]
-    except NotByRule:
-        raise
-    except (MissingExtra, InvalidArgument) as error:  # neither measured nor known to transformers
-        raise UnknownName(
-            "model_type",
-            model_type,
-            FAMILIES,
-            fix="if its positions are those of a family that is read, as in much code on the Hub, name that one: "
-            "as_type='llama' (--as-type llama on the command line)",
-        ) from error

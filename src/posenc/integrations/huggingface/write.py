@@ -156,11 +156,10 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     factor = softmax_factor(recipe)
     if family.mscale_scores and not math.isclose(factor, 1.0):
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
-    if family.rotates.by == "compression":
-        head_dim = class_form({**positions.source, "model_type": model_type}).head_dim
-        entry["partial_rotary_factor"] = rotary_dim / head_dim
-    if family.partial and entry["rope_type"] != "proportional":
-        entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
+    compressed = family.rotates.by == "compression"
+    if compressed or (family.partial and entry["rope_type"] != "proportional"):
+        whole = positions.query_dim if compressed else recipe.get("head_dim")
+        entry["partial_rotary_factor"] = rotary_dim / whole
     return entry
 
 

@@ -18,16 +18,14 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations import model_files, position_table
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.config import language_part, mapping_of, read
-from posenc.integrations.huggingface.families import FAMILIES, READ_AS
-from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.scaling import SPELLINGS
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
+from posenc.integrations.rope_dictionaries import ORIGINAL, family_of
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
-ORIGINAL = "original_max_position_embeddings"
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
 TRANSFORMERS_5_19 = "transformers==5.19.0"
 PLAN = "write scaling.plan(total_length), which is fixed"
@@ -190,26 +188,6 @@ def config_of(
     return scaled.rotary, config, dict(rope_dictionary(config))
 
 
-def with_mscales(entry: dict[str, Any], now: Any, longest: int) -> dict[str, Any]:
-    """LongRoPE's entry with its attention factor as ``short_mscale`` and ``long_mscale``."""
-    scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
-    return {**entry, "short_mscale": scale, "long_mscale": scale}
-
-
-def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
-    """YaRN's entry with its attention factor as DeepSeek's first number, next to the second if there is one."""
-    if "attention_factor" not in entry:
-        return entry
-    scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
-    if factor == 1:
-        raise InvalidArgument(f"attention_factor={scale:g} cannot be stated with factor=1; use a factor above 1")
-    pair = {
-        "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),
-        "mscale_all_dim": second,
-    }
-    return {key: value for key, value in entry.items() if key != "attention_factor"} | pair
-
-
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The length and the rope dictionary under the keys of the language model."""
     return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
@@ -239,11 +217,6 @@ def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) 
         )
 
 
-def sharpening(factor: float, amount: float = 1.0) -> float:
-    """YaRN's attention factor, if nothing else is stated; 1 for a factor below 1."""
-    return 0.1 * amount * math.log(max(factor, 1)) + 1
-
-
 @cache
 def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
     """A program's defaults of base, share of channels and length for configs that leave them out, by model_type.
@@ -254,13 +227,33 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
     return dict(every[program])
 
 
+Change = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
+"""A rope dictionary, alone or of one layer type, and the config around it, to what a program makes of it."""
+
+
+def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dict[str, Any], set[str]]:
+    """The config with its rope dictionaries changed and their original lengths multiplied, and the keys in them."""
+    changed, stated = dict(config), set[str]()
+    for key in BOTH_FORMS:
+        entries = config.get(key) or {}
+        nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
+        each = entries if nested else {"": entries}
+        made = {kind: entry and change(dict(entry), changed) for kind, entry in each.items()}
+        for entry in made.values():
+            if entry and times != 1:
+                entry[ORIGINAL] *= times
+            stated.update(entry or ())
+        changed[key] = made if nested else made[""] or None
+    return changed, stated
+
+
 def table_of(
     name: str,
     title: str,
     version: str,
     config: object,
     takes: str,
-    change: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]],
+    change: Change,
     admitted: Callable[[ModelPositions, Mapping[str, Any]], int] | None = None,
     unread: Sequence[str] = (),
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
@@ -288,17 +281,7 @@ def table_of(
     for one in departing:
         part = {**(one.default or {}), **part}
     times = math.prod(one.times_original for one in departing)
-    stated: set[str] = set()
-    for key in BOTH_FORMS:
-        entries = part.get(key) or {}
-        nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
-        each = entries if nested else {"": entries}
-        changed = {kind: entry and change(dict(entry), part) for kind, entry in each.items()}
-        for entry in changed.values():
-            if entry and times != 1:
-                entry[ORIGINAL] *= times
-        stated.update(key for entry in changed.values() for key in entry or ())
-        part[key] = changed if nested else changed[""] or None
+    part, stated = _changed(part, change, times)
     model_type = str(part.get("model_type"))
     family = family_of(part)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
@@ -323,62 +306,3 @@ def table_of(
         pretrained_length=table.pretrained_length and table.pretrained_length // times,
         not_asked=model_files.unasked(name, version, config),
     )
-
-
-MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
-"""Keys of YaRN for the factor of cos and sin, or that only some programs know."""
-
-
-def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """A rope dictionary with the attention factor that a program uses, and no other key for it.
-
-    LongRoPE has long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, whatever else is stated.
-    ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's second number,
-    which is kept; programs compute such a ramp with rounded ends.
-    """
-    other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
-    kind, family = kind_of(entry), family_of(config)
-    if kind == "longrope":
-        original = config.get(ORIGINAL) or entry[ORIGINAL]
-        ratio = max(1.0, config["max_position_embeddings"] / original)
-        return {**other, "attention_factor": entry.get("long_mscale") or math.sqrt(1 + math.log(ratio, original))}
-    if kind == "yarn" and family and family.mscale_scores:
-        second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
-        return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
-    return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
-
-
-def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The dictionary by which DeepSeek's class in vLLM and SGLang reads any scaling."""
-    family = family_of(config)
-    if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
-        return entry
-    known = ("rope_theta", "factor", ORIGINAL, *MAGNITUDE)
-    stated = {key: value for key, value in entry.items() if key in known}
-    return {ORIGINAL: config["max_position_embeddings"], **stated, "rope_type": "yarn"}
-
-
-def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Sections are rotated by their own axes only without scaling and under YaRN, in vLLM's and SGLang's
-    ``get_rope``."""
-    if kind_of(entry) in ("default", "mrope", "yarn"):
-        return positions
-    return replace(positions, recipes={name: one.with_(axes=None) for name, one in positions.recipes.items()})
-
-
-def family_of(config: Mapping[str, Any]) -> Family | None:
-    """The family by whose rules a config is read, or None."""
-    model_type = str(config.get("model_type"))
-    return FAMILIES.get(READ_AS.get(model_type, model_type))
-
-
-def kind_of(entry: Mapping[str, Any]) -> str:
-    """The type of a rope dictionary under either key and spelling; ``"default"`` if none is given."""
-    kind = str(entry.get("rope_type") or entry.get("type") or "default")
-    return SPELLINGS.get(kind, kind)
-
-
-def pair_ratio(entry: Mapping[str, Any]) -> float:
-    """DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), with 1 and 0 by default."""
-    first, second = (entry.get(key, default) for key, default in (("mscale", 1.0), ("mscale_all_dim", 0.0)))
-    return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)

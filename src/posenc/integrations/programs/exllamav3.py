@@ -7,19 +7,8 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.programs import (
-    ORIGINAL,
-    PLAN,
-    Line,
-    Program,
-    Releases,
-    config_of,
-    defaults,
-    kind_of,
-    sharpening,
-    table_of,
-    with_factor,
-)
+from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
+from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening, with_factor
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))

@@ -18,16 +18,8 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import (
-    MAGNITUDE,
-    ORIGINAL,
-    Releases,
-    config_of,
-    defaults,
-    kind_of,
-    sharpening,
-    table_of,
-)
+from posenc.integrations.programs import Releases, config_of, defaults, table_of
+from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, sharpening
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
 RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))

@@ -9,17 +9,11 @@ from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES, READ_AS
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.programs import (
+from posenc.integrations.programs import PLAN, Line, Program, Releases, config_of, defaults, table_of
+from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
-    PLAN,
-    Line,
-    Program,
-    Releases,
-    config_of,
-    defaults,
     kind_of,
     pair_ratio,
-    table_of,
     with_factor,
     with_mscales,
     with_pair,

@@ -7,23 +7,26 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
-    ORIGINAL,
     TRANSFORMERS_5_12,
     TRANSFORMERS_5_19,
     Line,
     Program,
     Releases,
-    as_yarn,
     check,
     config_of,
-    kind_of,
     nested,
+    table_of,
+)
+from posenc.integrations.rope_dictionaries import (
+    ORIGINAL,
+    as_yarn,
+    kind_of,
     one_axis_where_scaled,
     pair_ratio,
     sharpening,
-    table_of,
     with_factor,
     with_mscales,
     with_pair,
@@ -31,7 +34,6 @@ from posenc.integrations.programs import (
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
-PAIR = ("mscale", "mscale_all_dim")
 LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length")
 
 

@@ -4,27 +4,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.reader import SKIPS_SHARE
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
-    ORIGINAL,
     TRANSFORMERS_5_12,
     TRANSFORMERS_5_19,
     Line,
     Program,
     Releases,
-    as_yarn,
     check,
     config_of,
-    kind_of,
     nested,
+    table_of,
+)
+from posenc.integrations.rope_dictionaries import (
+    ORIGINAL,
+    as_yarn,
+    kind_of,
     one_axis_where_scaled,
     pair_ratio,
     sharpening,
-    table_of,
     with_factor,
     with_mscales,
     with_pair,

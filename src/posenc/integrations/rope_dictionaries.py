@@ -1,0 +1,95 @@
+"""How programs read rope dictionaries: attention factors, types, and the forms that several share."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import FAMILIES, READ_AS
+from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
+
+MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
+"""Keys of YaRN for the factor of cos and sin, or that only some programs know."""
+
+
+def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
+    """A rope dictionary with the attention factor that a program uses, and no other key for it.
+
+    LongRoPE has long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, whatever else is stated.
+    ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's second number,
+    which is kept; programs compute such a ramp with rounded ends.
+    """
+    other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
+    kind, family = kind_of(entry), family_of(config)
+    if kind == "longrope":
+        original = config.get(ORIGINAL) or entry[ORIGINAL]
+        ratio = max(1.0, config["max_position_embeddings"] / original)
+        return {**other, "attention_factor": entry.get("long_mscale") or math.sqrt(1 + math.log(ratio, original))}
+    if kind == "yarn" and family and family.mscale_scores:
+        second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
+        return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
+    return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
+
+
+def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The dictionary by which DeepSeek's class in vLLM and SGLang reads any scaling."""
+    family = family_of(config)
+    if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
+        return entry
+    known = ("rope_theta", "factor", ORIGINAL, *MAGNITUDE)
+    stated = {key: value for key, value in entry.items() if key in known}
+    return {ORIGINAL: config["max_position_embeddings"], **stated, "rope_type": "yarn"}
+
+
+def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
+    """Sections are rotated by their own axes only without scaling and under YaRN, in vLLM's and SGLang's
+    ``get_rope``."""
+    if kind_of(entry) in ("default", "mrope", "yarn"):
+        return positions
+    return replace(positions, recipes={name: one.with_(axes=None) for name, one in positions.recipes.items()})
+
+
+def family_of(config: Mapping[str, Any]) -> Family | None:
+    """The family by whose rules a config is read, or None."""
+    model_type = str(config.get("model_type"))
+    return FAMILIES.get(READ_AS.get(model_type, model_type))
+
+
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """The type of a rope dictionary under either key and spelling; ``"default"`` if none is given."""
+    kind = str(entry.get("rope_type") or entry.get("type") or "default")
+    return SPELLINGS.get(kind, kind)
+
+
+def pair_ratio(entry: Mapping[str, Any]) -> float:
+    """DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), with 1 and 0 by default."""
+    first, second = (entry.get(key, default) for key, default in (("mscale", 1.0), ("mscale_all_dim", 0.0)))
+    return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)
+
+
+def sharpening(factor: float, amount: float = 1.0) -> float:
+    """YaRN's attention factor, if nothing else is stated; 1 for a factor below 1."""
+    return 0.1 * amount * math.log(max(factor, 1)) + 1
+
+
+def with_mscales(entry: dict[str, Any], now: Any, longest: int) -> dict[str, Any]:
+    """LongRoPE's entry with its attention factor as ``short_mscale`` and ``long_mscale``."""
+    scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+    return {**entry, "short_mscale": scale, "long_mscale": scale}
+
+
+def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
+    """YaRN's entry with its attention factor as DeepSeek's first number, next to the second if there is one."""
+    if "attention_factor" not in entry:
+        return entry
+    scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
+    if factor == 1:
+        raise InvalidArgument(f"attention_factor={scale:g} cannot be stated with factor=1; use a factor above 1")
+    pair = {
+        "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),
+        "mscale_all_dim": second,
+    }
+    return {key: value for key, value in entry.items() if key != "attention_factor"} | pair
