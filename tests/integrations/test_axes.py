@@ -38,7 +38,7 @@ def test_the_older_spelling_says_the_same() -> None:
     ("section", "message"),
     [
         ([16, 48], "mrope_section=\\[16, 48\\] must be 3 numbers"),
-        ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list of whole numbers above 0"),
+        ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list, each entry a whole number from 1"),
         ([16, 24, 25], "65 pairs, 130 channels, and rotary_dim=128"),
     ],
 )

@@ -142,9 +142,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("llama", rope_scaling={"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0]}),
-        "short_factor=1.0 must be a list of numbers above 0 and below",
+        "short_factor=1.0 must be a list, each entry a number above 0 and below",
     ),
-    (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list of names"),
+    (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list, each entry a name"),
     (
         config("llama", rope_parameters={"rope_type": "proportional", "partial_rotary_factor": 0}),
         "partial_rotary_factor=0 must be a number above 0 and at most 1",

@@ -91,7 +91,7 @@ def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
     """The answer of a program that reads config.json; with keys if something is stated or it would differ."""
-    config, line, keys = contents(path), module.LINE, {}
+    config, line, keys = contents(path), module.PROGRAM.line, {}
     table = module.read(config, version)
     if stated or different(wanted, table):
         keys = module.write(wanted, max_length=longest, version=version)

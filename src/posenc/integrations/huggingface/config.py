@@ -129,9 +129,8 @@ def _positions(reader: Reader) -> ModelPositions:
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
         reader.assume(f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale=")
-    scalings = [recipe.get("scaling") for recipe in recipes.values()]
     before, after = windows(reader)
-    originals = [getattr(scaling, "original_length", None) for scaling in scalings]
+    originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
     return ModelPositions(
         model_type=reader.model_type,
         recipes=recipes,

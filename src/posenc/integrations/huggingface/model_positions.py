@@ -132,7 +132,7 @@ class ModelPositions:
     @property
     def types_by_window(self) -> tuple[str, ...]:
         """The type of every layer, with separate types for windows of different widths."""
-        several = {name for name in self.recipes if len({window for _, window in self._of(name)}) > 1}
+        several = {name for name in self.recipes if len(self._windows_of(name)) > 1}
         return tuple(
             f"{kind} within {window}" if kind in several and window else kind
             for kind, window in zip(self.layer_types, self.windows, strict=True)
@@ -202,9 +202,8 @@ class ModelPositions:
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 
     def _near(self, name: str) -> bool:
-        return name in (NEAR, "main") or (name != "compress" and all(window for _, window in self._of(name)))
+        return name in (NEAR, "main") or (name != "compress" and all(self._windows_of(name)))
 
-    def _of(self, name: str) -> list[tuple[int, int | None]]:
-        """Every layer of a type, with its window."""
-        each = zip(self.layer_types, self.windows, strict=True)
-        return [(i, window) for i, (kind, window) in enumerate(each) if kind == name]
+    def _windows_of(self, name: str) -> set[int | None]:
+        """The windows of a type's layers."""
+        return {window for kind, window in zip(self.layer_types, self.windows, strict=True) if kind == name}

@@ -221,18 +221,16 @@ class Reader:
                     f"{part}head_dim={of_all} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; "
                     "correct one of them"
                 )
-        rotary_dim = head_dim
-        if not isinstance(scaling, Proportional):
-            rotary_dim = self.rotary_dim(parameters, head_dim)
+        whole = isinstance(scaling, Proportional)
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
-            rotary_dim=rotary_dim,
+            rotary_dim=head_dim if whole else self.rotary_dim(parameters, head_dim),
             pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # as DeepSeek's states
             base=self.rotary_base(parameters),
             scaling=scaling,
-            **({"backwards": True} if self.family.backwards else {}),
+            backwards=self.family.backwards or None,
+            axes=axes,
         )
-        recipe = recipe if axes is None else recipe.with_(axes=axes)
         recipe = with_softmax_factor(recipe, self.softmax_factor(head_dim))
         build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit
         return recipe

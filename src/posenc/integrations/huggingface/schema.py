@@ -1,7 +1,7 @@
 """The allowed values of each config key, for all code that reads or refuses values."""
 
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +44,11 @@ def _finite(value: object) -> bool:
     return type(value) in (int, float) and abs(value) < LARGEST  # type: ignore[arg-type]
 
 
-def _listed(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: (
-        isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(of(entry) for entry in value)
+def listed(of: Values) -> Values:
+    """Lists of such values."""
+    return Values(
+        f"a list, each entry {of.expected}",
+        lambda value: isinstance(value, list | tuple) and all(map(of.holds, value)),
     )
 
 
@@ -54,36 +56,19 @@ SIZE = whole(1, 2**24)
 LENGTH = whole(1, LAST_POSITION)
 WINDOW = whole(0, LAST_POSITION)
 DEPTH = whole(1, MOST_LAYERS)
-START = whole(0, MOST_LAYERS)
-TOKEN = whole(0, 2**24)
+LAYER = whole(0, MOST_LAYERS)
 NUMBER = Values("a number below 10^18", _finite)
 POSITIVE = Values("a number above 0 and below 10^18", lambda value: _finite(value) and value > 0)
+BASE = Values("a number from 0 to 10^18, 0 for none", lambda value: _finite(value) and value >= 0)
 SHARE = Values("a number above 0 and at most 1", lambda value: _finite(value) and 0 < value <= 1)
 FLAG = Values("true or false", lambda value: type(value) is bool)
 SWITCH = Values("true or false", lambda value: type(value) in (bool, int) and value in (0, 1))
-SETTING = Values("a number or a flag", lambda value: type(value) in (bool, int, float))
 TEXT = Values("a name", lambda value: isinstance(value, str))
-NAMES = Values("a list of names", _listed(lambda entry: isinstance(entry, str)))
-ANY = Values("a name, or a list of names", lambda value: TEXT.holds(value) or NAMES.holds(value))
-NUMBERS = Values("a list of numbers above 0 and below 10^18", _listed(lambda entry: _finite(entry) and entry > 0))
-SIZES = Values("a list of whole numbers above 0", _listed(lambda entry: SIZE.holds(entry)))
-BASES = Values("a list of numbers below 10^18, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
 SIDES = Values(
-    "a size, or one for each side", lambda value: SIZE.holds(value) or (SIZES.holds(value) and len(value) == 2)
+    "a size, or one for each side",
+    lambda value: SIZE.holds(value) or (listed(SIZE).holds(value) and len(value) == 2),
 )
-SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
-NUMBERED = Values(
-    "a list of whole numbers from 0 on", _listed(lambda entry: type(entry) is int and 0 <= entry < MOST_LAYERS)
-)
-BOTH = Values("true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision"))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
-PATTERN = Values(
-    "a number, or letters L (sees a window) and G (sees all)",
-    lambda value: (
-        (type(value) is int and 0 <= value <= MOST_LAYERS)
-        or (isinstance(value, str) and value != "" and not set(value) - set("LG"))
-    ),
-)
 
 
 def _of(values: Values, keys: str) -> dict[str, Values]:
@@ -95,7 +80,7 @@ SHAPES: dict[str, Values] = {
     **_of(SIZE, "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads"),
     **_of(SIZE, "num_key_value_heads hidden_size n_embd d_model"),
     **_of(DEPTH, "num_hidden_layers n_layer n_layers num_layers encoder_layers num_decoder_layers decoder_layers"),
-    "pad_token_id": TOKEN,
+    "pad_token_id": WINDOW,
 }
 """Sizes that a whole model and each of its parts may have side by side."""
 
@@ -108,24 +93,32 @@ KEYS: dict[str, Values] = {
     **_of(POSITIVE, "alibi_bias_max attn_scale floor_scale llama_4_scaling_beta position_id_per_seconds"),
     **_of(SHARE, "partial_rotary_factor rotary_pct"),
     **_of(DICTIONARY, "rope_scaling rope_parameters per_layer_config attn_config"),
-    **_of(PATTERN, "sliding_window_pattern global_attn_every_n_layers"),
+    **_of(
+        Values(
+            "a number, or letters L (sees a window) and G (sees all)",
+            lambda value: LAYER.holds(value) or (isinstance(value, str) and value != "" and {*value} <= {*"LG"}),
+        ),
+        "sliding_window_pattern global_attn_every_n_layers",
+    ),
     **_of(SWITCH, "rotary use_rope use_rotary_pos_emb use_position_ids attn_temperature_tuning"),
     **_of(NUMBER, "factor scaling_factor attention_factor"),
-    **_of(NUMBERS, "short_factor long_factor"),
+    **_of(listed(POSITIVE), "short_factor long_factor"),
     **_of(SIZE, "head_dim global_head_dim kv_channels qk_rope_head_dim qk_nope_head_dim rotary_dim"),
     **_of(SIZE, "relative_attention_num_buckets relative_attention_max_distance"),
     **_of(FLAG, "rope_interleave rope_interleaved learned_pos_emb alibi use_alibi logn_attn use_logn_attn"),
     **_of(FLAG, "use_sliding_window relative_attention mla_use_nope use_mrope"),
-    **_of(NAMES, "layer_types layers_block_type"),
+    **_of(listed(TEXT), "layer_types layers_block_type"),
     **_of(WINDOW, "sliding_window sliding_window_size"),
-    **_of(SWITCHES, "hybrid_layer_pattern no_rope_layers"),
-    **_of(NUMBERED, "rope_scaling_layers cross_attention_layers attn_layer_indices compress_ratios"),
+    **_of(listed(SWITCH), "hybrid_layer_pattern no_rope_layers"),
+    **_of(listed(LAYER), "rope_scaling_layers cross_attention_layers attn_layer_indices compress_ratios"),
     "position_embedding_type": TEXT,
-    "offset_alibi": SETTING,
-    "use_bidirectional_attention": BOTH,
-    "max_window_layers": START,
+    "offset_alibi": Values("a number or a flag", lambda value: type(value) in (bool, int, float)),
+    "use_bidirectional_attention": Values(
+        "true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision")
+    ),
+    "max_window_layers": LAYER,
     "no_rope_layer_interval": DEPTH,
-    "layer_rope_theta": BASES,
+    "layer_rope_theta": listed(BASE),
 }
 """Every key about positions or the sizes that they need, which a family reads or a user may misspell."""
 
@@ -147,8 +140,10 @@ RARE: dict[str, Values] = {
     **_of(POSITIVE, "attention_multiplier query_pre_attn_scalar attn_logit_softcapping"),
     **_of(FLAG, "position_biased_input use_absolute_position_embeddings"),
     "max_relative_positions": whole(-1, LAST_POSITION),
-    "pos_att_type": ANY,
-    "full_attn_idxs": NUMBERED,
+    "pos_att_type": Values(
+        "a name, or a list of names", lambda value: TEXT.holds(value) or listed(TEXT).holds(value)
+    ),
+    "full_attn_idxs": listed(LAYER),
 }
 """Keys of a few families, mostly towers, which have no effect in other models."""
 
@@ -157,8 +152,8 @@ BESIDE: dict[str, Values] = {
     **_of(NUMBER, "factor beta_fast beta_slow mscale mscale_all_dim low_freq_factor high_freq_factor"),
     **_of(POSITIVE, "attention_factor alpha"),
     **_of(FLAG, "truncate finetuned mrope_interleaved"),
-    **_of(NUMBERS, "short_factor long_factor"),
-    "mrope_section": SIZES,
+    **_of(listed(POSITIVE), "short_factor long_factor"),
+    "mrope_section": listed(SIZE),
 }
 """Keys of rope dictionaries that have no effect outside them."""
 

@@ -36,8 +36,7 @@ def alibi(reader: Reader) -> Recipes:
 
 def learned(reader: Reader) -> Recipes:
     """A table with a row per position; further rows that the length counts belong to no position."""
-    if reader.get("position_embedding_type") not in (None, "absolute"):
-        kind = reader.get("position_embedding_type")
+    if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
     tables, rows = reader.family.tables, int(reader.need(reader.family.length))
     if tables.padding_rows:

@@ -9,8 +9,9 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
+from operator import getitem
 from typing import Any
 
 from posenc.encodings.text import Recipe
@@ -129,10 +130,8 @@ class Program:
         keys = self.spell(positions, scaling, max_length, version)
         if not positions.source:  # of a file of another kind
             return keys
-        inside = keys
-        for key in positions.path if not self.line.file else ():
-            inside = inside[key]
-        table = self.read(inside if self.line.file else laid_over(positions.source, inside), version)
+        inside = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
+        table = self.read(inside, version)
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         apart = different(wanted, table)
         meant = write(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]

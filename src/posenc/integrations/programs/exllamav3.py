@@ -12,7 +12,6 @@ from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of, sharpening,
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
-LINE = Line("", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -68,5 +67,5 @@ def spell(
     return {**config, "rope_theta": entry["rope_theta"]}
 
 
-PROGRAM = Program("ExLlamaV3", RELEASES, LINE, read, spell)
+PROGRAM = Program("ExLlamaV3", RELEASES, Line("", file="config.json"), read, spell)
 write = PROGRAM.write

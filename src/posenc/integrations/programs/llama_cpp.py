@@ -152,25 +152,14 @@ def positions_of(file: Fields) -> ModelPositions:
     original = stated.get("rope.scaling.original_context_length", length)
     head_dim = width // heads[0] if heads else width
     rotary_dim, base = stated.get("rope.dimension_count", head_dim), stated.get("rope.freq_base", 1e4)
-    kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
-    times = stated.get("rope.scaling.attn_factor", 1.0)
-    scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
-    if kind == "yarn":
-        scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
     lists = [file.tensors.get(f"rope_{name}.weight") for name in ("freqs", "factors_long", "factors_short")]
-    chosen = lists[0] if lists[0] is not None else lists[1 if length > original else 2]
-    if chosen is not None or (times != 1 and kind != "yarn"):
-        spectrum, plain = (one.frequencies(rotary_dim, base) for one in (scaling, Default()))
-        divided = [1.0] * len(plain) if chosen is None else chosen.tolist()
-        each = zip(divided, plain.exact, spectrum.exact, strict=True)
-        factors = tuple(by * float(before / after) for by, before, after in each)
-        scaling = PerPair(factors, times * spectrum.attention_factor)
+    divisors = lists[0] if lists[0] is not None else lists[1 if length > original else 2]
     recipe = Recipe("rotary").with_(
         base=base,
         head_dim=rotary_dim if architecture == "deepseek2" else head_dim,
         rotary_dim=rotary_dim,
         pairing="interleaved" if architecture in INTERLEAVED else "half",
-        scaling=scaling,
+        scaling=_scaling(stated, original, divisors, rotary_dim, base),
     )
     layers = ("all",) * stated["block_count"]
     unknown = f"pairing = half; which pairs architecture {architecture!r} rotates was not asked of llama.cpp"
@@ -183,6 +172,24 @@ def positions_of(file: Fields) -> ModelPositions:
         length,
         assumed=() if architecture in INTERLEAVED | HALF else (unknown,),
     )
+
+
+def _scaling(
+    stated: Mapping[str, Any], original: int, divisors: Tensor | None, rotary_dim: int, base: float
+) -> Scaling:
+    """The scaling of these fields; the list that a file has of divisors of frequencies comes on top of it."""
+    kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
+    times = stated.get("rope.scaling.attn_factor", 1.0)
+    scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
+    if kind == "yarn":
+        scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
+    if divisors is None and (times == 1 or kind == "yarn"):
+        return scaling
+    spectrum, plain = (each.frequencies(rotary_dim, base) for each in (scaling, Default()))
+    divided = [1.0] * len(plain) if divisors is None else divisors.tolist()
+    pairs = zip(divided, plain.exact, spectrum.exact, strict=True)
+    factors = tuple(by * float(before / after) for by, before, after in pairs)
+    return PerPair(factors, times * spectrum.attention_factor)
 
 
 def _architecture(file: Fields) -> str:

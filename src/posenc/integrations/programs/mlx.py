@@ -24,7 +24,6 @@ RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=(
 """Its layers need only mlx."""
 PHI = ("phi3", "phimoe")
 """Models that read the type only as ``type``, and the original length outside the dictionary."""
-LINE = Line("mlx_lm.generate --model {model}", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -136,5 +135,5 @@ def spell(
     return {**config, "rope_scaling": entry or None}
 
 
-PROGRAM = Program("mlx-lm", RELEASES, LINE, read, spell)
+PROGRAM = Program("mlx-lm", RELEASES, Line("mlx_lm.generate --model {model}", file="config.json"), read, spell)
 write = PROGRAM.write

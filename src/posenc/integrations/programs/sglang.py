@@ -34,7 +34,6 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19))
-LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -112,5 +111,6 @@ def spell(
     return nested(positions, longest, entry)
 
 
+LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length")
 PROGRAM = Program("SGLang", RELEASES, LINE, read, spell)
 write = PROGRAM.write

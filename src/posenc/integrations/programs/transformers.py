@@ -16,7 +16,6 @@ from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
 """The last release without ``rope_parameters``, and the one with which families are measured."""
-LINE = Line("", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -59,5 +58,5 @@ def spell(
     return config_json(positions, scaling, max_length=max_length, spelling=spelling)
 
 
-PROGRAM = Program("transformers", RELEASES, LINE, read, spell)
+PROGRAM = Program("transformers", RELEASES, Line("", file="config.json"), read, spell)
 write = PROGRAM.write

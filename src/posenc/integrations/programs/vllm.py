@@ -39,7 +39,6 @@ RELEASES = Releases(
     under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
 )
 """The last release that reads attn_factor, and the newest; from 0.30 on they read attention_factor."""
-LINE = Line("vllm serve {model}", "--hf-overrides", "--max-model-len")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
@@ -138,5 +137,5 @@ def spell(
     return nested(positions, longest, entry)
 
 
-PROGRAM = Program("vLLM", RELEASES, LINE, read, spell)
+PROGRAM = Program("vLLM", RELEASES, Line("vllm serve {model}", "--hf-overrides", "--max-model-len"), read, spell)
 write = PROGRAM.write
