@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again_and_loaded(name: str) -> None:
 
 
 def test_a_ratio_that_no_layer_has_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="compress_ratios has 7; known: 0, 4, 128"):
+    with pytest.raises(InvalidArgument, match=r"compress_ratios=.* must be a list, each entry 0, 4 or 128"):
         read({**FLASH, "compress_ratios": [7] * 44})
 
 
@@ -57,7 +57,7 @@ def test_a_dictionary_without_its_share_is_refused() -> None:
     module = importlib.import_module("transformers.models.deepseek_v4.modeling_deepseek_v4")
     cos, _ = module.DeepseekV4RotaryEmbedding(config)(torch.zeros(1), torch.arange(3)[None], layer_type="compress")
     assert cos.shape[-1] == config.head_dim // 2
-    with pytest.raises(InvalidArgument, match="a partial_rotary_factor each"):
+    with pytest.raises(InvalidArgument, match="partial_rotary_factor=None must be a number"):
         read(config)
 
 

@@ -35,17 +35,15 @@ class Windows:
         two_sided: the same, if ``use_bidirectional_attention`` is on.
         before: a key, used instead of the window, for how many tokens before itself a token sees.
         pattern: the key of the distance from one full layer to the next.
-        codes: the key of a list of numbers, one per layer, that encode ``types`` if ``layer_types`` is missing;
-            numbers of further layers, for prediction, have no effect.
-        types: the layer types of the numbers.
+        flags: the key of a list of numbers, one per layer, 1 for a layer with a window and 0 for another, which the
+            class does not read; numbers of further layers, for prediction, have no effect.
     """
 
     counts: Count = "back"
     two_sided: Count | None = None
     before: str | None = None
     pattern: str | None = None
-    codes: str | None = None
-    types: Mapping[str, Any] = field(default_factory=dict)
+    flags: str | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +215,6 @@ class Family:
     def keys(self) -> frozenset[str]:
         """Every key about positions that its code or class reads without listing it."""
         keys = [self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim]
-        keys += [self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.codes]
+        keys += [self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.flags]
         keys += [self.rotates.key, *self.ignored, *self.extra, *self.defaults]
         return frozenset(filter(None, keys))

@@ -56,11 +56,6 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     """DeepSeek-V4: layers that see only a window, and those that also see earlier tokens, compressed."""
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
-    if not all(entry.get("partial_rotary_factor") for entry in entries.values()):
-        raise InvalidArgument(
-            "rope_parameters main and compress need a partial_rotary_factor each, without which a module rotates "
-            "the whole head; add qk_rope_head_dim/head_dim to both"
-        )
     if "compress" in kinds:
         reader.assume(
             "layers named compress see the tokens before their window compressed, each group at the position of "
@@ -68,7 +63,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
         )
     reader.assume("outputs of attention are rotated back at their query's position: PlacedRotation.unrotate")
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
-    widths = {kind: int(head_dim * ROPE[share].check(share, entry[share])) for kind, entry in entries.items()}
+    widths = {kind: int(head_dim * ROPE[share].check(share, entry.get(share))) for kind, entry in entries.items()}
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
 
 
@@ -121,23 +116,13 @@ def query_dim(reader: Reader) -> int | None:
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types``, if the class has it: one for every layer, as the class makes it."""
-    types, coded = tuple(reader.get("layer_types") or ()), _decoded(reader)
-    if coded and coded != [*types]:
+    types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
+    if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
-            f"{reader.family.windows.codes} has no effect: transformers' class makes {[*types]} of the config; "
+            f"{reader.family.windows.flags} has no effect: transformers' class makes {[*types]} of the config; "
             "write layer_types as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
         )
     return types
-
-
-def _decoded(reader: Reader) -> list[str]:
-    """The layer types of the numbers in a list."""
-    windows = reader.family.windows
-    codes = (reader.get(windows.codes) or ())[: reader.depth]
-    for code in codes:
-        if str(int(code)) not in windows.types:
-            raise InvalidArgument(f"{windows.codes} has {code}; known: {', '.join(windows.types)}")
-    return [windows.types[str(int(code))] for code in codes]
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:

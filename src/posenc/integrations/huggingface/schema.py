@@ -110,7 +110,8 @@ KEYS: dict[str, Values] = {
     **_of(listed(TEXT), "layer_types layers_block_type"),
     **_of(WINDOW, "sliding_window sliding_window_size"),
     **_of(listed(SWITCH), "hybrid_layer_pattern no_rope_layers"),
-    **_of(listed(LAYER), "rope_scaling_layers cross_attention_layers attn_layer_indices compress_ratios"),
+    **_of(listed(LAYER), "rope_scaling_layers cross_attention_layers attn_layer_indices"),
+    "compress_ratios": listed(Values("0, 4 or 128", lambda value: value in (0, 4, 128))),
     "position_embedding_type": TEXT,
     "offset_alibi": Values("a number or a flag", lambda value: type(value) in (bool, int, float)),
     "use_bidirectional_attention": Values(
