@@ -29,7 +29,20 @@ from posenc.mask import Mask
 Backend = Literal[
     "auto", "documents", "reach", "low_rank", "dense", "sdpa", "toeplitz", "flex", "blocks", "operators"
 ]
-"""A way of ``WAYS`` by name, or the first of them that serves."""
+"""A way to compute, by name; ways differ from each other in the last digits.
+
+- ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
+- ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
+- ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
+- ``"dense"``: all scores at once, where they are few and the bias learns.
+- ``"sdpa"``: one call of torch's attention, without a mask or a bias.
+- ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
+- ``"flex"``: FlexAttention.
+- ``"blocks"``: blocks of rows, for each of which mask and bias are made.
+- ``"operators"``: plain operators, in float32 or wider, block by block.
+
+``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where ``"toeplitz"`` serves too,
+and from 128 on where the bias learns. ``explain`` says which that is, and why not those before it."""
 
 Result = TypeVar("Result")
 
@@ -109,21 +122,7 @@ def attention(
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which ``merge`` puts together parts of a sequence that were attended to one by one
             (ring attention). Sinks enter there, once.
-        backend: the way to compute, which differs from others in the last digits:
-
-            - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
-            - ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
-            - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
-            - ``"dense"``: all scores at once, where they are few and the bias learns.
-            - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
-            - ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
-            - ``"flex"``: FlexAttention.
-            - ``"blocks"``: blocks of rows, for each of which mask and bias are made.
-            - ``"operators"``: plain operators, in float32 or wider, block by block.
-
-            ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
-            ``"toeplitz"`` serves too, and from 128 on where the bias learns. ``explain`` says which that is, and
-            why not those before it.
+        backend: a way to compute by name: see ``Backend``; ``explain`` says which ``"auto"`` takes.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve

@@ -24,7 +24,6 @@ from posenc.kernels.attention.softmax import (
     fused,
     fused_backward,
     fused_forward,
-    mask_dtype,
     plain_backward,
     plain_forward,
     products,
@@ -58,10 +57,10 @@ def training_rows(q: Tensor, k: Tensor) -> int:
 class Masks:
     """The masks of a call's blocks: views of a line, or made by ``call``."""
 
-    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype) -> None:
+    def __init__(self, call: AttentionCall, rows: int) -> None:
         self.call, self.size, self.line = call, rows, None
         if call.backend == "toeplitz" and call.line is not None:
-            self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
+            self.line, S, window = call.line.detach().to(call.dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
             # Of the future, causal rows of a block have fewer keys than it has rows.
             ahead = (
@@ -79,8 +78,8 @@ class Masks:
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):
             last = min(first + self.size, T)
-            keys = mask.keys_before(last, T, S)
-            yield first, last, min(mask.keys_from(first, T, S), max(keys - 1, 0)), keys
+            start, keys = mask.reach(first, last, T, S)
+            yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.
@@ -107,7 +106,7 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
     rows = ROWS if q.is_cpu else training_rows(q, k)
-    masks = Masks(call, alike.step if alike else rows, mask_dtype(q))
+    masks = Masks(call, alike.step if alike else rows)
     if alike and out is not None:
         _slide(q, k, v, call, alike, out)
     for first, last, start, keys in masks:
@@ -132,7 +131,7 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
-    start, keys = call.mask.keys_from(first, T, S), call.mask.keys_before(last, T, S)
+    start, keys = call.mask.reach(first, last, T, S)
     mask = call.sdpa_mask(first, last, keys, start)
     group = q.shape[1] // k.shape[1]
 
@@ -157,7 +156,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
         k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
     results = []
-    for first, last, start, keys in Masks(call, training_rows(q, k), call.dtype):
+    for first, last, start, keys in Masks(call, training_rows(q, k)):
         scores = block_scores(q[:, :, first:last], k[:, :, start:keys], call, first, start)
         results.append(plain_forward(scores, v[:, :, start:keys]))
     out, lse = (torch.cat(parts, dim=2) for parts in zip(*results, strict=True))
@@ -176,12 +175,8 @@ def block_scores(
 ) -> Float[Tensor, "B H rows S"]:
     """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
-    last, keys = first + q.shape[2], start + k.shape[2]
-    if not call.needs_scores:
-        return scores + call.additive_mask(first, last, keys, start)
-    visible = call.visible(first, last, keys, start)
-    scores = scores if visible is None else scores.masked_fill(~visible, -math.inf)
-    return scores + call.bias_rows(first, last, keys, start, scores)
+    read = scores if call.needs_scores else None
+    return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)
 
 
 class _Recomputed(torch.autograd.Function):
@@ -194,7 +189,7 @@ class _Recomputed(torch.autograd.Function):
             ctx.single = None, call.is_causal
             out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
         elif ctx.fused:
-            masks, results = Masks(call, training_rows(q, k), mask_dtype(q)), []
+            masks, results = Masks(call, training_rows(q, k)), []
             for first, last, start, keys in masks:
                 (rows,), (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
                 block = fused_forward(rows, k[:, :, start:keys], v[:, :, start:keys], mask, False, call.scale)
@@ -233,11 +228,11 @@ class _Recomputed(torch.autograd.Function):
             mask, is_causal = ctx.single
             dq, dk, dv = fused_backward(grad, q, k, v, mask, is_causal, call.scale, (out, lse))
             return None, dq[..., :n], dk[..., :n], dv[..., :m]
-        masks = Masks(call, training_rows(q, k), mask_dtype(q))
+        masks = Masks(call, training_rows(q, k))
         along = trained and masks.line is not None
-        diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
+        diagonals = Diagonals(q, k, masks.size, call.dtype) if along else None
         # Every block adds to dk and dv, which 16 bits would round each time.
-        dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=mask_dtype(q)) for x in (k, v))
+        dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=call.dtype) for x in (k, v))
         trained_grads: list[Tensor | None] = [None for _ in trained]
         for first, last, start, keys in masks:
             to, of = k[:, :, start:keys], v[:, :, start:keys]

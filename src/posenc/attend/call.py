@@ -13,7 +13,6 @@ from posenc.encodings.bias import Bias
 from posenc.encodings.fit import check_tokens
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.low_rank import LEAST_SCALE
 from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask
@@ -91,13 +90,6 @@ class AttentionCall(Settings):
         return self.mask.causal and self.queries != 1
 
     @property
-    def whole(self) -> bool:
-        """Whether one call without a mask does it: nothing hides keys that one flag could not say."""
-        if self.bias is not None or self.softcap is not None or not self.mask.only_causal:
-            return False
-        return not self.mask.causal or self.queries == 1 or bool(self.queries == self.all_keys)
-
-    @property
     def needs_scores(self) -> bool:
         return self.bias is not None and self.bias.needs_scores
 
@@ -109,18 +101,11 @@ class AttentionCall(Settings):
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
 
-    @property
-    def widens(self) -> bool:
-        """Whether channels would be right for this call, if the bias has any."""
-        if not self.mask.only_causal or not self.mask.causal:
-            return False
-        return plain_bool(self.queries == self.all_keys) and self.scale >= LEAST_SCALE
-
-    def learns(self, *tensors: Tensor) -> bool:
+    def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
         """Whether gradients of these or of the bias are taken by hand, block by block."""
         if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return False
-        return bool(self.trained) or any([x.requires_grad for x in tensors])  # noqa: C419  asked in every call
+        return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
         """The call of one span of tokens."""
@@ -196,7 +181,10 @@ class AttentionCall(Settings):
     def additive_mask(
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
     ) -> Float[Tensor, "#B #H #rows near"]:
-        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``."""
+        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``.
+
+        ``scores`` are those of the block, for a bias that reads them.
+        """
         visible = self.visible(first, last, keys, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
         hidden = zero.expand(1, 1, 1, keys - start) if visible is None else torch.where(visible, zero, -math.inf)
@@ -204,28 +192,20 @@ class AttentionCall(Settings):
             return hidden.expand(-1, -1, last - first, keys - start)
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
-        bias = self.bias_rows(first, last, keys, start, scores)
-        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-        return bias if visible is None else bias + hidden
-
-    def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
-        """Which keys a block of rows sees; None for all."""
-        if self.known is None:
-            self.known = self.mask.known(self.queries, self.all_keys, self.device)
-        return self.mask.block(self.known, first, last, keys, start)
-
-    def bias_rows(
-        self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
-    ) -> Float[Tensor, "#B H rows near"]:
-        """The bias of a block in the type of masks."""
-        assert self.bias is not None
         bias = self.bias.rows(first, last, keys, scores, start)
         if bias.dtype in (torch.float16, torch.bfloat16):
             raise InvalidArgument(
                 f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them in "
                 "float32 at least"
             )
-        return bias.to(self.dtype)
+        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
+        return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
+
+    def visible(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
+        """Which keys a block of rows sees; None for all."""
+        if self.known is None:
+            self.known = self.mask.known(self.queries, self.all_keys, self.device)
+        return self.mask.block(self.known, first, last, keys, start)
 
 
 def plain_bool(flag: bool) -> bool:
@@ -273,7 +253,6 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         )
     if not (mask.by_offset and k_shape[2] >= T):
         mask.check(B, H, T, k_shape[2], q.device)
-        _ends(T, k_shape[2], mask)
     return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], q.device)
 
 
@@ -329,15 +308,3 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
                 f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and a rank "
                 f"that holds some heads of a model takes placed.slice_heads(first, last)"
             )
-
-
-def _ends(T: int, S: int, mask: Mask) -> None:
-    """Refuse sequences said to end together whose last key is hidden: slots of a cache that are still empty."""
-    keys = mask.key_mask
-    if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
-        return
-    if keys.device.type == "cpu" and may_be_looked_at(keys) and not bool(keys[:, -1].any()):
-        raise InvalidArgument(
-            f"key_mask hides the last of {S} keys, which would be the last query's own; in a cache with "
-            "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
-        )

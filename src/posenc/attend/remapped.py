@@ -42,19 +42,17 @@ class RemappedMask(Mask):
         assert isinstance(part, RemappedMask)
         return self.of_part(part.become(Mask), part.k_positions, part.q_from, part.q_until) or part
 
-    def keys_before(self, last: int, T: int, S: int) -> int:
-        keys = super().keys_before(last, T, S)
-        if self.q_until is None or not last or not _may_be_compared(self.k_positions, self.q_until):
-            return keys
-        inside = (self.k_positions < self.q_until[..., :last].amax(-1, keepdim=True)).nonzero()[:, -1]
-        return min(keys, int(inside.amax()) + 1 if len(inside) else 1)  # kernels take no fewer than one
-
-    def keys_from(self, first: int, T: int, S: int) -> int:
-        start = super().keys_from(first, T, S)
-        if self.q_from is None or first >= T or not _may_be_compared(self.k_positions, self.q_from):
-            return start
-        inside = (self.k_positions >= self.q_from[..., first:].amin(-1, keepdim=True)).nonzero()[:, -1]
-        return max(start, int(inside.amin())) if len(inside) else S
+    def reach(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
+        start, keys = super().reach(first, last, T, S)
+        if first >= last or not _may_be_compared(self.k_positions, self.q_from, self.q_until):
+            return start, keys
+        if self.q_until is not None:
+            below = (self.k_positions < self.q_until[..., first:last].amax(-1, keepdim=True)).nonzero()[:, -1]
+            keys = min(keys, int(below.amax()) + 1 if len(below) else 1)  # kernels take no fewer than one
+        if self.q_from is not None:
+            above = (self.k_positions >= self.q_from[..., first:last].amin(-1, keepdim=True)).nonzero()[:, -1]
+            start = max(start, int(above.amin())) if len(above) else S
+        return start, keys
 
 
 def _may_be_compared(*bounds: Tensor | None) -> bool:

@@ -1,7 +1,6 @@
 """The ways to compute attention, one below the other: what each has, which calls it serves, and how it computes.
 
-A way is a function of the call's tensors and the call: it returns why it serves and what computes, or why it
-does not and None. ``choose`` takes the first that has all that is asked for and serves, in the order of this file.
+A way makes an ``Offer``. ``choose`` takes the first that has all that is asked for and serves.
 """
 
 import math
@@ -20,7 +19,7 @@ from posenc.attend.call import LONG, AttentionCall, Settings, plain_bool
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
-from posenc.kernels.attention.low_rank import exact, widened
+from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
 from posenc.kernels.attention.softmax import attended, for_every_head, fused, grouped, plain_forward
 from posenc.kernels.memory import is_transformed
 from posenc.mask import Mask, Spans
@@ -30,7 +29,6 @@ Output = tuple[Tensor, Tensor | None]
 
 Offer = tuple[str, Callable[[], Output] | None]
 """Why a way serves a call, and what computes; or why it does not, and None."""
-
 Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
@@ -218,7 +216,8 @@ def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: lis
 def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.bias is None:
         return "no bias is added", None
-    if not call.widens or (call.dropout and q.is_cpu):  # where weights are dropped, torch holds them all
+    aligned = call.mask.causal and call.mask.only_causal and plain_bool(call.queries == call.all_keys)
+    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # where torch holds all weights
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens blocks along the bias's line are faster", None
@@ -230,9 +229,9 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     channels = call.bias.low_rank(q.dtype, call.scale)
     if channels is None:
         return "the bias has no such channels at these positions", None
-    wide, bare = widened(q, k, v, channels), replace(call, bias=None, trained=())
+    wide, unbiased = widened(q, k, v, channels), replace(call, bias=None, trained=())
     return "the bias is a product of few channels, beside those of queries and keys", partial(
-        _as_narrow, v.shape[-1], *wide, bare
+        _as_narrow, v.shape[-1], *wide, unbiased
     )
 
 
@@ -269,7 +268,8 @@ def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 @way("logsumexp", "dropout")
 def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if not call.whole:
+    unmasked = call.bias is None and call.softcap is None and call.mask.only_causal
+    if not unmasked or (call.mask.causal and call.queries != 1 and call.queries != call.all_keys):
         return "a bias, or a mask that is more than causality, is to be added", None
     if call.exact_rows and not _sums_rows(q, k, v):
         return ROWS_KEPT, None

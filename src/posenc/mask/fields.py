@@ -65,9 +65,10 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
 
 def check_fit(name: str, x: Tensor, axes: str, sizes: Mapping[str, int], device: torch.device) -> None:
     """Refuse a tensor that does not fit sequences of these sizes on this device."""
-    full, pairs = [sizes[axis] for axis in axes], zip(reversed(axes), reversed(x.shape), strict=False)
+    pairs = zip(reversed(axes), reversed(x.shape), strict=False)
     # `in` misleads compilers.
     if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
+        full = [sizes[axis] for axis in axes]
         row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
         expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")

@@ -258,16 +258,14 @@ class Mask(Pytree):
                 return False
         return True
 
-    def keys_before(self, last: int, T: int, S: int) -> int:
-        """How many of the first keys the first ``last`` queries can see at most; all keys in another order."""
-        if self.q_order is not None or self.bidirectional_groups is not None or not (self.causal or self.window):
-            return S
-        return last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
-
-    def keys_from(self, first: int, T: int, S: int) -> int:
-        """How many of the first keys lie outside the window of every query from ``first`` on."""
-        slides = self.window is not None and self.q_order is None and self.bidirectional_groups is None
-        return max(0, S - T + first - (self.window or 0) + 1) if slides else 0
+    def reach(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
+        """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see; all keys in
+        another order."""
+        if self.q_order is not None or self.bidirectional_groups is not None:
+            return 0, S
+        window = self.window or S + T + 1  # further than any two tokens are apart
+        start = max(0, S - T + first - window + 1)
+        return start, last + S - T if self.causal else min(S, last + S - T + window - 1)
 
     def sees(self, at: dict[str, Tensor]) -> Tensor | None:
         """Whether queries see keys; None if nothing hides any.
@@ -338,6 +336,14 @@ class Mask(Pytree):
         if self.q_order is None and T > S and (self.causal or self.window or self.chunk):
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
+            )
+        keys = self.key_mask
+        if keys is None or not self.causal or self.q_order is not None or not 0 < T < S:
+            return
+        if keys.device.type == "cpu" and may_be_looked_at(keys) and not bool(keys[:, -1].any()):
+            raise InvalidArgument(
+                f"key_mask hides the last of {S} keys, which would be the last query's own; in a cache with "
+                "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
             )
 
 
