@@ -1,7 +1,7 @@
 """Every area by name."""
 
-from tools.campaign import attention, laws, positions, rotation, tables, text
+from tools.campaign import attention, laws, rotation, text
 from tools.campaign.core import Area
 
-MODULES = (attention, rotation, tables, positions, laws, text)
+MODULES = (attention, rotation, laws, text)
 AREAS: dict[str, Area] = {module.AREA.name: module.AREA for module in MODULES}

@@ -1,4 +1,4 @@
-"""Attention: every encoding that changes scores, under every mask, whole and from a cache, and its gradients."""
+"""Attention: every encoding that changes scores, under every mask, whole and from a cache, in float64."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,14 +9,11 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tools.campaign.core import Area, Case, agree, eps, normal, numpy
-from tools.campaign.oracles.attention import Answer, Inputs, Spec, attend, axes_of
+from tools.campaign.core import Area, Case, agree, normal, numpy
+from tools.campaign.oracles.attention import Inputs, Spec, attend, axes_of
 from torch import Tensor
-from torch.autograd.gradcheck import gradcheck, gradgradcheck
 
 import posenc
-from posenc.errors import InvalidArgument
-from posenc.laws.law import owed
 
 Array = np.ndarray
 WIDTH = 12
@@ -31,13 +28,9 @@ SIZES: dict[str, Callable[[int], int]] = {
 }
 """From how many tokens on the library goes by documents and blocks, so that small cases can meet both."""
 
-BACKENDS = ("operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks")
 BEHIND = {"FIRE", "Inkling", "XPos"}
 """Those whose formula is for keys at positions at or before their query's."""
 CAUSAL = BEHIND | {"FoX", "CoPE"}
-KINKED = {"CoPE", "FIRE", "Inkling"}
-"""Those whose gradient jumps (Inkling's where it clips), so that differences say nothing of second derivatives."""
-
 
 KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "NoPE": lambda r: {},
@@ -121,11 +114,15 @@ def draw_spec(r: Random) -> Spec:
 
 
 class AttentionCase(Case):
-    """One call of attention, and what is asked of it."""
+    """One call of attention."""
 
     def judge(self) -> None:
+        scene = Scene(self)
+        want, largest = scene.expected()
         with small_blocks(self.rows):
-            ASKED[self.asked](Scene(self))
+            got = scene.attention()
+        rounding = 5e-15 + 1e-16 * float(scene.k_positions.max())
+        agree("output", got, want, rounding * (2 + largest) * (1 + float(scene.v.abs().max())))
 
     def build(self) -> posenc.Encoding:
         """The library's module."""
@@ -149,9 +146,7 @@ class Scene:
         self.case, self.random = case, Random(case.seed)
         r, B, S, T = self.random, case.batch, case.keys, case.queries
         heads = case.kv_heads * case.group
-        self.dtype = getattr(torch, case.dtype)
-        self.at_dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
-        self.encoding = case.build().to(self.at_dtype)
+        self.encoding = case.build().double()
         for name, parameter in self.encoding.named_parameters():
             std = {"outer": 0.7, "inner": 1.5, "curves": 0.7}.get(name.rpartition(".")[2], 0.5)
             parameter.data.copy_(normal(r, *parameter.shape, std=std))
@@ -163,11 +158,10 @@ class Scene:
         self.key_mask = self._padding()
         self.k_positions = self._positions()
         self.q_positions = self.k_positions[..., self.rows]
-        self.q = normal(r, B, heads, T, case.head_dim, dtype=self.dtype)
-        self.k = normal(r, B, case.kv_heads, S, case.head_dim, dtype=self.dtype)
-        self.v = normal(r, B, case.kv_heads, S, r.choice((case.head_dim, 3)), dtype=self.dtype)
-        self.x = normal(r, B, S, WIDTH, dtype=self.dtype)
-        self.sinks = normal(r, heads, dtype=self.at_dtype, std=2.0) if case.sinks else None
+        self.q = normal(r, B, heads, T, case.head_dim)
+        self.k = normal(r, B, case.kv_heads, S, case.head_dim)
+        self.v = normal(r, B, case.kv_heads, S, r.choice((case.head_dim, 3)))
+        self.x = normal(r, B, S, WIDTH)
 
     def _documents(self) -> Tensor | None:
         r, B, S = self.random, self.case.batch, self.case.keys
@@ -236,8 +230,8 @@ class Scene:
         """Of every key, the document that it is in."""
         return torch.zeros(self.case.batch, self.case.keys) if self.segments is None else self.segments
 
-    def answer(self) -> Answer:
-        """The oracle's."""
+    def expected(self) -> tuple[Array, float]:
+        """The oracle's output, and its largest score."""
         case, axes = self.case, axes_of(self.case.spec)
         shape = axes, case.batch
         rows = [numpy(p)[None] if axes == 1 else numpy(p) for p in (self.q_positions, self.k_positions)]
@@ -253,109 +247,35 @@ class Scene:
             numpy(self.x),
             case.head_dim**-0.5 if case.scale is None else case.scale,
             numpy(self.names),
-            softcap=case.softcap,
-            sinks=None if self.sinks is None else numpy(self.sinks),
         )
         return attend(case.spec, {name: numpy(p) for name, p in self.encoding.named_parameters()}, inputs)
 
     def placed(self) -> posenc.Placed:
         """The encoding at the positions, content read where there is some."""
         same = self.case.place == "end" and self.case.queries == self.case.keys
-        placed = self.encoding.at(self.q_positions, None if same else self.k_positions, dtype=self.at_dtype)
+        placed = self.encoding.at(self.q_positions, None if same else self.k_positions, dtype=torch.float64)
         before = self.case.keys - self.case.queries
         if self.case.place == "end" and before:
-            cached = self.encoding.at(self.k_positions[..., :before], dtype=self.at_dtype)
+            cached = self.encoding.at(self.k_positions[..., :before], dtype=torch.float64)
             state = cached.with_content(self.x[:, :before])[1]
             return placed.with_content(self.x[:, self.rows], state)[0]
-        of_all = self.encoding.at(self.k_positions, dtype=self.at_dtype).with_content(self.x)[1]
+        of_all = self.encoding.at(self.k_positions, dtype=torch.float64).with_content(self.x)[1]
         return placed.with_content(self.x[:, self.rows])[0].with_state(of_all)
 
-    def attention(self, **settings: Any) -> Any:
-        """The library's result."""
-        case, placed = self.case, self.placed()
-        given = {"softcap": case.softcap, "sinks": self.sinks, "scale": case.scale} | settings
-        return posenc.attention(*placed.rotate(self.q, self.k), self.v, placed, self.mask, **given)
-
-    def tolerance(self, answer: Answer, output: bool = True) -> float:
-        """Some roundings of a score and of an output in the type that computes."""
-        wide = eps(self.at_dtype) if self.dtype.itemsize >= 4 else eps(self.dtype) / 4
-        largest = float(np.abs(numpy(self.v)).max(initial=0)) if output else 1.0
-        farthest = float(self.k_positions.max())
-        return (40 * wide + 1e-16 * farthest) * (2 + answer.largest) * (1 + largest)
-
-
-def judge_values(scene: Scene) -> None:
-    """Output and logsumexp, or the output of one backend by name."""
-    answer = scene.answer()
-    try:
-        out = scene.attention(backend=scene.case.backend)
-    except InvalidArgument as refusal:
-        if scene.case.backend == "auto" or "backend" not in str(refusal):
-            raise
-        return
-    agree(f"output by {scene.case.backend}", out, answer.out, scene.tolerance(answer))
-    if scene.case.backend == "auto":
-        out, lse = scene.attention(return_logsumexp=True, sinks=None)
-        whole = out if scene.sinks is None else posenc.merge([(out, lse)], scene.sinks)[0]
-        agree("output beside its logsumexp", whole, answer.out, scene.tolerance(answer))
-        agree("logsumexp", lse, answer.logsumexp, scene.tolerance(answer, output=False))
-
-
-def judge_gradients(scene: Scene) -> None:
-    """First and, where they are smooth, second derivatives are those of torch's differences."""
-    names = [name for name in ("q", "k", "v", "x", "sinks") if getattr(scene, name) is not None]
-    leaves = [getattr(scene, name).requires_grad_() for name in names]
-
-    def attended(*given: Tensor) -> Tensor:
-        for name, tensor in zip(names, given, strict=False):
-            setattr(scene, name, tensor)
-        out: Tensor = scene.attention()  # parameters are moved in place
-        return out
-
-    kinked = KINKED & {leaf.kind for leaf in scene.case.spec.flat()}
-    exact = {"atol": 1e-5, "rtol": 1e-3} if kinked else {"atol": 1e-6, "rtol": 1e-5}
-    gradcheck(attended, (*leaves, *scene.encoding.parameters()), fast_mode=True, **exact)
-    if scene.case.asked == "seconds" and not kinked:
-        gradgradcheck(attended, (*leaves, *scene.encoding.parameters()), fast_mode=True)
-
-
-def judge_dropout(scene: Scene) -> None:
-    """With the identity as values the output is the weights: each is 0 or 1/(1 − p) of its own, p of them 0."""
-    case, p, rounds = scene.case, scene.random.choice((0.1, 0.5, 0.8)), 30
-    scene.v = torch.eye(case.keys, dtype=scene.dtype).expand(case.batch, case.kv_heads, -1, -1).contiguous()
-    answer = scene.answer()
-    torch.manual_seed(case.seed)
-    draws = np.stack([numpy(scene.attention(dropout=p)) for _ in range(rounds)])
-    large, dropped = np.broadcast_to(answer.weights > 1e-3, draws.shape), np.abs(draws) < 1e-7
-    want = np.where(dropped, 0, answer.weights / (1 - p))
-    agree("weights that are left", draws * large, want * large, 60 * scene.tolerance(answer))
-    count, zeros = int(large.sum()), int((large & dropped).sum())
-    likely = abs(zeros - p * count) <= 6 * np.sqrt(count * p * (1 - p)) + 1
-    owed(likely, f"{zeros} of {count} weights are dropped; {p * count:.0f} expected of dropout={p}")
-    alike = count > 60 and bool((dropped == dropped[0])[large].all())
-    owed(not alike, "the same weights are dropped in every call")
-
-
-ASKED: dict[str, Callable[[Scene], None]] = {
-    "values": judge_values,
-    "gradients": judge_gradients,
-    "seconds": judge_gradients,
-    "dropout": judge_dropout,
-}
+    def attention(self) -> Tensor:
+        """The library's output."""
+        placed = self.placed()
+        rotated = placed.rotate(self.q, self.k)
+        return posenc.attention(*rotated, self.v, placed, self.mask, scale=self.case.scale)
 
 
 def draw(r: Random) -> AttentionCase:
     """A case that the library's contracts admit."""
     spec, queries = draw_spec(r), r.choice((1, 2, 5, 9, 17, 33))
     kinds = {leaf.kind for leaf in spec.flat()}
-    asked = r.choice((*["values"] * 6, "gradients", "gradients", "seconds", "dropout"))
-    if asked == "dropout" and "CoPE" in kinds:  # refused for a bias that reads scores
-        asked = "values"
-    values, dropout = asked == "values", asked == "dropout"
     place = "end" if kinds & BEHIND else r.choice(("end", "end", "any"))
     keys = queries + r.choice((0, 0, 0, 1, 4, 20))
     causal = bool(kinds & CAUSAL) or r.random() < 0.6
-    types = ("float64", "float64", "float32", "bfloat16", "bfloat16" if "XPos" in kinds else "float16")
     # A key that is before its query in order stands before it, where the formula is for those alone.
     ways = ("plain", "plain", "offset", "rows", "gaps", "plain" if kinds & BEHIND else "restart")
     return AttentionCase(
@@ -373,14 +293,9 @@ def draw(r: Random) -> AttentionCase:
         window=r.choice((None, None, None, 1, 3, 8)),
         documents=r.choice(("none", "none", "none", "ends", "mixed")),
         padding=r.choice(("none", "none", "left", "holes")),
-        dtype=r.choice(types) if values or dropout else "float64",
-        asked=asked,
-        backend="auto" if not values or r.random() < 0.7 else r.choice(BACKENDS),
         scale=r.choice((None, None, None, 1.0, 0.3)),
         rows=r.choice((None, 4, 16)),  # how many are a block, if fewer than usual
-        softcap=r.choice((0.7, 5.0)) if not dropout and r.random() < 0.12 else None,
-        sinks=not dropout and r.random() < 0.15,
     )
 
 
-AREA = Area("attention", "encodings that change scores, masks, caches, gradients, dropout", draw)
+AREA = Area("attention", "encodings that change scores, masks, caches", draw)

@@ -81,12 +81,7 @@ def agree(what: str, got: Tensor | ArrayLike, want: ArrayLike, tolerance: ArrayL
     near(torch.as_tensor(got), torch.as_tensor(want), torch.as_tensor(np.asarray(tolerance)), what)
 
 
-def normal(random: Random, *shape: int, dtype: torch.dtype = torch.float64, std: float = 1.0) -> Tensor:
-    """Normal numbers that the draw decides."""
+def normal(random: Random, *shape: int, std: float = 1.0) -> Tensor:
+    """Normal numbers in float64 that the draw decides."""
     generator = torch.Generator().manual_seed(random.getrandbits(40))
-    return (torch.randn(shape, generator=generator, dtype=torch.float64) * std).to(dtype)
-
-
-def eps(dtype: torch.dtype) -> float:
-    """Half a unit in the last place at 1."""
-    return torch.finfo(dtype).eps / 2
+    return torch.randn(shape, generator=generator, dtype=torch.float64) * std

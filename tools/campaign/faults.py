@@ -15,8 +15,6 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from posenc.encodings.resize import Resize
-
 Make = Callable[[Any], Any]
 
 
@@ -115,7 +113,6 @@ EVERY = (
         (f"{T5}:T5.bucket",),
         before(lambda self, offsets: (self, offsets - 1)),
     ),
-    Fault("logsumexp off by a hundredth", "attention", (f"{SOFTMAX}:logsumexp",), after(lambda y, *_: y + 0.01)),
     Fault(
         "a state that is not kept",
         "attention",
@@ -141,36 +138,6 @@ EVERY = (
         "attention",
         ("posenc.encodings.xpos:XPos.fading",),
         lambda original: property(lambda self: [-rate for rate in original.fget(self)]),
-    ),
-    Fault(
-        "keys' gradients one part in a thousand short",
-        "attention",
-        (f"{BLOCKS}:fused_backward",),
-        after(lambda grads, *_: (grads[0], 0.999 * grads[1], grads[2])),
-        800,
-    ),
-    Fault(
-        "dropout without rescaling",
-        "attention",
-        ("posenc.kernels.attention.softmax:sdpa",),
-        after(lambda out, *given: out * (1 - sum(given[4:5]))),
-        1500,
-    ),
-    Fault(
-        "the other pairing in bfloat16",
-        "rotation",
-        ("posenc.encodings.rotation:rotate_both",),
-        before(
-            lambda q, k, a, b, pairing, *rest: (
-                q,
-                k,
-                a,
-                b,
-                OTHER[pairing] if q.dtype == torch.bfloat16 else pairing,
-                *rest,
-            )
-        ),
-        quick=True,
     ),
     Fault("angles in float32", "rotation", ("posenc.clock:Clock.forward",), _float_angles, quick=True),
     Fault(
@@ -199,45 +166,33 @@ EVERY = (
         1500,
     ),
     Fault(
-        "memory that is not written",
-        "rotation",
-        ("posenc.encodings.rotation:PlacedRotation.rotate",),
-        lambda original: lambda self, q, k, out=None: original(self, q, k),
-    ),
-    Fault(
         "polar queries without their own angle",
         "rotation",
         ("posenc.encodings.pope:PoPE.polar",),
         before(lambda self, x, cos, sin, delta=None: (self, x, cos, sin, None)),
     ),
+    Fault("logsumexp off by a hundredth", "laws", (f"{SOFTMAX}:logsumexp",), after(lambda y, *_: y + 0.01)),
     Fault(
-        "cosines before sines",
-        "tables",
-        ("posenc.encodings.sinusoidal:sinusoids",),
-        before(lambda cos, sin, *rest: (sin, cos, *rest)),
-        quick=True,
+        "keys' gradients one part in a thousand short",
+        "laws",
+        (f"{BLOCKS}:fused_backward",),
+        after(lambda grads, *_: (grads[0], 0.999 * grads[1], grads[2])),
+        800,
     ),
-    Fault("no antialiasing", "tables", ("posenc.encodings.resize:RESIZES.timm",), lambda _: Resize("cubic")),
     Fault(
-        "columns before rows",
-        "tables",
-        ("posenc.encodings.learned_grid:LearnedGrid.rows",),
-        lambda original: (
-            lambda self, positions, dtype: original(self, positions.flip(0) % min(self.picture), dtype)
+        "the other pairing in bfloat16",
+        "laws",
+        ("posenc.encodings.rotation:rotate_both",),
+        before(
+            lambda q, k, a, b, pairing, *rest: (
+                q,
+                k,
+                a,
+                b,
+                OTHER[pairing] if q is not None and q.dtype == torch.bfloat16 else pairing,
+                *rest,
+            )
         ),
-    ),
-    Fault(
-        "a zig-zag in one piece",
-        "positions",
-        ("posenc.positions:sharded",),
-        lambda original: lambda length, rank, ranks, zigzag=False: original(length, rank, ranks),
-        quick=True,
-    ),
-    Fault(
-        "padding that counts",
-        "positions",
-        ("posenc.positions:left_padded",),
-        lambda _: lambda mask: torch.arange(mask.shape[1]).expand(mask.shape),
     ),
     Fault(
         "tables rounded to the default type",

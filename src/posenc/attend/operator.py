@@ -8,7 +8,7 @@ everything may be looked at. Gradients are those of the call, computed once more
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -129,26 +129,22 @@ is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 parsed = lru_cache(ast.literal_eval)
 
 
-def read(text: Any, tensors: list[Tensor], integers: list[int], floats: list[float]) -> Any:
-    """The value again, from its text, parsed, and what the text numbers."""
+def read(text: Any, numbered: dict[str, list[Any]]) -> Any:
+    """The value again, from its text, parsed, and what the text numbers, by kind."""
     if not isinstance(text, list):
         return text
-    again = partial(read, tensors=tensors, integers=integers, floats=floats)
     match text:
-        case ["tensor", i]:
-            return tensors[i]
-        case ["integer", i]:
-            return integers[i]
-        case ["float", i]:
-            return floats[i]
         case ["dict", parts]:
-            return {key: again(part) for key, part in parts.items()}
+            return {key: read(part, numbered) for key, part in parts.items()}
         case ["slice", *ends]:
-            return slice(*[again(end) for end in ends])
+            return slice(*[read(end, numbered) for end in ends])
         case ["object", name, attributes]:
-            return _made(named(name), {key: again(part) for key, part in attributes.items()})
+            return _made(named(name), {key: read(part, numbered) for key, part in attributes.items()})
+        case ["tuple", *parts]:
+            return tuple(read(part, numbered) for part in parts)
         case _:
-            return tuple(again(part) for part in text[1:])
+            kind, number = text
+            return numbered[kind][number]
 
 
 def _made(kind: type, attributes: dict[str, Any]) -> Any:
@@ -165,7 +161,8 @@ def _made(kind: type, attributes: dict[str, Any]) -> Any:
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
     """What the call gives that was written so."""
     q, k, v, *tensors = inputs
-    placed, mask, scale, settings = read(parsed(text), tensors, integers, floats)
+    numbered = {"tensor": tensors, "integer": integers, "float": floats}
+    placed, mask, scale, settings = read(parsed(text), numbered)
     return computed(q, k, v, placed, mask, scale, Settings(**settings))
 
 

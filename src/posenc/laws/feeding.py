@@ -1,6 +1,7 @@
 """Laws of how sequences are fed: whole, in pieces, token by token, padded, packed."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -59,48 +60,28 @@ def _with_a_cache(
 
 
 @law()
-def batch_is_singles(subject: Subject) -> None:
-    """Sequences of different lengths, left-padded into one batch, give what each gives alone.
+def together_is_apart(subject: Subject) -> None:
+    """Sequences left-padded into one batch, or laid end to end as documents, give what each gives alone.
 
-    Keep the batch axis of positions ``(B, T)``: ``over_heads`` inserts the axis of heads.
+    Compute with positions, which start again in every document, and not with rows of the tensor; keep their batch
+    axis, ``(B, T)``: ``over_heads`` inserts the axis of heads.
     """
-    longest = subject.longest(11)
+    encoding, longest, lengths = subject.build().double(), subject.longest(11), [5, min(9, subject.longest(9)), 3]
     starts = [longest - min(length, longest) for length in (5, 11)]
-    mask = torch.arange(longest) >= torch.tensor(starts)[:, None]
-    positions = subject.along(left_padded(mask))
-    encoding, given = subject.build().double(), inputs(subject, longest, torch.float64)
-    for causal in _ways(subject):
-        batch = outputs(subject, encoding, positions, given, Mask(causal=causal, key_mask=mask))
-        for row, start in enumerate(starts):
-            alone = [tensor[row : row + 1, ..., start:, :] for tensor in given]
-            singles = outputs(subject, encoding, subject.plain(longest - start), alone, Mask(causal=causal))
-            for together, single in zip(batch, singles, strict=True):
-                what = f"padded from {longest - start} to {longest}, causal={causal}"
-                near(together[row, ..., start:, :], single[0], what=what)
-
-
-@law()
-def packed_is_separate(subject: Subject) -> None:
-    """Documents laid end to end, with positions and segments of their own, do not see each other.
-
-    Compute with positions, which start again in every document, and not with rows of the tensor.
-    """
-    lengths = [5, min(9, subject.longest(9)), 3]
+    real = torch.arange(longest) >= torch.tensor(starts)[:, None]
+    padded = [(slice(row, row + 1), slice(start, longest)) for row, start in enumerate(starts)]
     positions, segments = packed(lengths)
-    encoding, given = subject.build().double(), inputs(subject, len(positions), torch.float64)
-    documents = zip(*(tensor.split(lengths, dim=-2) for tensor in given), strict=True)
-    apart = [list(document) for document in documents]
-    for causal in _ways(subject):
-        mask = Mask(causal=causal, q_segments=segments)
-        together = outputs(subject, encoding, subject.along(positions), given, mask)
-        separate = [
-            outputs(subject, encoding, subject.plain(length), document, Mask(causal=causal))
-            for length, document in zip(lengths, apart, strict=True)
-        ]
-        for got, want in zip(together, zip(*separate, strict=True), strict=True):
-            near(got, torch.cat(want, dim=-2), what=f"documents of {lengths} tokens, causal={causal}")
-
-
-def _ways(subject: Subject) -> tuple[bool, ...]:
-    """Causal, and not where the encoding has numbers for keys ahead of their query."""
-    return (True,) if subject.declared.causal else (True, False)
+    documents = [(slice(None), slice(end - n, end)) for n, end in zip(lengths, accumulate(lengths), strict=True)]
+    for at, hidden, sequences in (
+        (left_padded(real), {"key_mask": real}, padded),
+        (positions, {"q_segments": segments}, documents),
+    ):
+        given = inputs(subject, at.shape[-1], torch.float64)
+        for causal in (True,) if subject.declared.causal else (True, False):
+            together = outputs(subject, encoding, subject.along(at), given, Mask(causal, **hidden))  # type: ignore[arg-type]
+            for rows, tokens in sequences:
+                alone, plain = [x[rows, ..., tokens, :] for x in given], subject.plain(tokens.stop - tokens.start)
+                apart = outputs(subject, encoding, plain, alone, Mask(causal))
+                for got, want in zip(together, apart, strict=True):
+                    what = f"{len(plain)} tokens beside others, hidden by {', '.join(hidden)}, causal={causal}"
+                    near(got[rows, ..., tokens, :], want, what=what)

@@ -1,8 +1,8 @@
 """softmax(scores)·v for every encoding that changes scores, dense, in float64, from the papers' formulas.
 
-A ``Spec`` names an encoding and its settings; ``attend`` gives output, logsumexp and the largest visible score of
-every row. Shapes: q (B, H, T, D), k and v (B, H, S, ·), positions (A, B, T) and (A, B, S), tokens x (B, S, C) of
-which ``rows`` (T,) are the queries'.
+A ``Spec`` names an encoding and its settings; ``attend`` gives the output and the largest visible score. Shapes:
+q (B, H, T, D), k and v (B, H, S, ·), positions (A, B, T) and (A, B, S), tokens x (B, S, C) of which ``rows`` (T,)
+are the queries'.
 """
 
 import math
@@ -55,9 +55,6 @@ class Inputs:
     """(B, S), the document of every key."""
     scores: Array = field(default_factory=lambda: np.zeros((1, 1, 1, 1)))
     """(B, H, T, S), before anything is added to them."""
-    softcap: float | None = None
-    sinks: Array | None = None
-    """(H,)"""
 
     @property
     def behind(self) -> Array:
@@ -323,24 +320,13 @@ def bias(spec: Spec, w: Numbers, x: Inputs) -> Array:
     return BIASES[spec.kind](spec.options, w, x) if spec.kind in BIASES else np.zeros((1, 1, 1, 1))
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What attention should return, and how large its scores are, before a cap too: they are rounded there."""
-
-    out: Array
-    logsumexp: Array
-    weights: Array
-    largest: float
-
-
-def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
-    """softmax of the visible scores, times the values; zeros where nothing is visible."""
+def attend(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, float]:
+    """softmax of the visible scores, times the values, zeros where nothing is visible; and the largest score."""
     x = turned(spec, w, x)
     of_parts = parts(spec, w)
     fade = math.prod(fading(part, x) for part, _ in of_parts)
     products = (x.q[:, :, :, None] * x.k[:, :, None] * fade).sum(-1)
-    uncapped = products * x.scale * math.prod(factor(part, numbers, x) for part, numbers in of_parts)
-    plain = uncapped if x.softcap is None else x.softcap * np.tanh(uncapped / x.softcap)
+    plain = products * x.scale * math.prod(factor(part, numbers, x) for part, numbers in of_parts)
     x = replace(x, scores=plain)
     scores = plain + sum(bias(part, numbers, x) for part, numbers in of_parts)
     visible = np.broadcast_to(x.visible, scores.shape)
@@ -349,11 +335,5 @@ def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
     top = np.where(np.isfinite(top), top, 0)
     weights = np.exp(masked - top)
     total = weights.sum(-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        logsumexp = (np.log(total) + top)[..., 0]
-    if x.sinks is not None:
-        total = total + np.exp(x.sinks[:, None, None] - top)
-    shares = weights / np.where(total == 0, 1, total)
-    rounded = np.maximum(np.abs(uncapped), np.abs(scores))
-    largest = float(np.where(visible, rounded, 0).max(initial=0))
-    return Answer(shares @ x.v, logsumexp, shares, largest)
+    largest = np.where(visible, np.maximum(np.abs(plain), np.abs(scores)), 0).max(initial=0)
+    return weights / np.where(total == 0, 1, total) @ x.v, float(largest)
