@@ -105,7 +105,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):
         monkeypatch.setattr(lengths, short, 4)  # so that documents and padded rows are attended to one by one, too
-    monkeypatch.setattr(paths, "LONG", 46)
+    monkeypatch.setattr(paths, "SEVERAL_BLOCKS", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)
 

@@ -62,10 +62,10 @@ def run(case: Case, device: str, forbidden: set[str]) -> None:
 @contextmanager
 def taken_for_tensors_of_a_device() -> Iterator[None]:
     """Whoever asks whether values may be looked at hears that they may."""
-    modules = [m for name, m in sys.modules.items() if name.startswith("posenc") and hasattr(m, "may_be_looked_at")]
+    modules = [m for name, m in sys.modules.items() if name.startswith("posenc") and hasattr(m, "is_concrete")]
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
-            patch.setattr(module, "may_be_looked_at", lambda *tensors: True)
+            patch.setattr(module, "is_concrete", lambda *tensors: True)
         yield
 
 

@@ -45,7 +45,9 @@ def test_names_are_of_laws_and_cases() -> None:
 
 
 def test_long_sequences_meet_several_blocks() -> None:
-    assert max(2 * blocks.ROWS, blocks.TRAINING_ROWS) < paths.LONG  # and half as many again with gradients
+    assert (
+        max(2 * blocks.ROWS, blocks.TRAINING_ROWS) < paths.SEVERAL_BLOCKS
+    )  # and half as many again with gradients
 
 
 @pytest.mark.slow

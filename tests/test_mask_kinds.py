@@ -160,9 +160,9 @@ def test_everything_composes(drawn: tuple[int, int, dict[str, Any]]) -> None:
     visible = mask.visible(0, T, S, T, S, CPU)
     got = torch.ones(1, 1, T, S, dtype=torch.bool) if visible is None else visible.expand(1, 1, T, S)
     assert torch.equal(got[0, 0], want)
-    first, (_, keys) = T // 2, mask.reach(0, T, T, S)
+    first, (_, keys) = T // 2, mask.key_range(0, T, T, S)
     assert not want[:, keys:].any()
-    assert not want[first:, : mask.reach(first, T, T, S)[0]].any()
+    assert not want[first:, : mask.key_range(first, T, T, S)[0]].any()
     block = mask.visible(first, T, keys, T, S, CPU, min(1, keys))
     if block is not None:
         assert torch.equal(block[0, 0].expand(T - first, -1), want[first:, min(1, keys) : keys])

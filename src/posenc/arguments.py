@@ -160,8 +160,8 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
         return one_of(name, value, get_args(annotation))
     types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]
     for check in (*types, *getattr(annotation, "__metadata__", ())):
-        found = check(value, name)
-        value = value if found is None else found
+        replacement = check(value, name)
+        value = value if replacement is None else replacement
     return value
 
 
@@ -180,7 +180,7 @@ def check_device(positions: Tensor, weight: Tensor) -> None:
         )
 
 
-def heads_first(name: str, x: Any) -> None:
+def check_bhtd(name: str, x: Any) -> None:
     """Refuse anything but a batch of queries, keys or values."""
     if not isinstance(x, Tensor):
         tensors(**{name: x})

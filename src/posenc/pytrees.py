@@ -86,16 +86,12 @@ def _flatten(tree: Pytree) -> tuple[list[Any], Structure]:
         earlier = [key for key, part in parts.items() if part is value]
         if earlier:
             same.append((name, earlier[0]))
-        elif any(isinstance(x, Tensor | Pytree) for x in tree_leaves(value, is_leaf=_is_pytree)):
+        elif any(isinstance(x, Tensor | Pytree) for x in tree_leaves(value, lambda part: isinstance(part, Pytree))):
             parts[name] = value
         else:
             others.append((name, value))
     facts = [(name, Fact(state[name], _own(tree))) for name in tree.facts if name in state]
     return list(parts.values()), (type(tree), tuple(parts), tuple(same), tuple(others), tuple(facts))
-
-
-def _is_pytree(value: object) -> bool:
-    return isinstance(value, Pytree)
 
 
 def _own(tree: Pytree) -> list[Tensor]:
@@ -123,14 +119,14 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
 
 def tensors(value: Any) -> list[Tensor]:
     """The tensors of a pytree, also in pytrees, tuples, lists and dicts within."""
-    found: list[Tensor] = []
+    leaves: list[Tensor] = []
     values = vars(value) if isinstance(value, Pytree) else value
     for part in values.values() if isinstance(values, dict) else values:
         if isinstance(part, Tensor):
-            found.append(part)
+            leaves.append(part)
         elif isinstance(part, tuple | list | dict | Pytree):
-            found += tensors(part)
-    return found
+            leaves += tensors(part)
+    return leaves
 
 
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:

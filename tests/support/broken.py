@@ -15,7 +15,7 @@ from posenc.clock import Clock
 from posenc.encodings.alibi import slopes
 from posenc.encodings.embedding_table import PlacedTable
 from posenc.encodings.offset_bias import OffsetBias
-from posenc.encodings.placed import KeyPositions, Keys, Positions, Queries, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Positions, Queries, insert_head_axis
 from posenc.encodings.rotary import rotate
 from posenc.scaling import Default
 from support.cases import ROWS
@@ -51,7 +51,7 @@ class BrokenRotary(Encoding):
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = self.clock(positions, dtype)
-        return over_heads(cos), over_heads(sin)
+        return insert_head_axis(cos), insert_head_axis(sin)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTables(q_positions, k_positions, partial(self.tables, dtype=dtype))
@@ -79,7 +79,7 @@ class FloatPositions(BrokenRotary):
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         ladder = torch.tensor([self.base ** (-i / 4) for i in range(4)], dtype=self.angle_type)
         angle = positions.to(self.angle_type)[..., None] * ladder
-        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+        return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
 
 
 class Bfloat16Positions(FloatPositions):
@@ -195,7 +195,7 @@ class FloatBuffer(BrokenRotary):
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         angle = positions[..., None].float() * self.get_buffer("frequencies")
-        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+        return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
 
 
 class FilledWithParameters(FloatBuffer):
@@ -220,7 +220,7 @@ class AutocastTable(BrokenRotary):
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         ladder = torch.tensor([[self.base ** (-i / 4) for i in range(4)]])
         angle = positions[..., None].float() @ ladder
-        return over_heads(angle.float().cos().to(dtype)), over_heads(angle.float().sin().to(dtype))
+        return insert_head_axis(angle.float().cos().to(dtype)), insert_head_axis(angle.float().sin().to(dtype))
 
 
 class KeptFromInference(LengthCache):

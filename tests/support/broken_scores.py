@@ -10,7 +10,7 @@ from posenc import Bias, CoPE, Encoding, FoX, Placed, Shaw
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
-from posenc.encodings.placed import ContentState, KeyPositions, Positions, over_heads, row_scale
+from posenc.encodings.placed import ContentState, KeyPositions, Positions, insert_head_axis, row_scale
 from posenc.kernels.attention.low_rank import linear
 from support.broken import BrokenRotary
 
@@ -243,7 +243,7 @@ class TwoAxes(BrokenRotary):
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         both = [self.clock(coordinate, dtype) for coordinate in positions]
         cos, sin = (torch.cat((a[..., ::2], b[..., 1::2]), -1) for a, b in zip(*both, strict=True))
-        return over_heads(cos), over_heads(sin)
+        return insert_head_axis(cos), insert_head_axis(sin)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = super().place(q_positions, k_positions.flip(0) if self.swapped else k_positions, dtype)
@@ -262,7 +262,7 @@ class DefaultTyped(BrokenRotary):
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         angle = positions[..., None] * torch.tensor([self.base ** (-i / 4) for i in range(4)])
-        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+        return insert_head_axis(angle.cos().to(dtype)), insert_head_axis(angle.sin().to(dtype))
 
 
 class LooksAtPositions(BrokenRotary):

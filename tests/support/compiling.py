@@ -15,7 +15,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from posenc import ALiBi, FoX, Mask, NoPE, Placed, Rotary, attention, scores
-from posenc.attend.operator import TRACED
+from posenc.attend.operator import COMPILES_OBJECTS
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import Broken
@@ -131,7 +131,7 @@ def a_causal_bias_is_never_dense() -> None:
     near(exported.module()(q, k, v, at), scores(q, k, alibi.at(at), causal=True).softmax(-1) @ v, SINGLE)
     fast = torch.compile(attend, backend="aot_eager", fullgraph=True)
     for other in (at.flip(0), at * 5000):
-        if TRACED:
+        if COMPILES_OBJECTS:
             near(fast(q, k, v, other), scores(q, k, alibi.at(other), causal=True).softmax(-1) @ v, SINGLE)
         with pytest.raises(RuntimeError, match=r"positions go back.*pass backend='blocks'"):
             exported.module()(q, k, v, other)
@@ -282,7 +282,7 @@ def traced(cases: list[Case]) -> Laws:
 
 def squares(cases: list[Case]) -> Laws:
     """Older compilers make everything dense."""
-    return {f"{case}: squares": partial(nothing_is_square, case) for case in cases if TRACED}
+    return {f"{case}: squares": partial(nothing_is_square, case) for case in cases if COMPILES_OBJECTS}
 
 
 def to_the_end(cases: list[Case]) -> Laws:

@@ -56,6 +56,6 @@ def by_threads(threads: int, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tens
     """x rotated by so many threads of the kernel. torch's own do not survive a fork, and are not asked for."""
     y = torch.empty_like(x)
     torch.set_num_threads(threads)
-    by_native((x,), cos, sin, "half", (y,))
+    by_native(x, cos, sin, "half", y)
     torch.set_num_threads(1)
     return y

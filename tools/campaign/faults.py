@@ -82,7 +82,7 @@ def _float_angles(original: Any) -> Any:
 
 OTHER = {"half": "interleaved", "interleaved": "half"}
 ALIBI, T5, FOX, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.encodings.fox", "posenc.mask:Mask"
-BLOCKS, SOFTMAX, ROTARY = "posenc.attend.blocks", "posenc.kernels.attention.softmax", "posenc.encodings.rotary"
+BLOCKS, SOFTMAX = "posenc.attend.blocks", "posenc.kernels.attention.softmax"
 
 EVERY = (
     Fault(
@@ -141,22 +141,10 @@ EVERY = (
     ),
     Fault("angles in float32", "rotation", ("posenc.clock:Clock.forward",), _float_angles, quick=True),
     Fault(
-        "the attention factor twice",
-        "rotation",
-        (f"{ROTARY}:Rotary.tables",),
-        after(lambda tables, self, *_: tuple(x * self.attention_factor for x in tables)),
-    ),
-    Fault(
         "keys turned back at the wrong place",
         "rotation",
         ("posenc:rerotate",),
         before(lambda k, old, start, to, new=None: (k, old if new is None else new, start, to, new)),
-    ),
-    Fault(
-        "YaRN's ramp one pair too long",
-        "rotation",
-        ("posenc.scaling.yarn:YaRN._ends",),
-        after(lambda ends, *_: (ends[0], ends[1] + 1)),
     ),
     Fault(
         "the axis map of another model",

@@ -11,52 +11,13 @@ from tools.campaign.oracles import rotation as oracle
 from torch import Tensor
 
 import posenc
-from posenc import scaling
 from posenc.encodings import axes as axis_maps
 from posenc.errors import InvalidArgument
 
 Array = np.ndarray
-How = tuple[str, dict[str, Any]]
-"""A scaling by class name, and its settings with the length that it is planned for."""
-PLAIN: How = ("Default", {})
-SCALED = {"Rotary", "XPos", "PoPE"}
 HEADED = {"PoPE", "FoPE", "LearnedRotary"}
-REFUSALS = ("in the wrong order", "cannot be dealt out", "needs pairs to be a multiple of axes")
-"""Of what is drawn at random and is no scaling or no axis map."""
-
-
-def draw_scaling(r: Random, pairs: int) -> How:
-    factor, L = r.choice((1.0, 2.0, 3.7, 16.0)), r.choice((64, 512, 4096))
-    short, long = (tuple(r.choice((1.0, 1.5, 7.25)) for _ in range(pairs)) for _ in range(2))
-    planned: dict[str, Any] = {"factor": factor, "original_length": L}
-    more = r.choice(({}, {"attention_factor": 1.3}, {"mscale": 0.7, "mscale_all_dim": 1.0}, {"beta_fast": 8.0}))
-    ramp = r.choice(({"ramp": "dimension", "truncate": r.random() < 0.5}, {"ramp": "rotations"}))
-    choices: list[How] = [
-        PLAIN,
-        ("Linear", {"factor": factor}),
-        ("Proportional", {"fraction": r.choice((0.0, 0.25, 0.5, 1.0)), "factor": factor}),
-        ("PerPair", {"factors": short, "attention_factor": r.choice((1.0, 1.19))}),
-        ("Llama3", {**planned, "low_freq_factor": 1.0, "high_freq_factor": r.choice((2.0, 4.0))}),
-        (
-            "LongRoPE",
-            {
-                **planned,
-                "short_factors": short,
-                "long_factors": long,
-                "total_length": r.choice((1, L, L + 1, 10 * L)),
-            },
-        ),
-        *[("YaRN", {**planned, **ramp, **more})] * 2,
-        ("NTK", {"factor": factor, "form": r.choice(("base", "fixed", "abf"))}),
-        ("DynamicNTK", {**planned, "total_length": r.choice((1, L, 3 * L))}),
-    ]
-    return r.choice(choices if pairs > 1 else choices[:-2])
-
-
-def make_scaling(name: str, settings: dict[str, Any]) -> scaling.Scaling:
-    """The library's."""
-    fields = {field: value for field, value in settings.items() if field != "total_length"}
-    return scaling.planned(getattr(scaling, name)(**fields), settings.get("total_length"))
+REFUSALS = ("cannot be dealt out", "needs pairs to be a multiple of axes")
+"""Of what is drawn at random and is no axis map."""
 
 
 def draw_axes(r: Random, pairs: int) -> dict[str, Any]:
@@ -89,34 +50,27 @@ class RotationCase(Case):
             if not any(words in str(refusal) for words in REFUSALS):
                 raise
 
-    def build(self, how: How | None = None) -> posenc.Encoding:
+    def build(self) -> posenc.Encoding:
         """The library's module."""
         settings = dict(self.settings)
-        if self.kind in SCALED:
-            settings["scaling"] = make_scaling(*(how or self.scaling))
         if self.axes:
             more = {name: self.axes[name] for name in ("order", "units", "turns")}
             settings["axes"] = axis_maps.MAPS[self.axes["name"]](*self.axes["numbers"], **more)
         module: posenc.Encoding = getattr(posenc, self.kind)(self.head_dim, **settings)
         return module
 
-    def hands(self, how: How) -> tuple[list[tuple[int, Any]], float]:
-        """Of every angle its axis and its frequency; and the attention factor."""
+    def hands(self) -> list[tuple[int, Any]]:
+        """Of every angle its axis and its frequency."""
         o, D, kind, base = self.settings, self.head_dim, self.kind, self.settings.get("base", 1e4)
-        if kind == "ChannelRotary":
-            base = o.get("base") or {"gemma4-vision": 100.0, "ernie-image": 256.0}.get(o["layout"], 1e4)
-            table = oracle.channel_tables(o["layout"], D)
-            return [(axis, oracle.ladder(2 * n, base)[0][index]) for _, _, axis, index, n in table], 1.0
         if self.axes:
             units, turns = self.axes["units"], self.axes["turns"]
             layout = oracle.axes_of_pairs(self.axes["name"], self.axes["numbers"], self.axes["order"])
-            ladders = {n: oracle.ladder(2 * n, base, how) for _, _, n in layout}
-            hands = [(a, oracle.in_units(ladders[n][0][i], units and units[a], turns)) for a, i, n in layout]
-            return hands, ladders[layout[0][2]][1]
-        plain, factor = oracle.ladder(o.get("rotary_dim", D) * (2 if kind == "PoPE" else 1), base, how)
+            ladders = {n: oracle.ladder(2 * n, base) for _, _, n in layout}
+            return [(a, oracle.in_units(ladders[n][i], units and units[a], turns)) for a, i, n in layout]
+        plain = oracle.ladder(o.get("rotary_dim", D) * (2 if kind == "PoPE" else 1), base)
         if kind == "FoPE":
             plain = plain[: o.get("kept") or oracle.finishing(plain, o["num_positions"])]
-        return [(0, hand) for hand in plain], factor
+        return [(0, hand) for hand in plain]
 
 
 class Scene:
@@ -149,35 +103,32 @@ class Scene:
         signs = torch.tensor(r.choices((1, -1), k=len(values)))
         return (values * signs if case.settings.get("signed") else values).reshape(shape)
 
-    def turned(self, x: Array, positions: Tensor, side: str, how: How | None = None) -> Array:
+    def turned(self, x: Array, positions: Tensor, side: str) -> Array:
         """The oracle's."""
         o, kind, heads = self.case.settings, self.case.kind, x.shape[1]
         at = numpy(positions)
         at = at[None] if self.A == 1 else at
         at = at[:, None] if at.ndim == 2 else at  # (A, B, T)
         if kind == "LearnedRotary":
-            F, factor = self.numbers["frequencies"], 1.0
+            F = self.numbers["frequencies"]
             turns = [[oracle.phases(at[a], F[a, g].tolist()) for a in range(self.A)] for g in range(F.shape[1])]
             angles = np.stack([np.sum(group, 0) for group in turns], 1).repeat(heads // F.shape[1], 1)
         else:
-            hands, factor = self.case.hands(how or self.case.scaling)
-            angles = np.stack([oracle.phases(at[axis], [hand])[..., 0] for axis, hand in hands], -1)[:, None]
-        if kind == "ChannelRotary":
-            return oracle.by_channels(x, angles, oracle.channel_tables(o["layout"], x.shape[-1]))
+            phases = [oracle.phases(at[axis], [hand])[..., 0] for axis, hand in self.case.hands()]
+            angles = np.stack(phases, -1)[:, None]
         if kind == "PoPE":
             angles = angles - self.numbers["weight"][:, None] if side == "q" else angles
-            polar, n = oracle.polar(x, angles), 2 * angles.shape[-1]
-            return np.concatenate((polar[..., :n] * factor, polar[..., n:]), -1)
+            return oracle.polar(x, angles)
         if kind == "FoPE":
             waves = {name: np.einsum("bktj,gji->bgti", wave(angles), self.numbers[name]) for name, wave in WAVES}
             missing = [(0, 0)] * 3 + [(0, x.shape[-1] // 2 - waves["cos"].shape[-1])]
             cos, sin = (np.pad(waves[name], missing, constant_values=1.0) for name, _ in WAVES)
             groups = heads // cos.shape[1]
             return oracle.mixed(x, cos.repeat(groups, 1), sin.repeat(groups, 1), o["pairing"])
-        scale: Array | float = factor
+        scale: Array | float = 1.0
         if kind == "XPos":
             zeta = (np.arange(angles.shape[-1]) / angles.shape[-1] + 0.4) / 1.4
-            scale = factor * zeta ** (at[0][:, None, :, None] * (1 if side == "q" else -1) / o["scale_base"])
+            scale = zeta ** (at[0][:, None, :, None] * (1 if side == "q" else -1) / o["scale_base"])
         return oracle.mixed(x, scale * np.cos(angles), scale * np.sin(angles), o["pairing"])
 
     def hold(self, what: str, got: Tensor, x: Tensor, positions: Tensor) -> None:
@@ -207,17 +158,13 @@ def judge_rotated(scene: Scene) -> None:
 
 def judge_moved(scene: Scene) -> None:
     """Keys in a cache, moved: what comes out is what turning the key itself there would have given."""
-    case, r = scene.case, scene.random
     if scene.encoding.not_rerotatable:
         return
-    free = case.kind in ("Rotary", "XPos") and not case.axes
-    other = draw_scaling(r, case.settings.get("rotary_dim", case.head_dim) // 2) if free else case.scaling
-    to = case.build(other).double() if free else scene.encoding
-    to_positions = scene.draw_positions() if r.random() < 0.8 else None
+    to_positions = scene.draw_positions() if scene.random.random() < 0.8 else None
     at = scene.k_positions if to_positions is None else to_positions
     cached = torch.from_numpy(scene.turned(numpy(scene.k), scene.k_positions, "k"))
-    want = scene.turned(numpy(scene.k), at, "k", other)
-    got = posenc.rerotate(cached, scene.k_positions, scene.encoding, to, to_positions)
+    want = scene.turned(numpy(scene.k), at, "k")
+    got = posenc.rerotate(cached, scene.k_positions, scene.encoding, scene.encoding, to_positions)
     size = float(np.abs(want).max() + cached.abs().max() + 1)
     agree("keys moved", got, want, 8 * size * scene.rounding(scene.k_positions, at))
 
@@ -261,11 +208,6 @@ KINDS: dict[str, Callable[[Random, int, int], dict[str, Any]]] = {
         **sometimes(r, 0.3, rotary_dim=2 * A),
         **sometimes(r, 0.25, signed=True),
     },
-    "ChannelRotary": lambda r, D, K: {
-        "layout": r.choice(("gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl")),
-        **sometimes(r, 0.3, base=r.choice((1e4, 50.0))),
-        **sometimes(r, 0.25, signed=True),
-    },
 }
 """Every class with settings that change its formula, for D channels and K heads of keys."""
 
@@ -273,21 +215,15 @@ KINDS: dict[str, Callable[[Random, int, int], dict[str, Any]]] = {
 def draw(r: Random) -> RotationCase:
     """A case that the library's contracts admit."""
     kind = r.choice((*KINDS, *["Rotary"] * 5))
-    D, K, group = (
-        r.choice((16, 32) if kind == "ChannelRotary" else (4, 8, 16, 20, 24)),
-        r.choice((1, 2)),
-        r.choice((1, 2, 3)),
-    )
+    D, K, group = r.choice((4, 8, 16, 20, 24)), r.choice((1, 2)), r.choice((1, 2, 3))
     settings = KINDS[kind](r, D, K) | ({"heads": K * group} if kind in HEADED else {})
     pairs = settings.get("rotary_dim", D) // (1 if kind == "PoPE" else 2)
     axes = draw_axes(r, pairs) if kind == "Rotary" and r.random() < 0.4 else {}
-    scaled = r.choice((PLAIN, PLAIN, ("Linear", {"factor": 4.0}))) if axes else draw_scaling(r, pairs)
     queries = r.choice((1, 1, 2, 5, 12))
     return RotationCase(
         seed=r.getrandbits(32),
         kind=kind,
         settings=settings,
-        scaling=scaled if kind in SCALED else PLAIN,
         axes=axes,
         batch=r.choice((1, 2, 3)),
         kv_heads=K,

@@ -23,7 +23,7 @@ from posenc.attend.ways import WAYS, Explanation, chosen, computed
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.softmax import SHARES_KEYS, for_every_head, merge
+from posenc.kernels.attention.softmax import SHARES_KEYS, merge, repeat_kv
 from posenc.mask import Mask
 
 Backend = Literal[
@@ -229,7 +229,7 @@ def _prepared(
         raise _refused_dropout(settings.dropout, "remapped positions")
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
     if len(calls) > 1:
-        settings = replace(settings, exact_rows=True)
+        settings = replace(settings, needs_logsumexp=True)
     results = []
     for q, k, placed, mask in calls:
         if autocast:
@@ -238,8 +238,8 @@ def _prepared(
         if not q.dtype == k.dtype == v.dtype:
             dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
             raise InvalidArgument(f"{dtypes}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
-        if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.exact_rows):
-            k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
+        if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.needs_logsumexp):
+            k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))
     return results

@@ -20,7 +20,6 @@ from posenc.kernels.attention.softmax import (
     attended,
     capped,
     finite,
-    for_every_head,
     fused,
     fused_backward,
     fused_forward,
@@ -28,6 +27,7 @@ from posenc.kernels.attention.softmax import (
     plain_forward,
     products,
     readable,
+    repeat_kv,
     with_sum,
 )
 
@@ -78,7 +78,7 @@ class Masks:
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):
             last = min(first + self.size, T)
-            start, keys = mask.reach(first, last, T, S)
+            start, keys = mask.key_range(first, last, T, S)
             yield first, last, min(start, max(keys - 1, 0)), keys
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
@@ -89,7 +89,7 @@ class Masks:
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
-            largest = mask.amax(-1, keepdim=True) if self.call.exact_rows else None
+            largest = mask.amax(-1, keepdim=True) if self.call.needs_logsumexp else None
             return mask if largest is None else mask - finite(largest), largest
         tail = self.line[:, self.call.queries - last + start :]
         mask = tail.as_strided((1, tail.shape[0], last - first, keys - start), (0, self.line.shape[1], 1, 1))
@@ -131,7 +131,7 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
-    start, keys = call.mask.reach(first, last, T, S)
+    start, keys = call.mask.key_range(first, last, T, S)
     mask = call.sdpa_mask(first, last, keys, start)
     group = q.shape[1] // k.shape[1]
 
@@ -153,7 +153,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
     """Output and logsumexp by plain operators, which every transform of functions knows; of a length that an
     exporter leaves open in one block."""
     if torch.compiler.is_exporting():  # without the views of groups, whose lengths it cannot tell
-        k, v = (for_every_head(x, q.shape[1]) for x in (k, v))
+        k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
     results = []
     for first, last, start, keys in Masks(call, training_rows(q, k)):

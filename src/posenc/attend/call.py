@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, heads_first
+from posenc.arguments import as_scale, check_bhtd
 from posenc.encodings.bias import Bias
 from posenc.encodings.fit import check_tokens
-from posenc.encodings.placed import Placed, heads_of
+from posenc.encodings.placed import Placed, head_counts
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import finite, mask_dtype
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 
 LONG = 1024
@@ -25,7 +25,7 @@ LONG = 1024
 class Settings:
     """What a call asks for besides its scores."""
 
-    exact_rows: bool
+    needs_logsumexp: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
     softcap: float | None
     """What scores are squeezed into, ±softcap, before the bias."""
@@ -70,7 +70,7 @@ class AttentionCall(Settings):
             bias = bias.meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         return cls(
-            settings.exact_rows,  # one by one: torch 2.8 compiles no vars()
+            settings.needs_logsumexp,  # one by one: torch 2.8 compiles no vars()
             settings.softcap,
             settings.dropout,
             settings.backend,
@@ -146,7 +146,7 @@ class AttentionCall(Settings):
             return []
         fall, S = self.bias.fall, self.all_keys
         only_causal = self.mask.only_causal and self.mask.causal
-        if fall is None or not only_causal or not (q.is_cpu and may_be_looked_at(q, k)):
+        if fall is None or not only_causal or not (q.is_cpu and is_concrete(q, k)):
             return []
         q_size, k_size = (x.detach().norm(dim=-1, dtype=self.dtype).amax((0, 2)) for x in (q, k))
         spread = 2 * self.scale * q_size.view(len(k_size), -1) * k_size[:, None]
@@ -232,7 +232,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         placed.check_current()
     given = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
     for name, x in given:
-        heads_first(name, x)
+        check_bhtd(name, x)
         if x.device != q.device:
             raise InvalidArgument(f"q is on {q.device} and {name} on {x.device}; move one with .to(…)")
     q_shape, k_shape = q.shape, k.shape
@@ -302,7 +302,7 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     check_tokens("k", k, placed.k_positions, placed.axes)
     if placed.bias is None and placed.scale is None:
         return  # what rotates alone serves any number of heads
-    for what, heads in heads_of(placed).items():
+    for what, heads in head_counts(placed).items():
         if heads != q.shape[1]:
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and a rank "

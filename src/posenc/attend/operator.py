@@ -24,7 +24,7 @@ from posenc.kernels.attention.softmax import mask_dtype
 from posenc.mask import Mask
 from posenc.pytrees import Pytree
 
-TRACED = torch.__version__ >= "2.13"
+COMPILES_OBJECTS = torch.__version__ >= "2.13"
 """Whether torch's compiler follows what is done here; 2.8 lists no attributes of an object."""
 
 
@@ -32,16 +32,18 @@ def operated(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
     """``computed`` to a compiler: one operator, if it is to be one and has a text."""
-    if TRACED and _is_one_operator(q, k, placed, mask, settings):
+    if COMPILES_OBJECTS and _is_one_operator(q, k, placed, mask, settings):
         # Of a placed encoding what attention reads.
-        bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
-        writing = Writing((bare, mask, scale, vars(settings)))
+        placed_for_compiler = Placed(
+            placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale
+        )
+        writing = Writing((placed_for_compiler, mask, scale, vars(settings)))
         if not writing.unknown:
             inputs = (q, k, v, *writing.tensors)
             wanted = [i for i, x in enumerate(inputs) if x.requires_grad] if torch.is_grad_enabled() else []
             written = writing.tensors, writing.integers, writing.floats, writing.text
-            out, lse = operator(q, k, v, *written, wanted, settings.exact_rows)
-            return out, lse if settings.exact_rows else None
+            out, lse = operator(q, k, v, *written, wanted, settings.needs_logsumexp)
+            return out, lse if settings.needs_logsumexp else None
     return computed(q, k, v, placed, mask, scale, settings)
 
 
@@ -49,7 +51,7 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
     """Whether a compiler is given one operator: on the CPU, for more than one call of torch's attention."""
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
-    if placed.bias is not None or settings.exact_rows or settings.softcap is not None:
+    if placed.bias is not None or settings.needs_logsumexp or settings.softcap is not None:
         return True
     return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
 
@@ -78,7 +80,7 @@ class Writing:
         if isinstance(value, float):
             return _numbered("float", self.floats, value)
         if isinstance(value, tuple | list):
-            parts = "".join([f", {self.write(one)}" for one in value])
+            parts = "".join([f", {self.write(part)}" for part in value])
             return f'["tuple"{parts}]'
         if isinstance(value, dict):
             return self.with_attributes('"dict"', value)
@@ -161,7 +163,7 @@ def _made(kind: type, attributes: dict[str, Any]) -> Any:
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
     """What the call gives that was written so."""
     q, k, v, *tensors = inputs
-    numbered = {"tensor": tensors, "integer": integers, "float": floats}
+    numbered: dict[str, list[Any]] = {"tensor": tensors, "integer": integers, "float": floats}
     placed, mask, scale, settings = read(parsed(text), numbered)
     return computed(q, k, v, placed, mask, scale, Settings(**settings))
 

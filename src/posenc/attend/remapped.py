@@ -6,7 +6,7 @@ from torch import Tensor
 
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 
 
@@ -42,8 +42,8 @@ class RemappedMask(Mask):
         assert isinstance(part, RemappedMask)
         return self.of_part(part.become(Mask), part.k_positions, part.q_from, part.q_until) or part
 
-    def reach(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        start, keys = super().reach(first, last, T, S)
+    def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
+        start, keys = super().key_range(first, last, T, S)
         if first >= last or not _may_be_compared(self.k_positions, self.q_from, self.q_until):
             return start, keys
         if self.q_until is not None:
@@ -58,7 +58,7 @@ class RemappedMask(Mask):
 def _may_be_compared(*bounds: Tensor | None) -> bool:
     """Whether there are numbers that may be looked at without waiting for a device."""
     given = [x for x in bounds if x is not None]
-    return all(x.is_cpu and x.numel() for x in given) and may_be_looked_at(*given)
+    return all(x.is_cpu and x.numel() for x in given) and is_concrete(*given)
 
 
 Call = tuple[Tensor, Tensor, Placed, Mask]

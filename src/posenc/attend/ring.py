@@ -19,7 +19,7 @@ from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import Block, finite, merge
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 
 
@@ -123,7 +123,7 @@ class _Ring:
     def hides(self, step: int, n: int) -> bool:
         """Whether it is known that no query sees any of these keys."""
         q, k = self.mask.q_order, self.mask.k_order
-        if not self.mask.causal or q is None or k is None or not (q.is_cpu and may_be_looked_at(q, k)):
+        if not self.mask.causal or q is None or k is None or not (q.is_cpu and is_concrete(q, k)):
             return False
         return bool(k[..., self.keys(step, n)].amin() > q.amax())
 
@@ -171,11 +171,11 @@ class _Travelled(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, grad_lse: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, row_scale, y, lse, *trainable = ctx.saved_tensors
         ring: _Ring = ctx.ring
-        wide = lse.dtype
-        inner = (grad.to(wide) * y.to(wide)).sum(-1)
-        travelling = [x.new_zeros(x.shape, dtype=wide) for x in (k, v)]
+        compute_dtype = lse.dtype
+        inner = (grad.to(compute_dtype) * y.to(compute_dtype)).sum(-1)
+        travelling = [x.new_zeros(x.shape, dtype=compute_dtype) for x in (k, v)]
         local = [x for x in (q, row_scale, *trainable) if x is not None]
-        sums = [torch.zeros_like(x, dtype=torch.promote_types(x.dtype, wide)) for x in local]
+        sums = [torch.zeros_like(x, dtype=torch.promote_types(x.dtype, compute_dtype)) for x in local]
         for step, pieces in ring.travel(k, v):
             if not ring.hides(step, k.shape[2]):
                 inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in (*local, *pieces)]
@@ -187,7 +187,11 @@ class _Travelled(torch.autograd.Function):
                     out, part = ring.attend(step, some_q, inputs[-2], inputs[-1], some_scale, bias)
                 # y = Σ w_i·y_i with w_i = exp(l_i − l), so that y moves by w_i·(y_i − y) with l_i.
                 weight = (part.detach() - finite(lse)).exp()
-                of_part = weight * ((grad.to(wide) * out.detach().to(wide)).sum(-1) - inner + grad_lse.to(wide))
+                of_part = weight * (
+                    (grad.to(compute_dtype) * out.detach().to(compute_dtype)).sum(-1)
+                    - inner
+                    + grad_lse.to(compute_dtype)
+                )
                 grads = torch.autograd.grad(
                     (out, part), inputs, ((grad * weight[..., None]).to(out.dtype), of_part), allow_unused=True
                 )

@@ -20,7 +20,7 @@ from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
-from posenc.kernels.attention.softmax import attended, for_every_head, fused, grouped, plain_forward
+from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, repeat_kv
 from posenc.kernels.memory import is_transformed
 from posenc.mask import Mask, Spans
 
@@ -58,9 +58,8 @@ class Explanation(NamedTuple):
 
 
 WAYS: dict[str, Way] = {}
-"""By name, in the order of this file. The first that has all that a call needs computes it; a call that needs more
-than any has is refused. Sinks need the logsumexp, which torch's kernels give on the CPU, and elsewhere
-FlexAttention or operators; beside dropout no way has it."""
+"""By name, in the order of this file. The first that has all that a call needs computes it. Sinks need the
+logsumexp, which torch's kernels give on the CPU, and elsewhere FlexAttention or operators."""
 
 ROWS_KEPT = "torch's attention keeps the logsumexp to itself here"
 
@@ -80,7 +79,8 @@ def computed(
 ) -> Output:
     """Output, and the logsumexp where it is asked for."""
     out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
-    return out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]], lse if settings.exact_rows else None
+    out = out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]]
+    return out, lse if settings.needs_logsumexp else None
 
 
 def chosen(
@@ -132,7 +132,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explan
 def _asked(call: AttentionCall) -> frozenset[str]:
     """The features that a call needs."""
     needs = {
-        "logsumexp": call.exact_rows,
+        "logsumexp": call.needs_logsumexp,
         "softcap": call.softcap is not None,
         "dropout": call.dropout > 0,
         "biases that read scores": call.needs_scores and not torch.compiler.is_compiling(),
@@ -229,9 +229,9 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     channels = call.bias.low_rank(q.dtype, call.scale)
     if channels is None:
         return "the bias has no such channels at these positions", None
-    wide, unbiased = widened(q, k, v, channels), replace(call, bias=None, trained=())
+    widened_qkv, unbiased = widened(q, k, v, channels), replace(call, bias=None, trained=())
     return "the bias is a product of few channels, beside those of queries and keys", partial(
-        _as_narrow, v.shape[-1], *wide, unbiased
+        _as_narrow, v.shape[-1], *widened_qkv, unbiased
     )
 
 
@@ -255,7 +255,7 @@ def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     scores = block_scores(q, k, call, 0)
-    if call.exact_rows:
+    if call.needs_logsumexp:
         return plain_forward(scores, v)
     sees_itself = call.mask.by_offset and call.queries <= call.all_keys
     visible = None if sees_itself else call.visible(0, call.queries, call.all_keys)
@@ -271,14 +271,14 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     unmasked = call.bias is None and call.softcap is None and call.mask.only_causal
     if not unmasked or (call.mask.causal and call.queries != 1 and call.queries != call.all_keys):
         return "a bias, or a mask that is more than causality, is to be added", None
-    if call.exact_rows and not _sums_rows(q, k, v):
+    if call.needs_logsumexp and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
     return "nothing is added, and one flag says what is hidden", partial(_in_one, q, k, v, call)
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     """One call of torch's attention; on the CPU with gradients that can be differentiated again."""
-    if (call.exact_rows or call.learns(q, k, v)) and fused(q, k, v):
+    if (call.needs_logsumexp or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
     return attended(q, k, v, call.scale, is_causal=plain_bool(call.is_causal), dropout=call.dropout), None
 
@@ -316,12 +316,12 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     if softcap is not None:
         added = capped_score_mod(softcap, added, q.device)
     made_of = tuple(vars(call.mask).values())
-    return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads, call.exact_rows)
+    return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads, call.needs_logsumexp)
 
 
 @way("logsumexp", "dropout")
 def blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if call.exact_rows and not _sums_rows(q, k, v):
+    if call.needs_logsumexp and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
     if torch.compiler.is_compiling():
         return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)
@@ -329,7 +329,7 @@ def blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 
 def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    if call.exact_rows or (call.learns(q, k, v) and (call.trained or fused(q, k, v))):
+    if call.needs_logsumexp or (call.learns(q, k, v) and (call.trained or fused(q, k, v))):
         return recomputed(q, k, v, call)
     return by_blocks(q, k, v, call), None
 
@@ -337,8 +337,8 @@ def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     scores = None
     if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot tell
-        wide = torch.promote_types(q.dtype, torch.float32)
-        scores = q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * call.scale
+        compute_dtype = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(compute_dtype) @ repeat_kv(k, q.shape[1]).to(compute_dtype).mT * call.scale
     return attended(
         q, k, v, call.scale, call.sdpa_mask(0, call.queries, call.all_keys, scores=scores), dropout=call.dropout
     ), None

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import at_least, is_number
-from posenc.encodings.bias import Bias, climbs, heads_second, line_of_offsets, offsets
+from posenc.encodings.bias import Bias, batch_first, climbs, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
@@ -83,9 +83,7 @@ class LinearBias(Bias):
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return heads_second(
-            self.values(offsets(self.q_positions, self.k_positions, first, last, keys, start).abs())
-        )
+        return batch_first(self.values(offsets(self.q_positions, self.k_positions, first, last, keys, start).abs()))
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         near = (
@@ -141,7 +139,7 @@ class ALiBi(Encoding):
 
     def describe(self) -> str:
         if self.settings["slopes"] is not None:
-            each = [f"{m:g}" for m in self.slopes.tolist()]
-            shown = each if self.heads <= 8 else [*each[:2], "…", each[-1]]
+            numbers = [f"{m:g}" for m in self.slopes.tolist()]
+            shown = numbers if self.heads <= 8 else [*numbers[:2], "…", numbers[-1]]
             return f"ALiBi: {self.heads} heads with slopes {', '.join(shown)}"
         return f"ALiBi: {self.heads} heads, smallest slope 2^−{self.max_exponent:g} for powers of two"

@@ -27,7 +27,7 @@ class AxisMap:
 
     Args:
         axis_of_pair: from 0; every axis below the largest is used.
-        rung_of_pair: which of its axis' frequencies each pair takes; None gives pair i
+        index_of_pair: which of its axis' frequencies each pair takes; None gives pair i
             the i-th of one list for all.
         pairs_of_axis: how many frequencies every axis has; None for one list over all pairs.
         units: what one step of a coordinate is worth, exactly; 1 where left out. It multiplies the frequencies, so
@@ -36,7 +36,7 @@ class AxisMap:
     """
 
     axis_of_pair: tuple[int, ...]
-    rung_of_pair: tuple[int, ...] | None = None
+    index_of_pair: tuple[int, ...] | None = None
     pairs_of_axis: tuple[int, ...] | None = None
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
@@ -52,11 +52,11 @@ class AxisMap:
         if self.pairs_of_axis is not None and len(self.pairs_of_axis) != self.axes:
             raise InvalidArgument(f"pairs_of_axis={self.pairs_of_axis} must be {self.axes} numbers, one per axis")
         sizes = [self.pairs] * self.axes if self.pairs_of_axis is None else self.pairs_of_axis
-        rungs = range(self.pairs) if self.rung_of_pair is None else self.rung_of_pair
-        in_range = [0 <= rung < sizes[axis] for axis, rung in zip(self.axis_of_pair, rungs, strict=False)]
-        if len(rungs) != self.pairs or not all(in_range):
+        indices = range(self.pairs) if self.index_of_pair is None else self.index_of_pair
+        in_range = [0 <= index < sizes[axis] for axis, index in zip(self.axis_of_pair, indices, strict=False)]
+        if len(indices) != self.pairs or not all(in_range):
             raise InvalidArgument(
-                f"rung_of_pair={self.rung_of_pair} must be {self.pairs} numbers, each below the pairs of its "
+                f"index_of_pair={self.index_of_pair} must be {self.pairs} numbers, each below the pairs of its "
                 f"axis, {tuple(sizes)}"
             )
 
@@ -84,16 +84,18 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
     """The frequency of every pair under an axis map: one of its axis' frequencies, in units of that axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
-    rungs = axes.rung_of_pair or tuple(range(axes.pairs))
+    indices = axes.index_of_pair or tuple(range(axes.pairs))
     units = axes.units or (Fraction(1),) * axes.axes
-    pairs = [(by_size[sizes[axis]], rung, units[axis]) for axis, rung in zip(axes.axis_of_pair, rungs, strict=True)]
+    pairs = [
+        (by_size[sizes[axis]], index, units[axis]) for axis, index in zip(axes.axis_of_pair, indices, strict=True)
+    ]
     radians = TWO_PI if axes.turns else Decimal(1)
     return Frequencies(
         tuple(
-            frequencies.exact[rung] * unit.numerator / unit.denominator * radians
-            for frequencies, rung, unit in pairs
+            frequencies.exact[index] * unit.numerator / unit.denominator * radians
+            for frequencies, index, unit in pairs
         ),
-        tuple(frequencies.float32[rung] * float(unit) * float(radians) for frequencies, rung, unit in pairs),
+        tuple(frequencies.float32[index] * float(unit) * float(radians) for frequencies, index, unit in pairs),
         by_size[sizes[0]].attention_factor,
     )
 
@@ -140,24 +142,24 @@ def axial(*sections: int, order: Order = None, units: Units = None, turns: bool 
     """Consecutive sections, every axis with frequencies of its own over its section (Flux, towers of Qwen-VL)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
-    rungs = tuple(rung for count in sections for rung in range(count))
-    return _map("axial", sections, axis, rungs, sections, order, units, turns)
+    indices = tuple(index for count in sections for index in range(count))
+    return _map("axial", sections, axis, indices, sections, order, units, turns)
 
 
 def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """Axes alternate pair by pair, each frequency once an axis: x1 y1 x.1 y.1 … (Kimi's vision tower)."""
     _check_shares("alternating", axes, pairs)
-    rungs = tuple(i // axes for i in range(pairs))
+    indices = tuple(i // axes for i in range(pairs))
     axis = tuple(i % axes for i in range(pairs))
-    return _map("alternating", (axes, pairs), axis, rungs, (pairs // axes,) * axes, order, units, turns)
+    return _map("alternating", (axes, pairs), axis, indices, (pairs // axes,) * axes, order, units, turns)
 
 
 def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """One list dealt out in turn, then sorted by axis: 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
     _check_shares("dealt", axes, pairs)
     axis = tuple(i // (pairs // axes) for i in range(pairs))
-    rungs = tuple(rung for first in range(axes) for rung in range(first, pairs, axes))
-    return _map("dealt", (axes, pairs), axis, rungs, None, order, units, turns)
+    indices = tuple(index for first in range(axes) for index in range(first, pairs, axes))
+    return _map("dealt", (axes, pairs), axis, indices, None, order, units, turns)
 
 
 MAPS: dict[str, Callable[..., AxisMap]] = {
@@ -170,7 +172,7 @@ def _map(
     name: str,
     numbers: tuple[int, ...],
     axis_of_pair: tuple[int, ...],
-    rungs: tuple[int, ...] | None,
+    indices: tuple[int, ...] | None,
     pairs_of_axis: tuple[int, ...] | None,
     order: Order,
     units: Units,
@@ -183,7 +185,7 @@ def _map(
         axis_of_pair = tuple(order[section] for section in axis_of_pair)
         pairs_of_axis = pairs_of_axis and tuple(pairs_of_axis[order.index(axis)] for axis in range(len(order)))
         order = None if list(order) == sorted(order) else tuple(order)
-    return AxisMap(axis_of_pair, rungs, pairs_of_axis, _fractions(units), turns, (name, numbers, order))
+    return AxisMap(axis_of_pair, indices, pairs_of_axis, _fractions(units), turns, (name, numbers, order))
 
 
 def _check_sections(sections: tuple[int, ...]) -> None:

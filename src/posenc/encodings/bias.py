@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.attention.low_rank import SPAN, Channels
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.pytrees import Pytree, narrowed, tensors
 
 B = TypeVar("B", bound="Bias")
@@ -172,8 +172,8 @@ class SumBias(Bias):
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
-        each = [part.low_rank(dtype, scale) for part in self.parts]
-        channels_of_parts = [channels for channels in each if channels is not None]
+        of_parts = [part.low_rank(dtype, scale) for part in self.parts]
+        channels_of_parts = [channels for channels in of_parts if channels is not None]
         if len(channels_of_parts) < len(self.parts):
             return None
         return side_by_side([q for q, _ in channels_of_parts]), side_by_side([k for _, k in channels_of_parts])
@@ -228,7 +228,7 @@ def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> Non
         )
 
 
-def heads_second(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
+def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
     """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch in front."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
 
@@ -245,7 +245,7 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
     if isinstance(attribute, tuple):
-        return tuple(sliced(one, axes, places) for one in attribute)
+        return tuple(sliced(part, axes, places) for part in attribute)
     return narrowed(attribute, axes, places) if isinstance(attribute, Tensor) else attribute
 
 
@@ -261,7 +261,7 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
         return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
     inside = inside & (q_positions.amax() - k_positions.amin() < span)
-    if may_be_looked_at(q_positions, k_positions) and inside.device.type == "cpu":
+    if is_concrete(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
     torch._assert_async(
         inside,
@@ -280,7 +280,7 @@ def line_of_offsets(q_positions: Tensor, k_positions: Tensor) -> Int[Tensor, " o
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
     """Whether keys count up by one and the queries are the last of them; looks at values on the CPU only."""
-    if k_positions.device.type != "cpu" or not may_be_looked_at(q_positions, k_positions):
+    if k_positions.device.type != "cpu" or not is_concrete(q_positions, k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):
         return False

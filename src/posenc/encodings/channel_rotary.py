@@ -10,8 +10,7 @@ transformers runs it were trained so, and their weights need it so.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal, cast, final
+from typing import ClassVar, Literal, NamedTuple, cast, final
 
 import torch
 from jaxtyping import Float
@@ -30,25 +29,19 @@ from posenc.scaling.frequencies import Frequencies
 Layout = Literal["gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"]
 
 
-@dataclass(frozen=True)
-class Channel:
+class Channel(NamedTuple):
     """How one channel rotates.
 
     Args:
         partner: the channel that it is mixed with.
         axis: the coordinate that it rotates by.
-        index, pairs: its frequency is base^(−index/pairs).
+        frequency_index, pairs: its frequency is base^(−frequency_index/pairs).
     """
 
     partner: int
     axis: int
-    index: int
+    frequency_index: int
     pairs: int
-
-    @property
-    def angle(self) -> tuple[int, int, int]:
-        """What partners of a rotation have in common."""
-        return self.axis, self.index, self.pairs
 
 
 def _partner(i: int, size: int, pairing: Pairing) -> int:
@@ -65,16 +58,6 @@ def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) ->
     ]
 
 
-def _gemma4_vision(head_dim: int) -> list[Channel]:
-    """Two halves, columns first, each with half pairs of its own."""
-    return _blocks(2 * (head_dim // 4), (1, 0), "half", "half")
-
-
-def _v_jepa2(head_dim: int) -> list[Channel]:
-    """Thirds for time, row and column; angles laid out for half pairs, channels paired with their neighbours."""
-    return _blocks(2 * (head_dim // 6), (0, 1, 2), "half", "interleaved")
-
-
 def _ernie_image(head_dim: int) -> list[Channel]:
     """Axes of 2, 3 and 3 eighths; angles laid out for neighbours, channels paired half a head apart."""
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
@@ -89,8 +72,10 @@ def _hunyuan_vl(head_dim: int) -> list[Channel]:
 
 
 LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
-    "gemma4-vision": (_gemma4_vision, 4, 100.0),
-    "v-jepa2": (_v_jepa2, 6, 10_000.0),
+    # Two halves, columns first, each with half pairs of its own.
+    "gemma4-vision": (lambda head_dim: _blocks(2 * (head_dim // 4), (1, 0), "half", "half"), 4, 100.0),
+    # Thirds for time, row and column; angles laid out for half pairs, channels paired with their neighbours.
+    "v-jepa2": (lambda head_dim: _blocks(2 * (head_dim // 6), (0, 1, 2), "half", "interleaved"), 6, 10_000.0),
     "ernie-image": (_ernie_image, 16, 256.0),
     "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
 }
@@ -148,16 +133,15 @@ class ChannelRotary(Encoding):
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed
-        self.isometric = self.relative = all(
-            channel.angle == self.channels[channel.partner].angle for channel in self.channels
-        )
+        # Partners of a rotation have one angle.
+        self.isometric = self.relative = all(c[1:] == self.channels[c.partner][1:] for c in self.channels)
         by_pairs = {
             n: Default().frequencies(2 * n, self.base) for n in {channel.pairs for channel in self.channels}
         }
         self.clock = Clock(
             Frequencies(
-                tuple(by_pairs[channel.pairs].exact[channel.index] for channel in self.channels),
-                tuple(by_pairs[channel.pairs].float32[channel.index] for channel in self.channels),
+                tuple(by_pairs[channel.pairs].exact[channel.frequency_index] for channel in self.channels),
+                tuple(by_pairs[channel.pairs].float32[channel.frequency_index] for channel in self.channels),
             ),
             phases,
             tuple(channel.axis for channel in self.channels),
@@ -178,9 +162,9 @@ class ChannelRotary(Encoding):
     ) -> Float[Tensor, "B H T D"]:
         """x with every channel mixed with its partner; in the wider type, rounded once to x's."""
         n = len(self.channels)
-        wide = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
+        rotary = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
         partners = self.partners.clone()  # autograd keeps it, and could not if this was built in inference mode
-        mixed = (wide * cos + wide[..., partners] * sin).to(x.dtype)
+        mixed = (rotary * cos + rotary[..., partners] * sin).to(x.dtype)
         return torch.cat((mixed, x[..., n:]), dim=-1) if n < self.head_dim else mixed
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import E, Encoding
-from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, heads_of
+from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, head_counts
 from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
@@ -111,7 +111,7 @@ class PlacedStack(Placed):
         self.causal = any(part.causal for part in parts)
         for part in parts:
             self.narrow(part.window, part.chunk)
-        counts = {count for part in parts for count in heads_of(part).values()}
+        counts = {count for part in parts for count in head_counts(part).values()}
         if len(counts) > 1:
             raise InvalidArgument(
                 f"encodings in this stack are made for {' and '.join(map(str, sorted(counts)))} heads; make all of "

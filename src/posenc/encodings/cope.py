@@ -50,7 +50,7 @@ class CountedBias(Bias):
         self.derive()
 
     def derive(self) -> None:
-        self.straight = self.order is not None and consecutive(self.order, self.order)
+        self.consecutive = self.order is not None and consecutive(self.order, self.order)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return CountedBias(self.table, self.heads, k_order, self.products)
@@ -77,7 +77,7 @@ class CountedBias(Bias):
     def _counted(self, gates: Float[Tensor, "B H rows near"], start: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """Sums of gates from every key on, along the order."""
         assert self.order is not None
-        if self.straight:
+        if self.consecutive:
             return gates.flip(-1).cumsum(-1).flip(-1)
         place = self.order[..., start:keys].sort(dim=-1, descending=True).indices
         place = (place if place.dim() == 1 else place[:, None, None]).expand(gates.shape)

@@ -26,7 +26,7 @@ from posenc.arguments import argument, misfit
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.scaling.scaling import Scaling
 
 E = TypeVar("E", bound="Encoding")
@@ -320,7 +320,7 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
             continue
         buffers = list(map(module.get_buffer, module.constants))
         looked_at = list(map(id, buffers))
-        if module.__dict__.get("_looked_at", []) == looked_at or not may_be_looked_at(*buffers):
+        if module.__dict__.get("_looked_at", []) == looked_at or not is_concrete(*buffers):
             continue
         for buffer, (name, numbers) in zip(buffers, module.constants.items(), strict=True):
             if not torch.equal(buffer.cpu(), numbers):

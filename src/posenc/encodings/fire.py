@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from posenc.arguments import Size, such_that
-from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets, rows_of_line
+from posenc.encodings.bias import Bias, batch_first, line_of_offsets, offsets, rows_of_line
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 
 EPSILON = 1e-6
 
@@ -58,7 +58,7 @@ class FireBias(Bias):
     def derive(self) -> None:
         self.toeplitz, nearest = None, self.nearest.detach()
         line = line_of_offsets(self.q_positions, self.k_positions)
-        if line is not None and may_be_looked_at(nearest) and int(self.k_positions[-1]) <= float(nearest):
+        if line is not None and is_concrete(nearest) and int(self.k_positions[-1]) <= float(nearest):
             self.toeplitz = self.values(line, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
@@ -79,7 +79,7 @@ class FireBias(Bias):
             return rows_of_line(self.toeplitz, self.q_positions.shape[0], first, last, keys, start)
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         normaliser = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
-        return heads_second(self.values(apart, normaliser))
+        return batch_first(self.values(apart, normaliser))
 
 
 Nearest = Annotated[
@@ -121,16 +121,18 @@ class FIRE(Encoding):
 
     def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Where the pieces of the network end, and of every piece its value at z = 0 and its slope."""
-        wide = widest(self.inner.device)
-        inner, bias = self.inner.to(wide), self.inner_bias.to(wide)
+        compute_dtype = widest(self.inner.device)
+        inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():
             ends = torch.where(inner == 0, torch.inf, -bias / inner)  # where a unit turns on or off
             breaks, order = ends.sort()
             rank, piece = order.argsort(), torch.arange(self.units + 1, device=inner.device)[:, None]
-            on = torch.where(inner == 0, bias > 0, torch.where(inner > 0, piece > rank, piece <= rank)).to(wide)
-        outer = self.outer.to(wide).T
+            on = torch.where(inner == 0, bias > 0, torch.where(inner > 0, piece > rank, piece <= rank)).to(
+                compute_dtype
+            )
+        outer = self.outer.to(compute_dtype).T
         value, slope = ((on[:, :, None] * part[:, None] * outer).sum(1) for part in (bias, inner))
-        value = value + self.outer_bias.to(wide)
+        value = value + self.outer_bias.to(compute_dtype)
         return breaks.to(dtype), (value.to(dtype), slope.to(dtype))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

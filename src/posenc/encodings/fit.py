@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from posenc.arguments import heads_first, tensors
+from posenc.arguments import check_bhtd, tensors
 from posenc.encodings.placed import Placed, Positions
 from posenc.errors import InvalidArgument
 
@@ -11,7 +11,7 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
     """Refuse what is no batch of queries or keys at these positions; None is one that is not wanted."""
     if x is None:
         return
-    heads_first(name, x)
+    check_bhtd(name, x)
     if x.shape[-1] != head_dim:
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; its last axis must be head_dim={head_dim}")
     check_tokens(name, x, positions, axes)

@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 
 from posenc.arguments import Size, at_least, is_number, such_that
 from posenc.clock import Clock, Phases
-from posenc.encodings.placed import Positions, over_heads
+from posenc.encodings.placed import Positions, insert_head_axis
 from posenc.encodings.rotation import Rotation
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument
@@ -100,7 +100,7 @@ class FoPE(Rotation):
         missing = (0, self.head_dim // 2 - self.kept)
         rows = positions if positions.dim() == 2 else positions[None]
         cos, sin = (
-            pad(product(over_heads(table), weight), missing, value=1.0).to(dtype)
+            pad(product(insert_head_axis(table), weight), missing, value=1.0).to(dtype)
             for table, weight in zip(self.clock(rows, dtype), (self.cos, self.sin), strict=True)
         )
         return cos, sin

@@ -86,8 +86,8 @@ def _sources(name: str) -> list[Path]:
     with suppress(SyntaxError, ValueError):  # of what is no Python
         finder.run_script(str(origin))
     files = [getattr(module, "__file__", None) for module in finder.modules.values()]
-    beside = {Path(file) for file in files if file}
-    return [origin, *sorted(beside - {origin})]
+    neighbours = {Path(file) for file in files if file}
+    return [origin, *sorted(neighbours - {origin})]
 
 
 def _origin(name: str) -> Path:

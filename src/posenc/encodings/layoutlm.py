@@ -54,9 +54,9 @@ class LayoutLM(RelativeTable):
                 "every axis, of at least two; LayoutLM has three axes"
             )
         self.axes = len(buckets)
-        each = zip(buckets, max_distance, strict=True)
+        axes = zip(buckets, max_distance, strict=True)
         self.tables = nn.ModuleList(
-            T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std) for n, furthest in each
+            T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std) for n, furthest in axes
         )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

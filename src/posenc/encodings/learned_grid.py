@@ -20,7 +20,7 @@ from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.wide import unrounded
 from posenc.errors import InvalidArgument
 
-Tables = Literal["grid", "sum"]
+GridTables = Literal["grid", "sum"]
 
 
 @final
@@ -50,7 +50,7 @@ class LearnedGrid(EmbeddingTable):
         width: Size,
         *,
         columns: Annotated[int | None, at_least(1)] = None,
-        tables: Tables = "grid",
+        tables: GridTables = "grid",
         resize: str | Resize | None = None,
         std: float = 0.02,
     ) -> None:
@@ -58,7 +58,7 @@ class LearnedGrid(EmbeddingTable):
         rows, self.width = num_positions, width
         columns = rows if columns is None else columns
         self.shape = self.picture = self.places = (rows, columns)
-        self.tables: Tables = tables
+        self.tables: GridTables = tables
         self.resize = None if resize is None else named(resize)
         self.std = std
         self.position_limit = min(self.shape)
@@ -104,11 +104,11 @@ class LearnedGrid(EmbeddingTable):
         self, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "rows columns C"]:
         """The row of every place in the picture, in ``dtype`` or the parameter's if that is wider."""
-        wide = torch.promote_types(self.weight.dtype, dtype)
+        compute_dtype = torch.promote_types(self.weight.dtype, dtype)
         if self.tables == "sum":
-            rows, columns = self.weight.to(wide).split(self.shape)
+            rows, columns = self.weight.to(compute_dtype).split(self.shape)
             return self._along(0, rows)[:, None] + self._along(1, columns)
-        grid = self.weight.to(wide).unflatten(0, self.shape)
+        grid = self.weight.to(compute_dtype).unflatten(0, self.shape)
         return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
 
     def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:

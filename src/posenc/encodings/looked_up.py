@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from posenc.encodings.bias import Bias, check_channels, consecutive, offsets
 from posenc.encodings.wide import product
-from posenc.kernels.attention.softmax import for_every_head
+from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
@@ -48,7 +48,7 @@ class LookedUp(Bias):
         self.derive()
 
     def derive(self) -> None:
-        self.straight = consecutive(self.q_positions, self.k_positions)
+        self.consecutive = consecutive(self.q_positions, self.k_positions)
 
 
 class QueryTable(LookedUp):
@@ -98,11 +98,11 @@ class QueryTable(LookedUp):
     ) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         queries = self.queries[:, :, first:last]
-        if self.straight:
+        if self.consecutive:
             return self._along(queries, first, start, keys)
         products = product(queries, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys, start))
-        return products.gather(-1, among_heads(picked, products))
+        return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
@@ -127,20 +127,20 @@ class KeyTable(LookedUp):
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("k", k, self.table.shape[1])
-        met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
+        met = repeat_kv(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
         return self.changed(keys=met)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "B H rows S"]:
         assert self.keys is not None
-        if self.straight and self.table.shape[-1] > 1:
+        if self.consecutive and self.table.shape[-1] > 1:
             return self._along(first, last, start, keys)
         products = product(self.table.mT, self.keys[:, :, start:keys].mT)
         if products.shape[-2] == 1:
             return products.expand(-1, -1, last - first, -1)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys, start))
-        return products.gather(-2, among_heads(picked, products))
+        return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """The same where positions count up: tiles of keys meet the columns of their offsets, the last first, and a
@@ -155,12 +155,14 @@ class KeyTable(LookedUp):
         )
         padded = pad(self.keys[:, :, begin:keys], (0, 0, 0, tiles * size - keys + begin))
         products = product(padded.unflatten(2, (tiles, size)).flip(2), columns).contiguous()
-        tile, wide = products.stride()[:3], rows + size - 1
-        skewed = products.as_strided((*products.shape[:3], rows, size), (*tile, 1, wide - 1), size - 1)
+        tile, width = products.stride()[:3], rows + size - 1
+        skewed = products.as_strided((*products.shape[:3], rows, size), (*tile, 1, width - 1), size - 1)
         return skewed.flip(2).transpose(2, 3).flatten(-2)[..., : keys - begin]
 
 
-def among_heads(picked: Int[Tensor, "*B rows S"], products: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:
+def expand_to_heads(
+    picked: Int[Tensor, "*B rows S"], products: Float[Tensor, "B H n m"]
+) -> Int[Tensor, "B H rows S"]:
     """The columns of every head of every sequence."""
     picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
     return picked.expand(*products.shape[:2], *picked.shape[-2:])

@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets, rows_of_line
+from posenc.encodings.bias import Bias, batch_first, line_of_offsets, offsets, rows_of_line
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod, table_score_mod
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.positions import grid
 
 
@@ -70,7 +70,7 @@ class OffsetBias(Bias):
     def _check_trained(self) -> None:
         """Refuse a function of trainable tensors that are no attributes."""
         trained = self.trained
-        if not may_be_looked_at(self.q_positions, *trained):
+        if not is_concrete(self.q_positions, *trained):
             return
         apart = self.q_positions.new_zeros((self.axes, 1) if self.axes > 1 else 1)
         if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
@@ -92,7 +92,7 @@ class OffsetBias(Bias):
             self.toeplitz = self._at(line).contiguous()
         elif self.bound is not None:
             self._tabulate([-self.bound], [self.bound])
-        elif self.k_positions.is_cpu and may_be_looked_at(self.q_positions, self.k_positions):
+        elif self.k_positions.is_cpu and is_concrete(self.q_positions, self.k_positions):
             both = self.q_positions, self.k_positions
             q, k = (at.flatten(1) if self.axes > 1 else at.flatten()[None] for at in both)
             if q.numel() and k.numel():
@@ -130,12 +130,12 @@ class OffsetBias(Bias):
             return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         if self.table is None:
-            return heads_second(self._at(apart))
+            return batch_first(self._at(apart))
         apart = apart if self.bound is None else apart.clamp(-self.bound, self.bound)
         apart = apart if self.axes > 1 else apart[None]
         shape = -1, *[1] * (apart.dim() - 1)
         places = ((apart - self.low.view(shape)) * self.steps.view(shape)).sum(0)
-        return heads_second(embedding(places, self.table).movedim(-1, 0))
+        return batch_first(embedding(places, self.table).movedim(-1, 0))
 
     def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
         if heads is None:

@@ -183,7 +183,7 @@ class Placed(Pytree):
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
             raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, query heads")
-        for what, heads in heads_of(self).items():
+        for what, heads in head_counts(self).items():
             if last > heads:
                 raise InvalidArgument(
                     f"first={first} and last={last} leave the {heads} heads that the {what} is of; count heads "
@@ -227,7 +227,7 @@ class RemappedPart(Pytree):
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 
-def heads_of(placed: Placed) -> dict[str, int]:
+def head_counts(placed: Placed) -> dict[str, int]:
     """For how many heads it has numbers, by what holds them; what serves any number of heads is left out."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
@@ -235,7 +235,7 @@ def heads_of(placed: Placed) -> dict[str, int]:
     return counts
 
 
-def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
+def insert_head_axis(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
     """Insert the heads' axis: ``(B, T, n)`` becomes ``(B, 1, T, n)``; two axes need none, and four have it."""
     return table.unsqueeze(1) if table.dim() == 3 else table
 

@@ -26,7 +26,7 @@ from posenc.encodings.fit import check_heads
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
 from posenc.encodings.rotation import PlacedTables
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.scaling.default import Default
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
@@ -142,7 +142,7 @@ class PoPE(Encoding):
         Long inputs go through it some tokens at a time, so that lengths are still in cache when they are rotated.
         """
         B, H, T, _ = x.shape
-        if torch.is_grad_enabled() or not may_be_looked_at(x, cos) or B * H * T * self.rotary_dim <= CACHED:
+        if torch.is_grad_enabled() or not is_concrete(x, cos) or B * H * T * self.rotary_dim <= CACHED:
             return self._polar(x, cos, sin, delta)
         polar = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
         rows = max(1, CACHED // self.rotary_dim)

@@ -36,15 +36,9 @@ Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tenso
 
 def _stepped(first: int) -> Formula:
     """1 + amount·ln(1 + ⌊(p+first)/floor⌋), with its steps counted in integers."""
-
-    def factors(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
-        return 1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
-
-    return factors
-
-
-def _power(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
-    return torch.exp(amount * torch.log1p((p + 1).to(dtype) / floor))
+    return lambda p, amount, floor, dtype: (
+        1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
+    )
 
 
 def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
@@ -55,7 +49,7 @@ def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tens
 RULES: dict[str, Formula] = {
     "llama4": _stepped(1),
     "ministral3": _stepped(0),
-    "beam": _power,
+    "beam": lambda p, amount, floor, dtype: torch.exp(amount * torch.log1p((p + 1).to(dtype) / floor)),
     "inkling": past_floor,
 }
 

@@ -52,8 +52,8 @@ class TableBias(OffsetBias):
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
         if len(self.tables) == 1:
             return embedding(self.rows_of_tables[0](offsets), self.tables[0]).movedim(-1, 0)
-        each = zip(self.rows_of_tables, offsets, self.tables, strict=True)
-        return torch.stack([embedding(row(along), table) for row, along, table in each]).sum(0).movedim(-1, 0)
+        axes = zip(self.rows_of_tables, offsets, self.tables, strict=True)
+        return torch.stack([embedding(row(along), table) for row, along, table in axes]).sum(0).movedim(-1, 0)
 
 
 class RelativeTable(Encoding):

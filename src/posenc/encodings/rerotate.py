@@ -72,5 +72,5 @@ def rerotate(
     for encoding, at, name in ((from_, positions, "positions"), (to, to_positions, "to_positions")):
         if encoding.acts_on:  # NoPE stands for the other's axes too
             encoding.check(at, name)
-    wide = widest(k.device)
-    return to.rotate_keys(from_.unrotate(k.to(wide), positions.long()), to_positions.long()).to(k.dtype)
+    compute_dtype = widest(k.device)
+    return to.rotate_keys(from_.unrotate(k.to(compute_dtype), positions.long()), to_positions.long()).to(k.dtype)

@@ -118,12 +118,12 @@ def gathered(
             f"resize={resize} takes a number of cells that depends on the size; resize the table first, with "
             "LearnedGrid.resized(rows, columns)"
         )
-    wide = torch.promote_types(table.dtype, torch.float32)
+    compute_dtype = torch.promote_types(table.dtype, torch.float32)
     rows, row_weights = taps(resize, positions[0], sizes[0], table.shape[0])
     columns, column_weights = taps(resize, positions[1], sizes[1], table.shape[1])
     cells = rows[..., :, None] * table.shape[1] + columns[..., None, :]
-    weights = (row_weights[..., :, None] * column_weights[..., None, :]).to(wide)
-    rows = torch.nn.functional.embedding(cells.flatten(-2), table.flatten(0, 1)).to(wide)
+    weights = (row_weights[..., :, None] * column_weights[..., None, :]).to(compute_dtype)
+    rows = torch.nn.functional.embedding(cells.flatten(-2), table.flatten(0, 1)).to(compute_dtype)
     return (rows * weights.flatten(-2)[..., None]).sum(-2)
 
 

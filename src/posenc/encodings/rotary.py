@@ -23,7 +23,7 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import Positions
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
-from posenc.kernels.backend import Backend, check_backend, explained
+from posenc.kernels.backend import RotationBackend, check_backend, explained
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.default import Default
@@ -81,7 +81,7 @@ class Rotary(Rotation):
         backwards: bool = False,
         softmax_factor: float | None = None,
         phases: Phases = "exact",
-        backend: Backend = "auto",
+        backend: RotationBackend = "auto",
     ) -> None:
         super().__init__(head_dim, pairing)
         check_backend(backend)

@@ -11,10 +11,10 @@ from posenc.arguments import at_least, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.fit import check_heads, keys_at_queries
-from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
-from posenc.kernels.backend import Backend
+from posenc.kernels.backend import RotationBackend
 from posenc.kernels.rotary import Step, Tables, rotate_both, step
 from posenc.kernels.rotary.by_native import Pair
 from posenc.kernels.rotary.specification import Pairing
@@ -64,7 +64,7 @@ class Rotation(Encoding):
     softmax_factor: float = 1.0
     """What attention's 1/√D is multiplied by."""
 
-    backend: Backend = "auto"
+    backend: RotationBackend = "auto"
     """Who computes."""
 
     def __init__(self, head_dim: int, pairing: Pairing) -> None:
@@ -87,15 +87,17 @@ class Rotation(Encoding):
             frequencies: F, radians per position, ``(pairs,)``, ``(groups, pairs)`` or ``(axes, groups, pairs)``;
                 each is read as the 64-bit fraction of a turn that it is nearest to.
         """
-        wide = widest(positions.device)
-        F = frequencies.to(wide).reshape(self.axes, -1, frequencies.shape[-1])
+        compute_dtype = widest(positions.device)
+        F = frequencies.to(compute_dtype).reshape(self.axes, -1, frequencies.shape[-1])
         at = positions[None] if self.axes == 1 else positions
         at = (at[:, None] if at.dim() == 2 else at)[:, :, None, :, None]  # (A, B, 1, T, 1)
         fractions = F.detach() / (RADIANS_PER_UNIT * 2.0**64)
         words = ((fractions - (fractions + 0.5).floor()) * 2.0**64).round().to(torch.int64)
         phases = (at * words[:, None, :, None]).sum(0)
         # Plus zero, with the gradient of the angle: autograd sees p·F, and the number stays that of the integers.
-        return phases.to(wide) * RADIANS_PER_UNIT + (at.to(wide) * (F - F.detach())[:, None, :, None]).sum(0)
+        return phases.to(compute_dtype) * RADIANS_PER_UNIT + (
+            at.to(compute_dtype) * (F - F.detach())[:, None, :, None]
+        ).sum(0)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotation(self, q_positions, k_positions, dtype)
@@ -114,7 +116,7 @@ class PlacedTables(Placed):
 
     def tables(self, positions: Positions, *settings: int) -> Tables:
         cos, sin = self.encoding.tables(positions, self.dtype, *settings)
-        return Tables(over_heads(cos), over_heads(sin)) if cos.dim() == 3 else Tables(cos, sin)
+        return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
         """Those of the keys; refuses either where it does not fit what is placed."""
@@ -176,8 +178,8 @@ class PlacedRotation(PlacedTables):
                 return again
         q_tables, k_tables, encoding = self.q_tables, self.key_tables(q, k), self.encoding
         if encoding.groups > 1:  # one that is None has tables too, which are not read
-            q_tables = q_tables if q is None else self._for_heads(q_tables, q.shape[1])
-            k_tables = k_tables if k is None else self._for_heads(k_tables, k.shape[1])
+            q_tables = q_tables if q is None else self._tables_for_heads(q_tables, q.shape[1])
+            k_tables = k_tables if k is None else self._tables_for_heads(k_tables, k.shape[1])
         if plain is not None:
             self._step = step(*plain, q_tables, k_tables, encoding.pairing, encoding.backend)
             again = None if self._step is None else self._step(*plain)
@@ -197,12 +199,12 @@ class PlacedRotation(PlacedTables):
             InvalidArgument: k does not fit the queries' positions.
         """
         check_heads("k", k, self.q_positions, self.encoding.head_dim, self.axes)
-        cos, sin = self._for_heads(self.q_tables, k.shape[1]) if self.encoding.groups > 1 else self.q_tables
+        cos, sin = self._tables_for_heads(self.q_tables, k.shape[1]) if self.encoding.groups > 1 else self.q_tables
         scale = self.encoding.attention_factor**-2
         tables = Tables(cos * scale, sin * -scale)
         return rotate_both(k, None, tables, tables, self.encoding.pairing, self.encoding.backend)[0]  # type: ignore[return-value]
 
-    def _for_heads(self, tables: Tables, heads: int) -> Tables:
+    def _tables_for_heads(self, tables: Tables, heads: int) -> Tables:
         """Those of so many heads: consecutive heads are a group."""
         groups = self.of_groups.stop - self.of_groups.start
         if heads % groups:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from posenc.arguments import Size, even_from, such_that
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, heads_second, line_of_offsets, rows_of_line
+from posenc.encodings.bias import Bias, batch_first, line_of_offsets, rows_of_line
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
@@ -72,7 +72,7 @@ class SandwichBias(Bias):
         if self.toeplitz is not None:
             return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
         sums = product(self.q_waves[..., first:last, :], self.k_waves[..., start:keys, :].mT)
-        return heads_second(self._scaled(sums))
+        return batch_first(self._scaled(sums))
 
     def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
         """The bias of every head from the sums of cosines, which are C/2 at distance 0."""
@@ -105,10 +105,12 @@ class Sandwich(Encoding):
         self.clock = Clock(sandwich_frequencies(channels, base, first))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        wide, device = widest(k_positions.device), k_positions.device
+        compute_dtype, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
-        factors = (self.heads / (8 * heads.to(wide))).to(dtype)
+        factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
         # From the first key on: only distances count, and near ones are more exact.
-        q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
+        q, k = (
+            torch.cat(self.clock(at - k_positions[..., :1], compute_dtype), -1) for at in (q_positions, k_positions)
+        )
         bias = SandwichBias(factors, q, k, q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)

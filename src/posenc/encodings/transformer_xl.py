@@ -20,7 +20,7 @@ from posenc.clock import Clock
 from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.placed import KeyPositions, Placed, Positions, insert_head_axis
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
@@ -70,8 +70,8 @@ class WaveBias(Bias):
     ) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         a, b = (product(self.queries[:, :, first:last], part) for part in self.maps)
-        cos, sin = (over_heads(wave[..., first:last, :]) for wave in self.q_waves)
-        key_waves = over_heads(torch.cat(self.k_waves, -1)[..., start:keys, :])
+        cos, sin = (insert_head_axis(wave[..., first:last, :]) for wave in self.q_waves)
+        key_waves = insert_head_axis(torch.cat(self.k_waves, -1)[..., start:keys, :])
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
 
 

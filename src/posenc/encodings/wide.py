@@ -12,16 +12,18 @@ def linear(
     x: Float[Tensor, "*shape n"], weight: Float[Tensor, "m n"], bias: Float[Tensor, " m"] | None = None
 ) -> Float[Tensor, "*shape m"]:
     """x·Wᵀ + b."""
-    wide = torch.promote_types(x.dtype, torch.float32)
+    compute_dtype = torch.promote_types(x.dtype, torch.float32)
     with unrounded(x):
-        return F.linear(x.to(wide), weight.to(wide), None if bias is None else bias.to(wide))
+        return F.linear(
+            x.to(compute_dtype), weight.to(compute_dtype), None if bias is None else bias.to(compute_dtype)
+        )
 
 
 def product(x: Float[Tensor, "*shape n m"], y: Float[Tensor, "*shape2 m k"]) -> Float[Tensor, "*shape3 n k"]:
     """x @ y, in the wider of their types and float32."""
-    wide = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
+    compute_dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     with unrounded(x):
-        return x.to(wide) @ y.to(wide)
+        return x.to(compute_dtype) @ y.to(compute_dtype)
 
 
 def unrounded(x: Tensor) -> AbstractContextManager[object]:

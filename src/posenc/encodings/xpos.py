@@ -122,9 +122,11 @@ class XPos(Rotation):
         self, positions: Positions, dtype: torch.dtype = torch.float32, power: int = 1
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """cos and sin times ζ^{power·p/s}: power 1 for queries, −1 for keys."""
-        wide = widest(positions.device)
-        factors = (power * positions[..., None].to(wide) * self.fading_bits.view(torch.float64).to(wide)).exp()
-        cos, sin = self.rotary.cos_sin(positions, wide, self.attention_factor)
+        compute_dtype = widest(positions.device)
+        factors = (
+            power * positions[..., None].to(compute_dtype) * self.fading_bits.view(torch.float64).to(compute_dtype)
+        ).exp()
+        cos, sin = self.rotary.cos_sin(positions, compute_dtype, self.attention_factor)
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:

@@ -6,7 +6,7 @@ from posenc.arguments import one_of
 from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 
-Backend = Literal["auto", "torch", "eager", "native"]
+RotationBackend = Literal["auto", "torch", "eager", "native"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
 block, nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
 ``"auto"``: the fastest that serves the device at no start-up cost."""
@@ -14,7 +14,7 @@ block, nothing compiled. ``"native"``: one pass in C, by the library that is com
 
 def check_backend(backend: str) -> None:
     """Refuse an unknown name, and an implementation that this installation cannot serve on any device."""
-    one_of("backend", backend, get_args(Backend))
+    one_of("backend", backend, get_args(RotationBackend))
     if backend == "native":
         native.load()
 

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 MEMINFO = Path("/proc/meminfo")
 
 
-def may_be_looked_at(*tensors: Tensor) -> bool:
+def is_concrete(*tensors: Tensor) -> bool:
     """Whether these are plain tensors: not traced, fake, inside a function transform, or on meta."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False

@@ -6,7 +6,7 @@ import torch
 
 from posenc.attend import attention, scores
 from posenc.errors import PosencError, PositionOutOfRange
-from posenc.kernels.attention.softmax import for_every_head
+from posenc.kernels.attention.softmax import repeat_kv
 from posenc.laws.effects import effects, inputs, outputs
 from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer, read_layers, shifted
@@ -75,7 +75,7 @@ def sees_only_the_offset(subject: Subject) -> None:
         changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
         owed(changed or not shifts, f"relative=False, and shifting by {shifts} changes nothing")
         return
-    k_norms = for_every_head(k.norm(dim=-1, keepdim=True), q.shape[1])
+    k_norms = repeat_kv(k.norm(dim=-1, keepdim=True), q.shape[1])
     norms = q.norm(dim=-1, keepdim=True) * k_norms.mT
     for shift in (1, 10**6, 10**9):
         if shift > room or (subject.rounded and shift > 1):
@@ -148,9 +148,9 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
         attention(*here.rotate(q, k), v, here, causal=encoding.causal)
         for name, tensor, original in zip("xqkv", given, before, strict=True):
             near(tensor, original, 0.0, f"{name} was overwritten in layer {layer}:")
-        one = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
-        y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, causal=True)
-        near(y, for_every_head(v[:, :, :1], q.shape[1]), 0.0, "what attends to one key")
+        single = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
+        y = attention(*single.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], single, causal=True)
+        near(y, repeat_kv(v[:, :, :1], q.shape[1]), 0.0, "what attends to one key")
 
 
 @law()
@@ -187,8 +187,13 @@ def refuses_what_is_no_position(subject: Subject) -> None:
     limit.
     """
     encoding = subject.build()
-    one = subject.along(torch.tensor([0]))
-    for wrong in (one.double(), one.to(torch.int16), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)):
+    origin = subject.along(torch.tensor([0]))
+    for wrong in (
+        origin.double(),
+        origin.to(torch.int16),
+        torch.tensor(3),
+        torch.zeros(1, 1, 1, 1, dtype=torch.int64),
+    ):
         try:
             encoding.at(wrong)
         except (PosencError, TypeError):
@@ -196,12 +201,12 @@ def refuses_what_is_no_position(subject: Subject) -> None:
         owed(False, f"positions {wrong!r} were taken")
     lowest = 1 - encoding.position_limit if encoding.signed else 0
     for outside in (lowest - 1, encoding.position_limit, LIMIT):
-        far = one.expand(*one.shape[:-1], 2).clone()
+        far = origin.expand(*origin.shape[:-1], 2).clone()
         far[..., 1] = outside
-        for place in ((far,), (one, far)):
+        for place in ((far,), (origin, far)):
             try:
                 encoding.at(*place)
             except PositionOutOfRange:
                 continue
             owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was taken")
-    encoding.at(torch.full_like(one, encoding.position_limit - 1))
+    encoding.at(torch.full_like(origin, encoding.position_limit - 1))

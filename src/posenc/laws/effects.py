@@ -126,8 +126,8 @@ def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
     """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
-    (B, H, T, _), S, wide = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
-    return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=wide))
+    (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
+    return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))
 
 
 def defined(

@@ -64,7 +64,7 @@ def together_is_apart(subject: Subject) -> None:
     """Sequences left-padded into one batch, or laid end to end as documents, give what each gives alone.
 
     Compute with positions, which start again in every document, and not with rows of the tensor; keep their batch
-    axis, ``(B, T)``: ``over_heads`` inserts the axis of heads.
+    axis, ``(B, T)``: ``insert_head_axis`` inserts the axis of heads.
     """
     encoding, longest, lengths = subject.build().double(), subject.longest(11), [5, min(9, subject.longest(9)), 3]
     starts = [longest - min(length, longest) for length in (5, 11)]

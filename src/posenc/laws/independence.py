@@ -29,8 +29,8 @@ def low_precision_rounds_once(subject: Subject) -> None:
         narrow, wide = encoding.at(at), copy.deepcopy(encoding).float().at(at)
         exact = copy.deepcopy(encoding).double().at(at, dtype=torch.float64)
         _rounds_once("x", dtype, narrow.embed(x), wide.embed(x.float()), exact.embed(x.double()))
-        each = ((narrow, x), (wide, x.float()), (exact, x.double()))
-        layers = zip(*(read_layers(placed, subject.period, content) for placed, content in each), strict=True)
+        precisions = ((narrow, x), (wide, x.float()), (exact, x.double()))
+        layers = zip(*(read_layers(placed, subject.period, content) for placed, content in precisions), strict=True)
         for (layer, here, _), (_, there, _), (_, precise, _) in layers:
             rotated = here.rotate(q, k)
             wider = there.rotate(q.float(), k.float()), precise.rotate(q.double(), k.double())

@@ -13,7 +13,7 @@ from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject
 from posenc.mask import Mask
 
-LONG = 270
+SEVERAL_BLOCKS = 270
 """Tokens of several blocks of rows on every path of attention."""
 
 
@@ -46,7 +46,7 @@ def paths_are_scores(subject: Subject) -> None:
 
     Give the same numbers from ``rows`` and from every shortcut that the bias offers, and no steeper ``fall``.
     """
-    S = subject.longest(LONG)
+    S = subject.longest(SEVERAL_BLOCKS)
     for layer, here, _, _ in Meeting.of(subject, S, S).layers:
         fall = None if here.bias is None else here.bias.fall
         if here.bias is not None and fall is not None:  # texts here are too short for attention to use it
@@ -73,7 +73,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
     Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from them in ``derive``.
     """
-    S = subject.longest(LONG * 3 // 2)  # more than attention keeps the scores of
+    S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # more than attention keeps the scores of
     meeting = Meeting.of(subject, S, S)
     for i, (name, mask, scale) in enumerate(ways(subject, S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
@@ -102,8 +102,8 @@ class Meeting:
     def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
         encoding, tokens = subject.build().double(), torch.arange(S)
         given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
-        whole = layers(subject, encoding, subject.plain(S), given)
-        rotated = [(layer.number, *layer.rotated(tokens[S - T :], tokens)) for layer in whole]
+        sequence = layers(subject, encoding, subject.plain(S), given)
+        rotated = [(layer.number, *layer.rotated(tokens[S - T :], tokens)) for layer in sequence]
         return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:

@@ -67,8 +67,8 @@ def sharded_is_whole(subject: Subject) -> None:
 def _no_ring(subject: Subject) -> str:
     if subject.needs_scores:
         return "its bias reads the scores of all keys of a row"
-    each = each_layer(subject.declared.at(subject.plain(1)), subject.period)
-    states = any(here.state_size for _, here in each)
+    layers_apart = each_layer(subject.declared.at(subject.plain(1)), subject.period)
+    states = any(here.state_size for _, here in layers_apart)
     return "what lies between two keys is summed, and a part of the keys lacks it" if states else ""
 
 
@@ -86,11 +86,7 @@ def ring_is_whole(subject: Subject) -> None:
             near(got, want[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.number}")
 
 
-def _no_split(subject: Subject) -> str:
-    return "" if subject.kv_heads > 1 else "its heads share one key-value head"
-
-
-@law(_no_split)
+@law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")
 def heads_are_whole(subject: Subject) -> None:
     """Ranks that hold some heads each, by ``slice_heads``, give what all heads give.
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 
 Lengths = tuple[tuple[int, ...], ...]
 """Lengths of the documents in every row, end to end; one row if all rows have the same."""
@@ -30,7 +30,7 @@ def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 def document_lengths(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
     """The lengths of documents in every row, if each is contiguous and the keys are the queries' own."""
     if of_keys is not None and of_keys is not segments:
-        comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
+        comparable = of_keys.device == segments.device and is_concrete(of_keys)
         if not comparable or not torch.equal(segments, of_keys):
             return None
     if not segments.dim():
@@ -63,8 +63,8 @@ def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, bi
     if documents is not None:
         rows = tuple([tuple([(length, True) for length in row]) for row in documents])
     elif padding is not None and max(padding) < T:
-        each = padding[:1] if len(set(padding)) == 1 else padding
-        rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in each])
+        hidden = padding[:1] if len(set(padding)) == 1 else padding
+        rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in hidden])
     if rows is None or (documents is not None and any(sum(row) != T for row in documents)):
         return None
     lengths = [length for row in rows for length, sees in row if sees]

@@ -17,7 +17,7 @@ from torch import Tensor
 from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.mask.fields import PER_KEY, PER_QUERY, Row, check_fit, copied, declared, on_all_axes, whole
 from posenc.mask.lengths import Lengths, Spans, common_names, document_lengths, left_padding, spans
 from posenc.pytrees import Pytree, narrowed
@@ -130,7 +130,7 @@ class Mask(Pytree):
             raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; give both")
         if not isinstance(tensor, Tensor):  # as tree_map makes it
             return
-        if tensor.device.type != "cpu" or not may_be_looked_at(tensor):
+        if tensor.device.type != "cpu" or not is_concrete(tensor):
             return
         lengths = look(tensor)
         if declared is not None and declared != lengths:
@@ -176,9 +176,9 @@ class Mask(Pytree):
         tensors, which nobody else holds, and what was found in them."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
-            made = kind(**{**state, "dense": None})
-            object.__setattr__(made, "dense", self.dense)
-            return made
+            mask = kind(**{**state, "dense": None})
+            object.__setattr__(mask, "dense", self.dense)
+            return mask
         other = object.__new__(kind)
         vars(other).update(state)
         return other
@@ -258,7 +258,7 @@ class Mask(Pytree):
                 return False
         return True
 
-    def reach(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
+    def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
         """The first and the last key (excluded) that queries ``first`` to ``last`` (excluded) may see; all keys in
         another order."""
         if self.q_order is not None or self.bidirectional_groups is not None:
@@ -311,9 +311,12 @@ class Mask(Pytree):
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
         """The same from what is ``known``, which is asked for once for all blocks."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
-        one = every if start < keys else k  # of one key too, none may be asked for
+        single = every if start < keys else k  # of one key too, none may be asked for
         return self.sees(
-            {n: x[:, :, every if x.shape[2] == 1 else q, one if x.shape[3] == 1 else k] for n, x in known.items()}
+            {
+                n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]
+                for n, x in known.items()
+            }
         )
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
@@ -337,10 +340,10 @@ class Mask(Pytree):
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
-        keys = self.key_mask
+        keys = self.key_mask  # of a cache whose last slots are empty, no key is the last query's own
         if keys is None or not self.causal or self.q_order is not None or not 0 < T < S:
             return
-        if keys.device.type == "cpu" and may_be_looked_at(keys) and not bool(keys[:, -1].any()):
+        if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
             raise InvalidArgument(
                 f"key_mask hides the last of {S} keys, which would be the last query's own; in a cache with "
                 "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"

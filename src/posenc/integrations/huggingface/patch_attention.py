@@ -14,7 +14,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 
 ATTENTION = "posenc"
@@ -37,7 +37,7 @@ def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
         InvalidArgument: numbers that change scores without hiding keys.
     """
     allowed = mask if mask.dtype == torch.bool else mask == 0  # added to scores, in some older code
-    if not may_be_looked_at(mask):
+    if not is_concrete(mask):
         return {"dense": allowed}
     if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
         raise InvalidArgument(

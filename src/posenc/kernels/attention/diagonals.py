@@ -36,15 +36,15 @@ class Diagonals:
         of: Block,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of q, k and v of a block whose bias begins at this place of the line."""
-        (out, lse), wide = of, mask.dtype
+        (out, lse), compute_dtype = of, mask.dtype
         (B, H, R, _), (_, K, S, _) = q.shape, k.shape
-        grad, q = (split(x.to(wide), K).flatten(0, 1) for x in (grad, q))
-        k, v = (x.to(wide).flatten(0, 1) for x in (k, v))
-        inner = (grad * split(out.to(wide), K).flatten(0, 1)).sum(-1, keepdim=True)
+        grad, q = (split(x.to(compute_dtype), K).flatten(0, 1) for x in (grad, q))
+        k, v = (x.to(compute_dtype).flatten(0, 1) for x in (k, v))
+        inner = (grad * split(out.to(compute_dtype), K).flatten(0, 1)).sum(-1, keepdim=True)
 
         padded = self.first[: B * H * R * (S + R)].view(B, H, R, S + R)
         padded[..., S:] = 0
-        torch.sub(mask, lse.to(wide)[..., None], out=padded[..., :S])
+        torch.sub(mask, lse.to(compute_dtype)[..., None], out=padded[..., :S])
         weights = padded.view(B * K, H // K * R, S + R)[..., :S]
         weights.baddbmm_(q, k.mT, alpha=scale).exp_()
         dv = weights.mT @ grad

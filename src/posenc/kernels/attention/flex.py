@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.memory import is_concrete
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 """``score_mod(score, b, h, q_index, k_index)``, every index an integer scalar."""
@@ -65,7 +65,7 @@ def block_mask_of(
     Tensors are the same if they are one object, unchanged since.
     """
     tensors = [x for x in made_of if isinstance(x, Tensor)]
-    if not may_be_looked_at(*tensors):
+    if not is_concrete(*tensors):
         return compiled()[1](mask_mod, *sizes, device=device)
     versions = ((id(x), None if x.is_inference() else x._version) if isinstance(x, Tensor) else x for x in made_of)
     key = *versions, sizes, device

@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import _disable_current_modes
 
-from posenc.kernels.attention.softmax import for_every_head
+from posenc.kernels.attention.softmax import repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
 """Of queries and of keys; keys without an axis of heads share one, as grouped queries need."""
@@ -94,7 +94,7 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
     # GPU kernels need widths in steps of 8.
     padding = 0 if q.device.type == "cpu" else -(q.shape[-1] + more_q.shape[-1]) % 8
     if more_k.shape[1] != 1:
-        k, v = (for_every_head(x, H) for x in (k, v))
+        k, v = (repeat_kv(x, H) for x in (k, v))
     q = torch.cat((more_q.expand(B, H, -1, -1), pad(q, (0, padding))), dim=-1)
     k = torch.cat((more_k.expand(B, k.shape[1], -1, -1), pad(k, (0, padding))), dim=-1)
     return q, k, pad(v, (0, max(q.shape[-1] - v.shape[-1], 0)))

@@ -37,12 +37,12 @@ def plain_backward(
     lse: Tensor,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
     """Gradients of the scores and of v."""
-    grad, wide = grad.to(scores.dtype), v.to(scores.dtype)
+    grad, values = grad.to(scores.dtype), v.to(scores.dtype)
     weights = softmax(scores, lse)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
     if grad_lse is not None:
         inner = inner - grad_lse.to(scores.dtype)[..., None]
-    grad_scores = weights * (grouped(grad, wide.mT) - inner)
+    grad_scores = weights * (grouped(grad, values.mT) - inner)
     grad_v = split(weights, v.shape[1]).mT @ split(grad, v.shape[1])
     return grad_scores, grad_v.to(v.dtype)
 
@@ -104,8 +104,8 @@ def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
 
 def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:
     """q·kᵀ of every head with its group's keys, in float32 or wider."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return grouped(q.to(wide), k.to(wide).mT)
+    compute_dtype = torch.promote_types(q.dtype, torch.float32)
+    return grouped(q.to(compute_dtype), k.to(compute_dtype).mT)
 
 
 def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tensor, "*shape"]:
@@ -124,7 +124,7 @@ def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Floa
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
-def for_every_head(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
+def repeat_kv(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
     """Keys or values of groups of heads, repeated for each head."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 

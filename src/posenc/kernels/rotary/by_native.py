@@ -4,7 +4,6 @@ Compilers see one operator, ``posenc::rotate``, with rules for derivatives and s
 """
 
 import ctypes
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -29,18 +28,14 @@ SHARE = 1 << 18
 """Bytes per thread, at least."""
 
 
-def by_native(
-    xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
-) -> tuple[Tensor, ...]:
-    """Every x rotated by the tables, into fresh memory or into ``outs``, which may be the xs themselves."""
+def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
+    """x rotated by the tables, into fresh memory or into ``out``, which may be x itself."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-        rotated = tuple(torch.ops.posenc.rotate(x, cos, sin, pairing) for x in xs)
-        return rotated if outs is None else tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
-    if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is not in memory
-        return fusable(xs, cos, sin, pairing, outs)
-    if outs is None:
-        return tuple(_rotate(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
-    return tuple(_rotate(x, y, cos, sin, pairing) for x, y in zip(xs, outs, strict=True))
+        rotated = cast(Tensor, torch.ops.posenc.rotate(x, cos, sin, pairing))
+        return rotated if out is None else out.copy_(rotated)
+    if x.is_neg() or cos.is_neg() or sin.is_neg() or (out is not None and out.is_neg()):
+        return fusable(x, cos, sin, pairing, out)  # a sign is not in memory
+    return _rotate(x, torch.empty_like(x) if out is None else out, cos, sin, pairing)
 
 
 class Step:

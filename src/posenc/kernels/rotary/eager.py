@@ -6,8 +6,6 @@ A fresh output costs more than the arithmetic: its pages must be mapped. To save
 copied once into its place (or into float32, if the input is narrower) and rotated there.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -15,19 +13,12 @@ BLOCK = 1 << 18
 """Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 take the same time."""
 
 
-def blockwise(
-    xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
-) -> tuple[Tensor, ...]:
-    """Every x rotated by the tables, into ``outs`` (which may be the xs) or fresh memory of the same strides.
+def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
+    """x rotated by the tables, into ``out`` (which may be x) or fresh memory of the same strides.
 
     Reads any strides without a copy; channels behind the tables' pairs stay bit for bit.
     """
-    outs = [torch.empty_like(x) for x in xs] if outs is None else outs
-    return tuple(_rotate(x, out, cos, sin, pairing) for x, out in zip(xs, outs, strict=True))
-
-
-def _rotate(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    width = 2 * cos.shape[-1]
+    out, width = torch.empty_like(x) if out is None else out, 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)
     if out is not x and width < x.shape[-1]:
         out[..., width:].copy_(x[..., width:])

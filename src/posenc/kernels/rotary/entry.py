@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import by_name
-from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at, overlap
+from posenc.kernels.memory import is_concrete, is_recorded, is_transformed, overlap
 from posenc.kernels.rotary.by_native import Step, by_native
 from posenc.kernels.rotary.by_native import step as native_step
 from posenc.kernels.rotary.eager import blockwise
@@ -61,8 +61,8 @@ def rotate_both(
         raise InvalidArgument("q and k are both None; give the one to rotate")
     served = _serving(backend, x.device.type, q_tables, k_tables)
     if out is not None:
-        each = zip((q, k), (q_tables, k_tables), out, strict=True)
-        results = _rotate_into([(x, at, place) for x, at, place in each if x is not None], pairing, served)
+        triples = zip((q, k), (q_tables, k_tables), out, strict=True)
+        results = _rotate_into([(x, at, place) for x, at, place in triples if x is not None], pairing, served)
         return None if q is None else results[0], None if k is None else results[-1]
     if served != "torch" and q is not None and k is not None and _go_together(q, k, q_tables, k_tables):
         q, k = apply(ENGINES[served], (q, k), *q_tables, pairing)
@@ -80,7 +80,7 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
     """A prepared call for other q and k of these shapes; None if it saves nothing."""
     if (
-        not may_be_looked_at(q, k)
+        not is_concrete(q, k)
         or is_recorded(q, k)
         or _serving(backend, q.device.type, q_tables, k_tables) != "native"
     ):
@@ -99,12 +99,12 @@ def _rotate_into(
         rotated = [_rotated(x, at, pairing, served) for x, at, _ in calls]
         return [place.copy_(y) for place, y in zip(places, rotated, strict=True)]
     write = apply_in_place if is_recorded(*xs, *places) else _write
-    each = zip(calls, places, strict=True)
-    return [write(ENGINES[served], x, place, *at, pairing) for (x, at, _), place in each]
+    pairs = zip(calls, places, strict=True)
+    return [write(ENGINES[served], x, place, *at, pairing) for (x, at, _), place in pairs]
 
 
 def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    engine((x,), cos, sin, pairing, (out,))
+    engine(x, cos, sin, pairing, out)
     torch.autograd.graph.increment_version(out)
     return out
 
@@ -151,12 +151,12 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
                 f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its numbers are in "
                 "one place; give each a place of its own: x.clone()"
             )
-    if len(out) == 2 and (out[0] is out[1] or (may_be_looked_at(*out) and overlap(*out))):
+    if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):
         raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
     """Whether each result can be written at once: over its own x, or where nothing is still to be read."""
-    if not may_be_looked_at(*xs, *out):
+    if not is_concrete(*xs, *out):
         return False
     return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))

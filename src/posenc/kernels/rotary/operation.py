@@ -11,15 +11,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from posenc.kernels.memory import is_recorded, is_transformed, may_be_looked_at
+from posenc.kernels.memory import is_concrete, is_recorded, is_transformed
 from posenc.kernels.rotary.specification import Pairing, rotate
 
-Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, Sequence[Tensor] | None], tuple[Tensor, ...]]
-"""``engine(xs, cos, sin, pairing, outs)``: every x rotated by the same tables, into fresh memory or into ``outs``,
-each its own x or memory that none of them uses."""
+Engine = Callable[[Tensor, Tensor, Tensor, str, Tensor | None], Tensor]
+"""``engine(x, cos, sin, pairing, out)``: x rotated by the tables, into fresh memory or into ``out``, which is x or
+memory that x does not use."""
 
 
-class Rotation(torch.autograd.Function):
+class Rotate(torch.autograd.Function):
     """y = R(φ) x for q and k; backward g ↦ R(−φ) g. With ``k=None`` it rotates q alone.
 
     ``inplace`` overwrites q and marks it for autograd, which allows one changed view only, as first argument.
@@ -29,7 +29,8 @@ class Rotation(torch.autograd.Function):
     def forward(
         q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, engine: Engine, pairing: str, inplace: bool
     ) -> tuple[Tensor, ...]:
-        return engine((q,) if k is None else (q, k), cos, sin, pairing, (q,) if inplace else None)
+        rotated = engine(q, cos, sin, pairing, q if inplace else None)
+        return (rotated,) if k is None else (rotated, engine(k, cos, sin, pairing, None))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -50,14 +51,14 @@ def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairin
     """One or two x rotated by the same tables, in fresh memory; recorded by autograd if it is on."""
     if is_transformed():
         return tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
-    if may_be_looked_at(*xs) and not is_recorded(*xs):
-        return engine(xs, cos, sin, pairing, None)
+    if is_concrete(*xs) and not is_recorded(*xs):
+        return tuple(engine(x, cos, sin, pairing, None) for x in xs)
     q, k = xs if len(xs) == 2 else (xs[0], None)
-    return cast(tuple[Tensor, ...], Rotation.apply(q, k, cos, sin, engine, pairing, False))
+    return cast(tuple[Tensor, ...], Rotate.apply(q, k, cos, sin, engine, pairing, False))
 
 
 def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     """x rotated into ``out``, which is x itself or other memory; autograd sees it as an in-place change."""
     if out is not x:
         out.copy_(x)
-    return cast(Tensor, Rotation.apply(out, None, cos, sin, engine, pairing, True)[0])
+    return cast(Tensor, Rotate.apply(out, None, cos, sin, engine, pairing, True)[0])

@@ -12,6 +12,7 @@ struct Job {
     int64_t x[3], y[3], table[3];               // strides in elements along batch, heads and tokens
     int32_t type, half, threads;
 };
+_Static_assert(sizeof(struct Job) == 128, "change native.Job in kernels/native.py with it, and this number");
 
 struct Call {
     const struct Job* job;
