@@ -1,4 +1,4 @@
-"""Attention: every encoding that changes scores, under every mask, whole and from a cache, in float64."""
+"""Attention: every encoding that changes scores, under every mask, in float64."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,7 +28,7 @@ SIZES: dict[str, Callable[[int], int]] = {
 }
 """From how many tokens on the library goes by documents and blocks, so that small cases can meet both."""
 
-BEHIND = {"FIRE", "Inkling", "XPos"}
+BEHIND = {"FIRE", "Inkling"}
 """Those whose formula is for keys at positions at or before their query's."""
 CAUSAL = BEHIND | {"FoX", "CoPE"}
 
@@ -69,24 +69,21 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
         "floor": r.choice((2, 5)),
     },
     "SSMax": lambda r: {"length": r.choice((4, 1024)), "offset": r.random() < 0.5},
-    "XPos": lambda r: {"pairing": r.choice(("half", "interleaved")), "scale_base": r.choice((64, 512))},
     "Rotary": lambda r: {"pairing": r.choice(("half", "interleaved")), "base": r.choice((1e4, 100.0))},
-    "PoPE": lambda r: {"start": "uniform"},
 }
 """Every class with settings that change its formula."""
 BUCKETED = ("T5", "Kerple")
 BIASED = (*BUCKETED, "ALiBi", "FIRE", "Sandwich", "FoX", "Inkling")
 STACKS = {
     "Rotary": (*BIASED, "Shaw", "CoPE"),
-    "XPos": BIASED,  # beside which those that read queries are refused
     "QueryScale": (*BUCKETED, "ALiBi"),
     "SSMax": (*BUCKETED, "ALiBi"),
     "ALiBi": (*BUCKETED, "Sandwich", "FoX"),
     "FoX": (*BUCKETED, "Sandwich"),
 }
 """What stands beside what in a stack."""
-HEADLESS = {"NoPE", "QueryScale", "Rotary", "XPos"}
-DIMMED = {"Decomposed", "Shaw", "TransformerXL", "DeBERTa", "CoPE", "XPos", "Rotary", "PoPE"}
+HEADLESS = {"NoPE", "QueryScale", "Rotary"}
+DIMMED = {"Decomposed", "Shaw", "TransformerXL", "DeBERTa", "CoPE", "Rotary"}
 
 
 def _buckets(r: Random, buckets: tuple[int, ...], more: tuple[int, ...]) -> dict[str, Any]:
@@ -254,11 +251,6 @@ class Scene:
         """The encoding at the positions, content read where there is some."""
         same = self.case.place == "end" and self.case.queries == self.case.keys
         placed = self.encoding.at(self.q_positions, None if same else self.k_positions, dtype=torch.float64)
-        before = self.case.keys - self.case.queries
-        if self.case.place == "end" and before:
-            cached = self.encoding.at(self.k_positions[..., :before], dtype=torch.float64)
-            state = cached.with_content(self.x[:, :before])[1]
-            return placed.with_content(self.x[:, self.rows], state)[0]
         of_all = self.encoding.at(self.k_positions, dtype=torch.float64).with_content(self.x)[1]
         return placed.with_content(self.x[:, self.rows])[0].with_state(of_all)
 
@@ -298,4 +290,4 @@ def draw(r: Random) -> AttentionCase:
     )
 
 
-AREA = Area("attention", "encodings that change scores, masks, caches", draw)
+AREA = Area("attention", "encodings that change scores, under masks", draw)

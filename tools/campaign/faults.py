@@ -81,7 +81,7 @@ def _float_angles(original: Any) -> Any:
 
 
 OTHER = {"half": "interleaved", "interleaved": "half"}
-ALIBI, T5, FOX, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.encodings.fox", "posenc.mask:Mask"
+ALIBI, T5, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.mask:Mask"
 BLOCKS, SOFTMAX = "posenc.attend.blocks", "posenc.kernels.attention.softmax"
 
 EVERY = (
@@ -114,13 +114,6 @@ EVERY = (
         before(lambda self, offsets: (self, offsets - 1)),
     ),
     Fault(
-        "a state that is not kept",
-        "attention",
-        (f"{FOX}:PlacedFoX.with_content",),
-        lambda original: lambda self, x, state=None: original(self, x, None if state is None else 0 * state),
-        1500,
-    ),
-    Fault(
         "factors of the position before",
         "attention",
         ("posenc.encodings.query_scale:QueryScale.place",),
@@ -135,7 +128,7 @@ EVERY = (
     ),
     Fault(
         "pairs that grow with distance",
-        "attention",
+        "rotation",
         ("posenc.encodings.xpos:XPos.fading",),
         lambda original: property(lambda self: [-rate for rate in original.fget(self)]),
     ),

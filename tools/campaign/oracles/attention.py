@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from tools.campaign.oracles.rotation import frequencies, polar, rotated
+from tools.campaign.oracles.rotation import frequencies, rotated
 
 Array = np.ndarray
 Numbers = Mapping[str, Array]
@@ -283,16 +283,13 @@ def axes_of(spec: Spec) -> int:
     return 3 if spec.kind == "LayoutLM" else len(spec.options.get("size", (1,)))
 
 
-def turned(spec: Spec, w: Numbers, x: Inputs) -> Inputs:
+def turned(spec: Spec, x: Inputs) -> Inputs:
     """Queries and keys as this encoding rotates them."""
     D, q_at, k_at = x.q.shape[-1], x.q_positions[0][:, None, :, None], x.k_positions[0][:, None, :, None]
-    for part, numbers in parts(spec, w):
-        if part.kind in ("Rotary", "XPos"):
+    for part in spec.flat():
+        if part.kind == "Rotary":
             theta, pairing = frequencies(D, part.options.get("base", 1e4)), part.options["pairing"]
             x = replace(x, q=rotated(x.q, q_at * theta, pairing), k=rotated(x.k, k_at * theta, pairing))
-        if part.kind == "PoPE":
-            theta = 1e4 ** (-np.arange(D) / D)
-            x = replace(x, q=polar(x.q, q_at * theta - numbers["weight"][:, None]), k=polar(x.k, k_at * theta))
     return x
 
 
@@ -305,16 +302,6 @@ def factor(spec: Spec, w: Numbers, x: Inputs) -> Array:
     return ssmax(spec.options, w, x) if spec.kind == "SSMax" else np.ones((1, 1, 1, 1))
 
 
-def fading(spec: Spec, x: Inputs) -> Array:
-    """What multiplies each channel of a pair of query and key, (B, 1, T, S, D)."""
-    if spec.kind != "XPos":
-        return np.ones((1, 1, 1, 1, 1))
-    D = x.q.shape[-1]
-    zeta = (2 * np.arange(D // 2) / D + 0.4) / 1.4
-    fade = zeta ** (x.behind[0][:, None, ..., None] / spec.options["scale_base"])
-    return np.concatenate((fade, fade), -1) if spec.options["pairing"] == "half" else fade.repeat(2, -1)
-
-
 def bias(spec: Spec, w: Numbers, x: Inputs) -> Array:
     """What is added to the scores."""
     return BIASES[spec.kind](spec.options, w, x) if spec.kind in BIASES else np.zeros((1, 1, 1, 1))
@@ -322,10 +309,9 @@ def bias(spec: Spec, w: Numbers, x: Inputs) -> Array:
 
 def attend(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, float]:
     """softmax of the visible scores, times the values, zeros where nothing is visible; and the largest score."""
-    x = turned(spec, w, x)
+    x = turned(spec, x)
     of_parts = parts(spec, w)
-    fade = math.prod(fading(part, x) for part, _ in of_parts)
-    products = (x.q[:, :, :, None] * x.k[:, :, None] * fade).sum(-1)
+    products = np.einsum("bhtd,bhsd->bhts", x.q, x.k)
     plain = products * x.scale * math.prod(factor(part, numbers, x) for part, numbers in of_parts)
     x = replace(x, scores=plain)
     scores = plain + sum(bias(part, numbers, x) for part, numbers in of_parts)
