@@ -25,7 +25,8 @@ from posenc.encodings.catalogue import canonical_text
 from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
 from posenc.integrations import huggingface
 from posenc.teaching.lab.rooms import find
-from posenc.workbench.report.tables import as_json, of_results
+from posenc.workbench.files import as_json
+from posenc.workbench.report.write import of_results
 from posenc.workbench.study.presets import PRESETS
 from support.pages import anchors
 

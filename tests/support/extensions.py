@@ -3,7 +3,7 @@
 import torch
 
 from posenc.scaling import Default
-from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.methods import methods
 from posenc.workbench.tasks.text import Text
 
@@ -15,7 +15,7 @@ def made(**means: list[float]) -> Extension:
     noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
     layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
     curves = tuple(
-        MethodLosses(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
+        Candidate(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
     )
     window = torch.tensor(means["window"], dtype=torch.float64).expand(4, 2) + noise
     return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from posenc.integrations.huggingface import load
-from posenc.workbench.extension.curves import Extension
-from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.decision import Extension
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods
 from posenc.workbench.extension.models import open_model
@@ -68,4 +67,4 @@ def carry_out(model: Path, folder: Path, documents: int, told: Connection) -> No
     reader = Telling(model, documents=documents)
     with Ledger(folder, write=True) as ledger:
         found = reader.extend(ledger)
-        told.send(as_json(judge(found)))
+        told.send(as_json(found))

@@ -16,7 +16,7 @@ from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.results import effective_length, holds, summarise
 from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
-from posenc.workbench.study.toml import as_toml, read_study
+from posenc.workbench.study.study import as_toml, read_study
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, plan_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from posenc.errors import StudyError
 from posenc.workbench.run import trainer
-from posenc.workbench.run.job import Failure, Job, in_process, unheard
+from posenc.workbench.run.job import Failure, Job, ignore_progress, in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.run.training import TrainingJob
@@ -42,9 +42,9 @@ def test_a_run_that_cannot_write_says_so_and_leaves_nothing_half_written(
         no_file_above(2**16),
         pytest.raises(StudyError, match=r"cannot be written to .*; make room and run the same"),
     ):
-        job.run(unheard)
+        job.run(ignore_progress)
     assert [file.suffix for file in tmp_path.iterdir()] == []
-    assert job.run(unheard).cells
+    assert job.run(ignore_progress).cells
 
 
 def test_a_study_without_room_for_weights_fails_run_by_run_and_goes_on_later(tmp_path: Path) -> None:

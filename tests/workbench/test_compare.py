@@ -9,12 +9,11 @@ import pytest
 
 from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.launch.local import Local
-from posenc.workbench.run.job import Failure, Job, Report, unheard
+from posenc.workbench.run.job import Failure, Job, Report, ignore_progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.study import Study, check_device
-from posenc.workbench.study.toml import read_study
+from posenc.workbench.study.study import Study, check_device, read_study
 from support.studies import TINY, inline, python_text
 
 
@@ -77,7 +76,7 @@ def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     monkeypatch.setattr("posenc.workbench.launch.local.attempt", dying_attempt)
     results: list[object] = []
     plans = replace(TINY, encodings=("nope",)).plans(python_text())
-    Local(1)([TrainingJob(plan=plan, folder=tmp_path) for plan in plans], results.append, unheard)
+    Local(1)([TrainingJob(plan=plan, folder=tmp_path) for plan in plans], results.append, ignore_progress)
     assert sorted(type(r).__name__ for r in results) == ["Failure", "Run"]
     (failure,) = (r for r in results if isinstance(r, Failure))
     assert failure.plan.task == "needle"

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.workbench.extension.decision import judge
-from posenc.workbench.extension.effective import by_loss
 from posenc.workbench.report.extension import lengths, write
 from support.extensions import made
 
@@ -22,7 +20,7 @@ FOUND = made(
 
 
 def of(name: str) -> tuple[int, int, int]:
-    length = by_loss(FOUND, next(c for c in FOUND.curves if c.method.name == name))
+    length = FOUND.effective_length(next(c for c in FOUND.curves if c.method.name == name))
     return length.low, length.tokens, length.high
 
 
@@ -34,22 +32,24 @@ def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> N
 
 
 def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None:
-    assert lengths(judge(FOUND)) == (
+    assert lengths(FOUND) == (
         "Effective length in tokens, loss within 0.05 nats of the model's own at 16: at least 48 with YaRN; 16 "
         "with no scaling."
     )
     few = replace(
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
-    assert lengths(judge(few)).endswith(
+    assert lengths(few).endswith(
         "undecided with YaRN; undecided with no scaling. Score 3 --documents or more to decide it."
     )
-    page = write(judge(few), tmp_path, "posenc extend x", 3.0, None).read_text()
+    page = write(few, tmp_path, "posenc extend x", 3.0, None).read_text()
     assert "undecided with no scaling" in page
-    write(judge(FOUND), tmp_path, "posenc extend x", 3.0, None)
+    write(FOUND, tmp_path, "posenc extend x", 3.0, None)
     read = json.loads((tmp_path / "extension.json").read_text())
     assert read["use"] == "yarn"
-    assert read["effective_length"]["ntk"] == {
+    lengths_read = {candidate["name"]: candidate["effective_length"] for candidate in read["candidates"]}
+    assert lengths_read["cut"] is None
+    assert lengths_read["ntk"] == {
         "tokens": 32,
         "at_least": False,
         "interval": [32, 48],
@@ -67,6 +67,6 @@ def test_the_interval_holds_in_95_of_100_draws(documents: int) -> None:
         own = torch.randn(documents, 1, generator=generator, dtype=torch.float64).expand(-1, 6)
         noise = 0.1 * torch.randn(documents, 6, generator=generator, dtype=torch.float64)
         curves = replace(plain, losses=own), replace(FOUND.curves[1], losses=own + truth + noise)
-        length = by_loss(replace(FOUND, curves=curves), curves[1])
+        length = replace(FOUND, curves=curves).effective_length(curves[1])
         wrong += not length.low <= 32 <= length.high
     assert wrong <= 50 + 3 * 50**0.5

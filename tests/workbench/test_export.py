@@ -14,8 +14,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.export import export
-from posenc.workbench.study.study import Study
-from posenc.workbench.study.toml import as_toml
+from posenc.workbench.study.study import Study, as_toml
 from support.studies import TINY, inline, python_text
 
 SMALL = replace(TINY, tasks=("language",), encodings=("rotary(base=500)", "alibi"), lengths=(1,), train_length=64)

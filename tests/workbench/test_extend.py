@@ -24,7 +24,6 @@ from posenc.integrations.programs import laid_over
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.extended import written
 from posenc.workbench.extension import scoring
-from posenc.workbench.extension.decision import judge
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import NAMES, Method, methods
 from posenc.workbench.extension.models import StudyModel, Tick, open_model
@@ -370,7 +369,7 @@ def test_what_is_written_is_what_was_decided(llama: Path, tmp_path: Path, name: 
     """Screen, page, JSON and patch of losses as they might have been measured."""
     model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
     found = made(none=[2, 2, 6, 6, 6, 6], yarn=[2, 2, 2, 2, 2, 2], window=[cut])
-    out = repr(written(model, judge(found), tmp_path, "posenc extend", 3.0))
+    out = repr(written(model, found, tmp_path, "posenc extend", 3.0))
     title = {"yarn": "Use YaRN to read 48 tokens", "cut": "Do not stretch: cut to the last 16 tokens"}[name]
     assert title in out
     assert f"<h1>{title}</h1>" in (tmp_path / "report.html").read_text()

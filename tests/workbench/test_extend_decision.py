@@ -11,8 +11,15 @@ import pytest
 import torch
 
 from posenc.scaling import Default
-from posenc.workbench.extension.curves import Extension, MethodLosses
-from posenc.workbench.extension.decision import CHANGES, ERROR, MARGIN, SAME, config_patch, judge
+from posenc.workbench.extension.decision import (
+    CHANGES,
+    ERROR,
+    MARGIN,
+    SAME,
+    Candidate,
+    Extension,
+    config_patch,
+)
 from posenc.workbench.extension.methods import methods
 from posenc.workbench.extension.scoring import Scoring
 from posenc.workbench.report.extension import answer, as_json, headline, over_positions, write
@@ -28,30 +35,29 @@ TUNED = Scoring(
 
 
 def title(found: Extension) -> str:
-    return headline(judge(found))
+    return headline(found)
 
 
 def test_cutting_beats_a_scaling_that_beats_nothing() -> None:
     """A transformer of `compare` at four times its length: YaRN 2.41, its last 128 bytes alone 2.30."""
     found = made(none=[2, 2, 4, 4, 4, 4], yarn=[2.1, 2.1, 2.41, 2.41, 2.41, 2.41], window=[2.3])
-    decision = judge(found)
     assert title(found) == "Do not stretch: cut to the last 16 tokens"
-    assert answer(decision) == (
+    assert answer(found) == (
         "Loss on the last 16 tokens, in nats per token over 4 documents: 2.30 when cut to the last 16 tokens, "
         "2.41 with YaRN, 4.00 with no scaling. The first is surely better than changing nothing "
         "(−1.700, −1.700 … −1.700). No other change is surely better."
     )
-    read = as_json(decision)
+    read = as_json(found)
     assert (read["use"], read["change"], read["decided"]) == ("cut", "cut", True)
-    assert config_patch(MODEL, decision) is None
+    assert config_patch(MODEL, found) is None
 
 
 def test_a_scaling_that_gains_nothing_changes_no_config() -> None:
     """A study at twice its length: no scaling 4.078 and YaRN 4.077, at no cost."""
     found = made(none=[2, 2, *[4.078] * 4], yarn=[1.998, 1.998, *[4.077] * 4], window=[5])
     assert title(found) == "Change nothing to read 48 tokens: no scaling is as good as any change"
-    assert as_json(judge(found))["use"] == "none"
-    assert config_patch(MODEL, judge(found)) is None
+    assert as_json(found)["use"] == "none"
+    assert config_patch(MODEL, found) is None
 
 
 def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
@@ -63,15 +69,14 @@ def test_a_scaling_that_gains_more_than_cutting_is_used() -> None:
         llama3=[2.1, 2.1, 2, 2, 2.002, 2.002],
         window=[2.5],
     )
-    decision = judge(found)
-    assert [c.name for c in decision.candidates] == ["yarn", "llama3", "cut", "linear", "ntk", "none"]
-    assert [decision.standing(c) for c in decision.candidates] == ["as good", "use this", *["worse"] * 4]
-    assert decision.cost(decision.chosen).mean == pytest.approx(0.1)  # less than YaRN's, at the same loss
+    assert [c.method.name for c in found.candidates] == ["yarn", "llama3", "cut", "linear", "ntk", "none"]
+    assert [found.standing(c) for c in found.candidates] == ["as good", "use this", *["worse"] * 4]
+    assert found.cost(found.chosen).mean == pytest.approx(0.1)  # less than YaRN's, at the same loss
     assert title(found) == "Use Llama 3 to read 48 tokens"
-    said = answer(decision)
+    said = answer(found)
     assert "2.00 with Llama 3, 2.00 with YaRN, 2.50 when cut to the last 16 tokens, 7.00 with no scaling." in said
     assert "than cutting (−0.498, −0.498 … −0.498). Loss on the first 16 tokens changes by +0.100" in said
-    assert config_patch(MODEL, decision) == {"scaling": decision.chosen.curve.method.scaling, "length": 48}  # type: ignore[union-attr]
+    assert config_patch(MODEL, found) == {"scaling": found.chosen.method.scaling, "length": 48}
 
 
 @pytest.mark.parametrize("documents", [1, 2])
@@ -84,10 +89,10 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_title(documents:
     few = replace(found, curves=(replace(none, losses=none.losses + noise), yarn), window=found.window[:documents])
     number = "1 document" if documents == 1 else "2 documents"
     assert title(few) == f"Undecided with {number}: no scaling, or YaRN"
-    assert answer(judge(few)).endswith("score more --documents.")
-    read = as_json(judge(few))
+    assert answer(few).endswith("score more --documents.")
+    read = as_json(few)
     assert (read["use"], read["decided"]) == ("none", False)
-    assert config_patch(MODEL, judge(few)) is None
+    assert config_patch(MODEL, few) is None
     assert "NaN" not in json.dumps(read)
 
 
@@ -105,15 +110,15 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     none, yarn = found.curves
     unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
     assert title(unsure) == "Undecided with 4 documents: no scaling, or YaRN"
-    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(judge(unsure))
+    assert "Whether YaRN is better than no scaling is undecided (−1.000, " in answer(unsure)
 
 
 def test_the_scaling_that_a_model_was_configured_with_is_no_change() -> None:
     found = made(none=[2, 2, 9, 9, 9, 9], yarn=[2, 2, 3, 3, 3, 3], window=[4])
     own = replace(found.curves[1].method, name="own", label="as configured")
-    stated = replace(found, curves=(*found.curves, MethodLosses(own, found.curves[1].losses)))
+    stated = replace(found, curves=(*found.curves, Candidate(own, found.curves[1].losses)))
     assert title(stated) == "Change nothing to read 48 tokens: as configured is as good as any change"
-    assert {c.name: c.change for c in judge(stated).candidates} == {
+    assert {c.method.name: stated.change(c) for c in stated.candidates} == {
         "own": "nothing",
         "cut": "cut",
         "yarn": "config",
@@ -125,15 +130,15 @@ def test_a_fine_tune_is_a_change_among_others() -> None:
     found = made(none=[2, 2, 5, 5, 5, 5], yarn=[2, 2, 3, 3, 3, 3], window=[4])
     none, yarn = found.curves
 
-    def tuned(curve: MethodLosses, gain: float) -> MethodLosses:
-        return MethodLosses(curve.method, curve.losses - gain, TUNED)
+    def tuned(curve: Candidate, gain: float) -> Candidate:
+        return Candidate(curve.method, curve.losses - gain, TUNED)
 
     small = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, SAME / 2)))
     assert title(small) == "Use YaRN to read 48 tokens"
     large = replace(found, finetune=9, curves=(none, yarn, tuned(none, 1), tuned(yarn, 1)))
     assert title(large) == "Fine-tune and use YaRN to read 48 tokens"
-    assert judge(large).chosen.change == "weights and config"
-    assert config_patch(MODEL, judge(large)) is None  # the folder of tuned weights has the keys
+    assert large.change(large.chosen) == "weights and config"
+    assert config_patch(MODEL, large) is None  # the folder of tuned weights has the keys
 
 
 def drawn(generator: torch.Generator) -> Extension:
@@ -156,7 +161,7 @@ def drawn(generator: torch.Generator) -> Extension:
             losses = own + noise + torch.tensor([0, 0, 0, 0, 1, 1]) * uniform(-scale, scale)
             if chance(0.03):
                 losses[0, int(uniform(0, 6))] = math.inf
-            curves.append(MethodLosses(method, losses, TUNED if tuned else None))
+            curves.append(Candidate(method, losses, TUNED if tuned else None))
     noise = torch.randn(documents, 2, generator=generator, dtype=torch.float64) * 10 ** uniform(-4, 0)
     window = own + noise + uniform(-scale, scale)
     return Extension("a model", "token", 16, 48, 8, tuple(curves), window, TEXT, 9 * curves[-1].tuned)
@@ -167,36 +172,32 @@ def test_of_2000_drawn_tables_none_is_advised_what_loses() -> None:
     generator, seen = torch.Generator().manual_seed(0), set[str]()
     for number in range(2000):
         found = drawn(generator)
-        decision = judge(found)
-        chosen, heading = decision.chosen, headline(decision)
-        seen.add(chosen.change if decision.decided else "undecided")
-        for other in (decision.nothing, decision.cut):
-            if CHANGES.index(other.change) < CHANGES.index(chosen.change):
-                assert not other.finite or paired(chosen.at(-1), other.at(-1)).high < 0
-        for other in decision.candidates:  # and nothing is missed
-            rivals = [it for it in (chosen, decision.nothing, decision.cut) if it is not other and it.finite]
-            gaps = [decision.gap(other, rival) for rival in rivals]
-            assert other is chosen or not other.finite or not all(gap.high < -MARGIN for gap in gaps)
+        chosen, change, heading = found.chosen, found.change(found.chosen), headline(found)
+        seen.add(change if found.decided else "undecided")
+        for other in (found.unchanged, found.cut):
+            if CHANGES.index(found.change(other)) < CHANGES.index(change):
+                gap = paired(found.by_length[chosen][-1], found.by_length[other][-1])
+                assert not found.finite(other) or gap.high < 0
+        for other in found.candidates:  # and nothing is missed
+            rivals = [it for it in (chosen, found.unchanged, found.cut) if it is not other and found.finite(it)]
+            gaps = [found.gap(other, rival) for rival in rivals]
+            assert other is chosen or not found.finite(other) or not all(gap.high < -MARGIN for gap in gaps)
         names = {"nothing": "Change nothing", "cut": f"Do not stretch: {chosen.label}"}
-        label = chosen.curve.method.label if chosen.curve else ""
-        advice = names.get(
-            chosen.change, f"{'Fine-tune and use' if 'w' in chosen.change else 'Use'} {label} to read"
-        )
-        if not chosen.finite:
+        label = chosen.method.label
+        advice = names.get(change, f"{'Fine-tune and use' if 'w' in change else 'Use'} {label} to read")
+        if not found.finite(chosen):
             advice = "No method reads"
-        elif not decision.decided:
+        elif not found.decided:
             advice = f"Undecided with {len(found.window)} document"
             assert f": {chosen.label}, or " in heading
         assert heading.startswith(advice)
         if number % 10 == 0:  # which also asks how far each method reads
-            read = as_json(decision)
-            assert (read["use"], read["change"], read["decided"]) == (chosen.name, chosen.change, decision.decided)
+            read = as_json(found)
+            assert (read["use"], read["change"], read["decided"]) == (chosen.method.name, change, found.decided)
             assert "NaN" not in json.dumps(read)
-            assert answer(decision)
-        patch = config_patch(MODEL, decision)
-        assert (patch or {}).get("scaling") == (
-            chosen.curve.method.scaling if chosen.curve and chosen.change == "config" else None
-        )
+            assert answer(found)
+        patch = config_patch(MODEL, found)
+        assert (patch or {}).get("scaling") == (chosen.method.scaling if change == "config" else None)
     assert seen == {*CHANGES, "undecided"}
 
 
@@ -212,7 +213,7 @@ def test_at_most_5_of_100_studies_change_what_gains_nothing(documents: int, nois
             for c in flat.curves
         ]
         window = noise * torch.randn(documents, 1, generator=generator).double().expand(-1, 2)
-        wrong += judge(replace(flat, curves=tuple(curves), window=window)).chosen.change != "nothing"
+        wrong += (drawn := replace(flat, curves=tuple(curves), window=window)).chosen is not drawn.unchanged
     assert wrong <= ERROR * draws
 
 
@@ -229,21 +230,21 @@ def test_three_margins_are_seen_with_eight_documents() -> None:
             for c, x in zip(flat.curves, (spread + truth).T, strict=True)
         ]
         window = 3 * MARGIN + MARGIN / 2**0.5 * torch.randn(8, 2, generator=generator).double()
-        seen += judge(replace(flat, curves=tuple(curves), window=window)).chosen.name == "yarn"
+        seen += replace(flat, curves=tuple(curves), window=window).chosen.method.name == "yarn"
     assert seen >= 900
 
 
 def test_the_far_end_is_never_inside_the_trained_length() -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
-    short = tuple(MethodLosses(c.method, c.losses[:, :3]) for c in found.curves)
+    short = tuple(Candidate(c.method, c.losses[:, :3]) for c in found.curves)
     near = Extension("a model", "token", 16, 24, 8, short, found.window[:, :1], TEXT)
     assert [near.far, found.far] == [1, 2]
-    assert judge(near).nothing.loss == pytest.approx(3)
+    assert near.loss(near.unchanged) == pytest.approx(3)
 
 
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
-    view = over_positions(judge(found))
+    view = over_positions(found)
     assert view.title == title(found)
     panel = view.panels[0]
     assert panel.marks == ((16.0, "trained to here"),)
@@ -253,7 +254,7 @@ def test_the_view_marks_the_trained_length_and_the_choice() -> None:
 
 def test_pages_without_a_patch(tmp_path: Path) -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[1.5])
-    page = write(judge(found), tmp_path, "posenc extend x", 3.0, None).read_text()
+    page = write(found, tmp_path, "posenc extend x", 3.0, None).read_text()
     assert "<h1>Do not stretch: cut to the last 16 tokens</h1>" in page
     assert "config.json" not in page
     assert "3 s of scoring" in page

@@ -19,7 +19,7 @@ WHOLE = TO // PIECE
 """Pieces of a document under a method."""
 WORK = len(NAMES) * WHOLE + 4 * TRAINED // PIECE
 """Pieces that a document takes: under every method, and in four windows of the trained length alone."""
-KILLS = 10
+KILLS = 30
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_broken_off_it_goes_on_from_the_last_whole_document(
 
 
 @pytest.mark.slow
-def test_ten_kills_change_no_byte(llama: Path, tmp_path: Path) -> None:
+def test_thirty_kills_change_no_byte(llama: Path, tmp_path: Path) -> None:
     context, random = mp.get_context("forkserver"), Random(0)
     pieces, numbers = 0, list[str]()
     for stop in (None, *(random.randrange(1, WORK // 4) for _ in range(KILLS)), None):

@@ -151,7 +151,7 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     (tmp_path / "text.txt").write_text("abcdefghij" * 60)
     ask = partial(workbench.extend, tmp_path, text=tmp_path / "text.txt", methods=("yarn", "linear"))
     # none is its own
-    found = ask("2x", replace_scaling=True).decision.extension
+    found = ask("2x", replace_scaling=True).extension
     assert found.length == 512
     assert [c.method.scaling for c in found.curves] == [
         model.scaling,

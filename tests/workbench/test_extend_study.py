@@ -19,7 +19,7 @@ from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.toml import as_toml
+from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks.text import Source, load
 from support.studies import TINY, inline, python_text
 
@@ -135,7 +135,7 @@ def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.Monk
     other = tmp_path / "text.txt"
     other.write_bytes(b"another text " * 500)
     assert load(other).sha256 != python_text().sha256
-    with pytest.raises(StudyError, match="was trained on another text; pass that one as --text"):
+    with pytest.raises(StudyError, match=r"not trained on 'text.txt' as it is now; bring back the text that it"):
         open_model(study, other, "cpu", "float32")
     gone = tmp_path / "gone"
     shutil.copytree(study, gone)

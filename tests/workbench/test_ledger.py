@@ -71,12 +71,11 @@ def test_a_plans_id_changes_with_every_field() -> None:
         assert Plan.from_json(plan.to_json(), plan.id) == plan
 
 
-def test_the_same_run_twice_is_refused_and_leaves_one(tmp_path: Path) -> None:
+def test_a_run_that_is_done_again_replaces_the_earlier_one(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
-        ledger.add(RUN)
-        with pytest.raises(StudyError, match="UNIQUE"):
-            ledger.add(RUN)
-        assert len(ledger.runs()) == 1
+        for seconds in (1.0, 2.0):
+            ledger.add(replace(RUN, seconds=seconds))
+        assert [(run.seconds, len(run.cells)) for run in ledger.runs()] == [(2.0, len(RUN.cells))]
 
 
 def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from posenc.commands.extend import extend as command
 from posenc.scaling import Default
-from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.longppl import Evaluator, longppl, other_tokens
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods
@@ -119,7 +119,7 @@ def test_the_authors_package_says_the_same(
     )
 
 
-def first(curve: MethodLosses) -> MethodLosses:
+def first(curve: Candidate) -> Candidate:
     """On the first document alone."""
     assert curve.tokens is not None
     return replace(curve, losses=curve.losses[:1], tokens=curve.tokens[:1])
@@ -137,15 +137,15 @@ def test_documents_are_averaged_by_their_key_tokens_and_paired() -> None:
     """Two documents of 2 and 1 key tokens, one without; worked out by hand."""
     key = torch.tensor([[1, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]).bool()
     tokens = torch.tensor([[1.0, 9, 9, 3], [9, 9, 4, 9], [9, 9, 9, 9]]).double()
-    own = [MethodLosses(m, tokens + i, None, tokens + i) for i, m in enumerate(methods(NAMES, Default(), 2, 2.0))]
+    own = [Candidate(m, tokens + i, None, tokens + i) for i, m in enumerate(methods(NAMES, Default(), 2, 2.0))]
     text = Text("test", "0" * 64, torch.zeros(1), torch.zeros(1))
     extension = Extension("a model", "token", 2, 4, 1, tuple(own), torch.zeros(3), text, key=key)
     found = longppl(extension, own[1])
     assert found.value == pytest.approx((2 * math.exp(3) + math.exp(5)) / 3)
     assert found.beyond == pytest.approx((math.exp(4) + math.exp(5)) / 2)
-    assert found.to_plain.mean == pytest.approx(1)
+    assert found.to_unchanged.mean == pytest.approx(1)
     none = longppl(replace(extension, key=key & False), own[1])
-    assert all(map(math.isnan, (none.value, none.beyond, none.to_plain.mean)))
+    assert all(map(math.isnan, (none.value, none.beyond, none.to_unchanged.mean)))
 
 
 def test_page_terminal_and_json_name_the_evaluator(llama: Path, long: Path, tmp_path: Path) -> None:
@@ -159,9 +159,10 @@ def test_page_terminal_and_json_name_the_evaluator(llama: Path, long: Path, tmp_
         name = llama.name if evaluator == "self" else long.name
         for shown in (result.stdout, (tmp_path / "out" / "report.html").read_text()):
             assert f"{name} as evaluator" in " ".join(shown.split())
-        found = json.loads((tmp_path / "out" / "extension.json").read_text())["longppl"]
-        assert found["evaluator"]["model"] == name
-        return found
+        found = json.loads((tmp_path / "out" / "extension.json").read_text())
+        assert found["longppl"]["evaluator"]["model"] == name
+        methods = {each["name"]: each["longppl"] for each in found["candidates"] if each["longppl"]}
+        return {"key_tokens": found["longppl"]["key_tokens"], "methods": methods}
 
     own, other = numbers("self"), numbers(str(long))
     assert set(own["methods"]) == set(other["methods"]) == {"none", "yarn"}

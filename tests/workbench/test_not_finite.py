@@ -14,18 +14,16 @@ from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.teaching.lab import results
 from posenc.workbench import notebook
-from posenc.workbench.extension.curves import Extension, MethodLosses
-from posenc.workbench.extension.decision import judge
+from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.methods import methods
 from posenc.workbench.report import words
 from posenc.workbench.report import write as live
 from posenc.workbench.report.charts import over_lengths, over_positions
 from posenc.workbench.report.extension import headline
 from posenc.workbench.report.words import answer, sentence
-from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
-from posenc.workbench.run.training import build
+from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.results import TaskResult, holds, summarise
 from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
@@ -171,13 +169,11 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     broken = losses.clone()
     broken[:, where] = NAN
     text = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
-    curves = (MethodLosses(none, broken), MethodLosses(linear, losses + 1), MethodLosses(yarn, broken))
+    curves = (Candidate(none, broken), Candidate(linear, losses + 1), Candidate(yarn, broken))
     found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, text)
-    assert judge(found).chosen.name == "linear"
-    assert headline(judge(found)).startswith("Use linear")
+    assert found.chosen.method.name == "linear"
+    assert headline(found).startswith("Use linear")
     cut = replace(found, window=losses[:, :2])
-    assert headline(judge(cut)).startswith("Do not stretch")
-    nothing = replace(
-        found, curves=(MethodLosses(none, broken), MethodLosses(yarn, broken)), window=broken[:, :2] * NAN
-    )
-    assert headline(judge(nothing)).startswith("No method reads 48 tokens with a finite loss")
+    assert headline(cut).startswith("Do not stretch")
+    nothing = replace(found, curves=(Candidate(none, broken), Candidate(yarn, broken)), window=broken[:, :2] * NAN)
+    assert headline(nothing).startswith("No method reads 48 tokens with a finite loss")

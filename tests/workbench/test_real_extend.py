@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from posenc.scaling import Default
-from posenc.workbench.extension.decision import judge
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods
 from posenc.workbench.extension.models import open_model
@@ -39,5 +38,4 @@ def test_yarn_reads_on_where_the_unscaled_model_fails(
     in_context = float(found.window[0, -1])  # the same targets, read with the trained length of context
     assert float(curves["none"][-1]) > in_context + 0.3
     assert float(curves["yarn"][-1]) < in_context + 0.1
-    decision = judge(found)  # of which one document decides nothing
-    assert (decision.decided, decision.candidates[-1].name) == (False, "none")
+    assert (found.decided, found.candidates[-1].method.name) == (False, "none")  # one document decides nothing

@@ -26,8 +26,7 @@ from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.results import TaskResult, summarise
-from posenc.workbench.study.study import Study
-from posenc.workbench.study.toml import read_study
+from posenc.workbench.study.study import Study, read_study
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, plan_of
 

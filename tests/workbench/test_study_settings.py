@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from posenc.commands.app import app
-from posenc.commands.options import PANELS
+from posenc.commands.compare import PANELS
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.workbench.launch.local import Local
 from posenc.workbench.run.checkpoint import path_of
@@ -19,8 +19,7 @@ from posenc.workbench.run.settings import Setting, declared
 from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.study.study import Study, check_device
-from posenc.workbench.study.toml import read_study
+from posenc.workbench.study.study import Study, check_device, read_study
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
 from support.custom import write

@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from posenc.commands.options import PANELS
+from posenc.commands.compare import PANELS
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.presets import PRESETS
 

@@ -1,21 +1,49 @@
 """`posenc compare`: which encoding holds past its training length, on real text and on order tasks."""
 
+import inspect
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from posenc.commands.options import with_settings
 from posenc.commands.screen import screen
+from posenc.workbench.run.settings import ByTask, Grid, Model, Setting, TextSettings, Training, declared
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
     from posenc.workbench.run.job import Failure, Launcher
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Outcome
     from posenc.workbench.study.study import Study
+
+PANELS = {Grid: "What is compared", TextSettings: "Text", Model: "Model", ByTask: "By task", Training: "Training"}
+"""The groups of settings, as the help heads them."""
+
+BY_TASK = "; for all tasks, or language=…,needle=…"
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every setting of a study, in place of its ``**settings``.
+
+    An option that is not given is None: the preset or the file decides.
+    """
+    signature = inspect.signature(command)
+    options = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    options += [_option(name, s, title) for group, title in PANELS.items() for name, s in declared(group).items()]
+    command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    return command
+
+
+def _option(name: str, setting: Setting, panel: str) -> inspect.Parameter:
+    kind = setting.kind if setting.kind in (bool, Path) and not setting.many else str
+    help = f"{setting.help} ({setting.range})" if setting.range else setting.help
+    option = typer.Option(help=help + (BY_TASK if setting.by_task else ""), rich_help_panel=panel)
+    annotation: Any = Annotated[kind | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 @with_settings
@@ -37,11 +65,9 @@ def compare(
     Settings that are left out are the preset's. Those of model and training may be lists, as in
     --learning-rate 1e-3,3e-3: every encoding is trained with each value.
     """
-    from posenc.workbench.launch.choose import choose
     from posenc.workbench.report.write import write
-    from posenc.workbench.run.job import Requirements
-    from posenc.workbench.study.study import check_device
-    from posenc.workbench.study.toml import read_study
+    from posenc.workbench.run.job import Requirements, choose
+    from posenc.workbench.study.study import check_device, read_study
 
     console = screen()
     sys.path.append(str(Path.cwd()))  # custom classes lie where the command is typed

@@ -15,26 +15,16 @@ def extend(
         Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
     ],
     to: Annotated[
-        str,
-        typer.Option(
-            help="Length to reach: tokens, or a multiple of the length that the model was released for, 4x."
-        ),
+        str, typer.Option(help="Length to reach: tokens, or 4x the length that the model was released for.")
     ] = "",
     replace_scaling: Annotated[
-        bool,
-        typer.Option(
-            "--replace-scaling",
-            help="Write over the scaling that the model's config states; without it such a model is refused.",
-        ),
+        bool, typer.Option("--replace-scaling", help="Write over the scaling that the model's config states.")
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[
         str | None, typer.Option(help="Names, separated by commas; yarn(2) is one at a factor of its own.")
     ] = None,
-    documents: Annotated[
-        int,
-        typer.Option(help="Documents to score; fewer where the text ends."),
-    ] = 8,
+    documents: Annotated[int, typer.Option(help="Documents to score; fewer where the text ends.")] = 8,
     finetune: Annotated[
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
     ] = None,
@@ -48,8 +38,8 @@ def extend(
     longppl: Annotated[
         str | None,
         typer.Option(
-            help="Also LongPPL, the perplexity of tokens that need far text; self, or another model's folder or "
-            ".gguf file, names them. Its reading costs about nine texts."
+            help="Also LongPPL, for about nine texts' reading; self, or another model's folder or .gguf file, "
+            "names its key tokens."
         ),
     ] = None,
     beta_fast: Annotated[

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from posenc.commands.screen import screen
@@ -55,8 +56,6 @@ def runs(
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
     if csv is not None and json:
         raise InvalidArgument(f"csv={str(csv)!r} and json=True are two output formats; leave one of them out")
-    from posenc.workbench.report.tables import as_json
-    from posenc.workbench.report.words import axes_in_words, mixed
     from posenc.workbench.run.ledger import Ledger
 
     console = screen()
@@ -67,24 +66,36 @@ def runs(
             console.print(f"{count} run{'s' * (count != 1)} from {folder}", soft_wrap=True)
     with Ledger(study) as ledger:
         rows = _chosen(ledger, where or ["true"], sort)
-        if csv is not None or json:
-            lines: Iterable[dict[str, Any]] = rows
-            if what == "steps":
-                lines = ledger.steps(rows)
-            elif what != "runs":
-                of_run = "SELECT * FROM numbers WHERE run = ?"
-                lines = (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
-            if csv is None:
-                typer.echo(as_json(list(lines)))
-            else:
-                console.print(f"{_write(csv, lines)} {what or WHAT[0]} written to {csv}", soft_wrap=True)
-            return
-        finished = {run.plan.id: run for run in ledger.runs()}
-    if finished and not rows:
-        console.print(f"none of {len(finished)} runs has {' and '.join(where or ())}")
-        return
+        if csv is not None:
+            count = _write(csv, _lines(ledger, rows, what))
+            console.print(f"{count} {what or WHAT[0]} written to {csv}", soft_wrap=True)
+        elif json:
+            from posenc.workbench.files import as_json
+
+            typer.echo(as_json(list(_lines(ledger, rows, what)), indent=1))
+        elif not rows and (known := len(ledger.runs())):
+            console.print(f"none of {known} runs has {' and '.join(where or ())}")
+        else:
+            _print(console, ledger, rows)
+
+
+def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> Iterable[dict[str, Any]]:
+    """The rows of an export: of these runs the settings, the losses by step, or the measured numbers."""
+    if what == "runs":
+        return rows
+    if what == "steps":
+        return ledger.steps(rows)
+    of_run = "SELECT * FROM numbers WHERE run = ?"
+    return (line for row in rows for line in ledger.rows(of_run, (row["run"],)))
+
+
+def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> None:
+    """A table of these runs, and where their machines differ."""
+    from posenc.workbench.report.words import axes_in_words, mixed
+
+    finished = ledger.runs({row["run"] for row in rows})
+    axes = axes_in_words(run.plan for run in finished)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    axes = axes_in_words(finished[row["run"]].plan for row in rows)
     for name in (*COLUMNS, *["with"] * any(axes.values())):
         right, wraps = name in ("seed", "steps", "seconds", "loss"), name in ("encoding", "with")
         table.add_column(name, justify="right" if right else "left", no_wrap=not wraps, overflow="fold")
@@ -94,7 +105,7 @@ def runs(
         created = row["created"][5:16].replace("T", " ")
         table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created, axes[row["run"]])
     console.print(table)
-    for line in mixed([finished[row["run"]] for row in rows]):
+    for line in mixed(finished):
         console.print(f"runs differ in {line}", soft_wrap=True)
 
 

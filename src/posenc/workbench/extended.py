@@ -2,24 +2,25 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 
 from posenc.errors import InvalidArgument
 from posenc.scaling import Default
-from posenc.workbench.extension.curves import MethodLosses
-from posenc.workbench.extension.decision import Decision, config_patch, judge
+from posenc.workbench.extension.decision import Candidate, Extension, config_patch
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
-from posenc.workbench.launch.choose import choose
 from posenc.workbench.report import extension as report
 from posenc.workbench.report import terminal
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.footprint import check_disk
+from posenc.workbench.run.job import choose
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.study import check_device
 
@@ -29,8 +30,7 @@ class Extended:
     """What ``extend`` decided and wrote; it prints as the command does.
 
     Args:
-        decision: what to do, ``chosen`` among ``candidates``, and the ``extension`` that it was decided from:
-            losses by method, document and position.
+        extension: losses by method, document and position, and what to do: ``chosen`` among ``candidates``.
         folder: of the ledger, ``report.html`` and ``extension.json``.
         patch: the keys of config.json that put the decision into effect, as ``config-patch.json`` has them; None
             where none do.
@@ -38,18 +38,18 @@ class Extended:
         tuned: the best fine-tune of a pretrained model, in ``folder/tuned``; None without one.
     """
 
-    decision: Decision
+    extension: Extension
     folder: Path
     patch: dict[str, Any] | None = None
     fingerprint: str = ""
-    tuned: MethodLosses | None = None
+    tuned: Candidate | None = None
 
     def as_json(self) -> dict[str, Any]:
         """What ``extension.json`` holds."""
-        return report.as_json(self.decision)
+        return report.as_json(self.extension)
 
     def __rich__(self) -> Any:
-        return report.printed(self.decision, self._files())
+        return report.printed(self.extension, self._files())
 
     def _files(self) -> Iterator[str]:
         """What was written, a line each."""
@@ -80,7 +80,7 @@ def extend(
     dtype: str = "float32",
     launcher: str = "in-process",
     output: str | Path | None = None,
-    console: terminal.Screen | None = None,
+    console: Console | None = None,
     command: str = "",
 ) -> Extended:
     """Score long documents as they are, cut, and under every scaling, and decide; ``posenc extend`` as a function.
@@ -111,41 +111,50 @@ def extend(
         StudyError: a model or text that cannot be read or is too short, or memory or disk that do not suffice.
     """
     path, console = Path(model), console or terminal.SILENT
-    base = Request(0, documents, (), finetune or 0, dtype, device, positions)
+    asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
     check_device(device)
     launch = choose(launcher)
     opened, data, read = open_model(path, None if text is None else Path(text), device, dtype)
-    ours = isinstance(opened, StudyModel)
-    length = _length(str(to) or ("8x" if ours else "2x"), opened.original_length)
+    length = _length(str(to) or ("8x" if isinstance(opened, StudyModel) else "2x"), opened.original_length)
+    if not replace_scaling:
+        _check_scaling(opened, length)
     factor = max(1.0, length / opened.pretrained_length)
     chosen = named(methods, opened.scaling, opened.pretrained_length, factor, beta_fast)
-    steps = (60 if ours else 0) if finetune is None else finetune
-    request = replace(base, length=length, methods=chosen, finetune=steps)
-    released = ours or opened.scaling == Default() or length <= opened.original_length
-    if not released and not replace_scaling:  # the model was tuned with the scaling that its config states
-        raise InvalidArgument(
-            f"the config of {opened.name} states {opened.scaling}, to which it was tuned for "
-            f"{opened.original_length} tokens, and a longer one for {length} would be written over it; add "
-            "--replace-scaling to do so"
-        )
+    steps = (60 if isinstance(opened, StudyModel) else 0) if finetune is None else finetune
+    request = replace(asked, length=length, methods=chosen, finetune=steps)
     evaluator = None if longppl is None else opened
     if longppl not in (None, "self"):
         evaluator = open_pretrained(Path(str(longppl)), device, dtype)
     folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
     _announce(console, opened, request, folder)
+    with (
+        _few_threads(opened),
+        Ledger(folder, write=True) as ledger,
+        terminal.bar(console, "scoring", 0, f"{opened.unit}s") as bar,
+    ):
+        measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
+        seconds = ledger.rows("SELECT sum(seconds) AS spent FROM runs")[0]["spent"]
+    return written(opened, measured, folder, command, seconds)
+
+
+@contextmanager
+def _few_threads(model: LanguageModel) -> Iterator[None]:
+    """One thread for a study's model, which would wait for others longer than it computes."""
     threads = torch.get_num_threads()
-    if ours:
-        torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
+    torch.set_num_threads(1 if isinstance(model, StudyModel) else threads)
     try:
-        with (
-            Ledger(folder, write=True) as ledger,
-            terminal.bar(console, "scoring", 0, f"{opened.unit}s") as bar,
-        ):
-            measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
-            seconds = ledger.seconds()
+        yield
     finally:
         torch.set_num_threads(threads)
-    return written(opened, judge(measured), folder, command, seconds)
+
+
+def _check_scaling(model: LanguageModel, length: int) -> None:
+    """Refuse to write over the scaling that a config states: the model was tuned with it."""
+    if not isinstance(model, StudyModel) and model.scaling != Default() and length > model.original_length:
+        raise InvalidArgument(
+            f"the config of {model.name} states {model.scaling}, to which it was tuned for {model.original_length} "
+            f"tokens, and a longer one for {length} would be written over it; add --replace-scaling to do so"
+        )
 
 
 def _length(to: str, trained: int) -> int:
@@ -156,7 +165,7 @@ def _length(to: str, trained: int) -> int:
         raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
 
 
-def _announce(console: terminal.Screen, model: LanguageModel, request: Request, folder: Path) -> None:
+def _announce(console: Console, model: LanguageModel, request: Request, folder: Path) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
     if isinstance(model, StudyModel):
@@ -167,23 +176,23 @@ def _announce(console: terminal.Screen, model: LanguageModel, request: Request, 
         check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
 
 
-def written(model: LanguageModel, decision: Decision, folder: Path, command: str, seconds: float) -> Extended:
-    """A decision with its page, and what puts it into effect: the config's keys, and the best fine-tune."""
-    from posenc.integrations.fingerprint import fingerprint
-    from posenc.integrations.huggingface.config import read
-    from posenc.integrations.position_table import of
-    from posenc.integrations.programs import laid_over
-
-    extended, patch = Extended(decision, folder), config_patch(model, decision)
-    report.write(decision, folder, command, seconds, patch)
+def written(model: LanguageModel, extension: Extension, folder: Path, command: str, seconds: float) -> Extended:
+    """An extension with its page, and what puts it into effect: the config's keys, and the best fine-tune."""
+    extended, patch = Extended(extension, folder), config_patch(model, extension)
+    report.write(extension, folder, command, seconds, patch)
     if isinstance(model, StudyModel):
         return extended
     if patch:
+        from posenc.integrations.fingerprint import fingerprint
+        from posenc.integrations.huggingface.config import read
+        from posenc.integrations.position_table import of
+        from posenc.integrations.programs import laid_over
+
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
         extended = replace(extended, patch=patch, fingerprint=mark)
-    tuned = [c.curve for c in decision.candidates if c.curve and c.change in ("weights", "weights and config")]
+    tuned = [c for c in extension.candidates if extension.change(c) in ("weights", "weights and config")]
     if tuned and tuned[0].plan and tuned[0].method.scaling:
         extended, weights = replace(extended, tuned=tuned[0]), load_weights(folder, tuned[0].plan)
-        model.save(folder / "tuned", weights, tuned[0].method.scaling, decision.extension.length)
+        model.save(folder / "tuned", weights, tuned[0].method.scaling, extension.length)
     return extended

@@ -1,8 +1,9 @@
-"""Files written atomically, so that a killed process leaves no half of one; locks and caches."""
+"""Files written atomically, so that a killed process leaves no half of one; locks, caches and JSON."""
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +44,13 @@ def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files by name, each for every reader at once."""
+    for name, text in texts.items():
+        with write_atomically(folder / name) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def lock(path: Path, wait: bool = False) -> Iterator[None]:
     """Hold a lock, which the operating system releases however this process ends.
@@ -68,3 +76,9 @@ def sweep(folder: Path, stem: str) -> None:
     """Remove the half-written files that killed processes left, of names that begin like this."""
     for partial in folder.glob(f"{stem}*{PARTIAL}"):
         partial.unlink(missing_ok=True)
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """As JSON, which has no NaN and no infinity: both are null."""
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    return json.dumps(finite, indent=indent, ensure_ascii=False)

@@ -8,9 +8,8 @@ import torch
 from posenc.errors import UnknownName
 from posenc.teaching.lab import trained
 from posenc.teaching.lessons.example import EXAMPLE
-from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.training import task_of
+from posenc.workbench.run.training import evaluate, task_of
 from posenc.workbench.study.trained_weights import language_models
 from posenc.workbench.tasks.text import load
 from support.blocks import strays

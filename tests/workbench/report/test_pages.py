@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from posenc.workbench.extension.decision import judge
 from posenc.workbench.report.extension import write as write_extension
 from posenc.workbench.report.words import mixed
 from posenc.workbench.report.write import write
@@ -17,7 +16,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.study.toml import as_toml, read_study
+from posenc.workbench.study.study import as_toml, read_study
 from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
 from support.extensions import made
@@ -39,9 +38,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     return {
         "compare": report,
-        "extend": write_extension(
-            judge(found), folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}
-        ),
+        "extend": write_extension(found, folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}),
     }
 
 
@@ -168,7 +165,7 @@ def test_runs_of_unlike_machines_are_named_and_alike_ones_are_not(tmp_path: Path
         assert mixed(runs) == []
         assert "Runs differ in" not in write(outcome, tmp_path, "posenc compare", one).read_text()
         elsewhere = json.dumps({**json.loads(runs[0].versions), "torch": "1.0"})
-        ledger.add(replace(runs[0], versions=elsewhere, hardware="a Z80, 1 core, 1 thread a run"), again=True)
+        ledger.add(replace(runs[0], versions=elsewhere, hardware="a Z80, 1 core, 1 thread a run"))
         here = torch.__version__, hardware()
         lines = [
             f"torch {here[0]} (1 run) and 1.0 (1 run)",

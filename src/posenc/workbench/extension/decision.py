@@ -1,26 +1,29 @@
-"""The decision on an extension: to change nothing, to cut the context, or to change what gains more than either.
+"""An extension: the losses of every candidate at every position, and the decision between them.
 
-Every candidate is scored on the same targets, the last positions of the same documents, so differences are paired.
-A change is chosen only if it is surely better than changing nothing, than cutting, and than what is chosen among
-cheaper changes; on a tie the cheaper one wins. The comparisons of each change err with at most 5% divided by the
-number of changes, since any may turn out to be the best by chance (Bonferroni).
+Candidates are to change nothing, to cut the context, and the changes that are compared. All are scored on the same
+targets, the last positions of the same documents, so differences are paired. A change is chosen only if it is
+surely better than changing nothing, than cutting, and than what is chosen among cheaper changes; on a tie the
+cheaper one wins. The comparisons of each change err with at most 5% divided by the number of changes, since any may
+turn out to be the best by chance (Bonferroni).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from posenc.pictures.numbers import count
-from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.methods import Method
 from posenc.workbench.extension.models import LanguageModel, StudyModel
-from posenc.workbench.study.effective_length import FEW
-from posenc.workbench.study.statistics import Interval, finite
+from posenc.workbench.extension.scoring import Scoring
+from posenc.workbench.study.statistics import FEW, EffectiveLength, Interval, longest_within
 from posenc.workbench.study.statistics import paired as over_pairs
+from posenc.workbench.tasks.text import Text
 
 SAME = 0.005
 """Nats below which a gain is none, however sure it is."""
@@ -39,74 +42,178 @@ class Candidate:
     """One way to read a text of the whole length.
 
     Args:
-        name: the method's; ``"cut"`` for the unscaled model on the last trained length alone.
-        change: of ``CHANGES``.
-        losses: by document, before each of the extension's ``lengths``; NaN where cutting was not measured.
-        curve: losses at every position; None for cutting.
+        method: named ``"cut"`` for the unchanged model on the last trained length alone.
+        losses: a row per document, a column per bucket of positions; NaN where cutting reads nothing.
+        plan: that of the fine-tune before it, under which its weights are kept; None where there was none.
+        tokens: the losses of each token, where they are kept.
     """
 
-    name: str
-    label: str
-    change: str
-    losses: Float[Tensor, "documents lengths"]
-    curve: MethodLosses | None = None
-
-    def at(self, column: int) -> list[float]:
-        """The losses before one of the lengths, by document; the last of them decides."""
-        return self.losses[:, column].tolist()
+    method: Method
+    losses: Float[Tensor, "documents buckets"]
+    plan: Scoring | None = None
+    tokens: Float[Tensor, "documents T"] | None = None
 
     @property
-    def finite(self) -> bool:
-        return finite(self.at(-1)) and (self.curve is None or bool(self.curve.losses.isfinite().all()))
+    def tuned(self) -> bool:
+        return self.plan is not None
 
     @property
-    def loss(self) -> float:
-        """On the last positions, over documents; infinite if any loss is not finite."""
-        return fmean(self.at(-1)) if self.finite else math.inf
+    def label(self) -> str:
+        return self.method.label + (", tuned" if self.tuned else "")
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What to do, and what it was decided from.
+@dataclass(frozen=True, eq=False)
+class Extension:
+    """What was measured, and what it decides.
 
     Args:
-        extension: what was measured.
-        candidates: lowest loss on the last positions first.
-        chosen: one of them.
-        open: those that may be better than it by more than ``MARGIN``, as far as the documents can tell.
-        level: of the interval of each comparison.
+        width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
+        curves: zero-shot first, then fine-tuned, in the order of the methods.
+        window: the losses on the last ``far`` buckets' targets, each read with the last trained length of the text
+            alone.
+        identity: hash of the model's weights, or the id of the study's run.
+        finetune: steps before the tuned curves.
+        hardware: that the numbers were made on, as their runs say.
+        positions: of the windows that the fine-tunes read, as ``Request`` has them.
+        key: the key tokens of LongPPL, None where none were asked for.
+        evaluator: what named them, as ``longppl.Evaluator.as_json`` has it.
     """
 
-    extension: Extension
-    candidates: tuple[Candidate, ...]
-    chosen: Candidate
-    open: tuple[Candidate, ...]
-    level: float
+    model: str
+    unit: str
+    original_length: int
+    length: int
+    width: int
+    curves: tuple[Candidate, ...]
+    window: Float[Tensor, "documents far"]
+    text: Text
+    finetune: int = 0
+    hardware: tuple[str, ...] = ()
+    identity: str = ""
+    positions: str = "counted"
+    key: Bool[Tensor, "documents T"] | None = None
+    evaluator: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def nothing(self) -> Candidate:
-        return next(c for c in self.candidates if c.change == "nothing")
+    def tuning(self) -> str:
+        """The fine-tune in words."""
+        return f"{self.finetune} step{'s' if self.finetune > 1 else ''} of tuning" + (
+            ", positions drawn by PoSE" if self.positions == "pose" else ""
+        )
 
     @property
+    def inside(self) -> int:
+        """Buckets that lie within the trained length."""
+        return self.original_length // self.width
+
+    @property
+    def far(self) -> int:
+        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
+        return min(self.inside, self.length // self.width - self.inside)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The columns of every table: the trained length, its doublings, and the whole length."""
+        start = self.inside * self.width
+        return [*(start << i for i in range(64) if start << i < self.length), self.length]
+
+    @cached_property
+    def unchanged(self) -> Candidate:
+        """The model as it is: under the scaling that it was configured with, if any."""
+        by_name = {curve.method.name: curve for curve in self.curves if not curve.tuned}
+        return by_name.get("own") or by_name["none"]
+
+    @cached_property
     def cut(self) -> Candidate:
-        return next(c for c in self.candidates if c.change == "cut")
+        """The unchanged model on the last trained length alone."""
+        losses = self.unchanged.losses.clone()
+        losses[:, self.inside :] = math.nan
+        losses[:, -self.far :] = self.window
+        label = f"cut to the last {count(self.original_length)} {self.unit}s"
+        return Candidate(Method("cut", label, self.unchanged.method.scaling), losses)
+
+    @cached_property
+    def by_length(self) -> dict[Candidate, list[list[float]]]:
+        """Of each candidate and each of ``lengths`` the losses of all documents on the positions before it.
+
+        They are means over a trained length of positions, or over ``far`` buckets before the whole length.
+        """
+        table = {}
+        for candidate in (*self.curves, self.cut):
+            parts = [candidate.losses[:, : n // self.width][:, -self.inside :] for n in self.lengths[:-1]]
+            table[candidate] = [part.mean(1).tolist() for part in (*parts, candidate.losses[:, -self.far :])]
+        return table
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """All that was measured, lowest loss on the last positions first."""
+        return sorted((*self.curves, self.cut), key=self.loss)
+
+    @cached_property
+    def chosen(self) -> Candidate:
+        """The candidate to use.
+
+        Among changes that are equally cheap it has the lowest loss on the last positions or, of those that are
+        surely less than ``MARGIN`` worse, costs short texts least. A loss that is not finite is beaten by any that
+        is.
+        """
+        chosen = self.unchanged
+        for change in CHANGES[1:]:
+            rivals = (self.unchanged, self.cut, chosen)
+            equal = (c for c in self.candidates if self.change(c) == change)
+            sure = [c for c in equal if all(self._beats(c, rival) for rival in rivals if rival is not c)]
+            if sure:  # the first has the lowest loss
+                as_good = (c for c in sure if c is sure[0] or self.gap(c, sure[0]).high < MARGIN)
+                chosen = min(as_good, key=lambda c: (round(max(0.0, self.cost(c).mean) / SAME), self.loss(c)))
+        return chosen
+
+    @cached_property
+    def open(self) -> list[Candidate]:
+        """Those that may be better than the chosen one by more than ``MARGIN``.
+
+        Their mean is lower and the interval of the difference allows it, or documents are too few for an interval
+        that decides anything.
+        """
+        few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
+        gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}
+        return [c for c, gap in gaps.items() if not gap.low > -MARGIN and (gap.mean < 0 or few)]
 
     @property
     def decided(self) -> bool:
         """False if nothing is changed, or the context is cut, for want of documents alone."""
-        return not self.open or self.chosen.change not in ("nothing", "cut")
+        return not self.open or self.change(self.chosen) not in ("nothing", "cut")
+
+    def change(self, candidate: Candidate) -> str:
+        """What a candidate changes, of ``CHANGES``."""
+        if candidate is self.cut:
+            return "cut"
+        method, same = candidate.method, candidate.method.name == self.unchanged.method.name
+        what = "code" if method.remap or method.scaling is None else "config"
+        if candidate.tuned:
+            return "weights" if same else f"weights and {what}"
+        return "nothing" if same else what
+
+    def finite(self, candidate: Candidate) -> bool:
+        """Whether all its losses are."""
+        read = candidate.losses[:, -self.far :] if candidate is self.cut else candidate.losses
+        return bool(read.isfinite().all())
+
+    def loss(self, candidate: Candidate) -> float:
+        """On the last positions, over documents; infinite if any loss is not finite."""
+        return fmean(self.by_length[candidate][-1]) if self.finite(candidate) else math.inf
 
     def gap(self, ours: Candidate, theirs: Candidate, column: int = -1) -> Interval:
         """Loss on the last positions, or before another of the lengths, minus that of another, paired."""
-        return over_pairs(ours.at(column), theirs.at(column), self.level)
+        level = 1 - ERROR / len(self.curves)
+        return over_pairs(self.by_length[ours][column], self.by_length[theirs][column], level)
 
     def cost(self, candidate: Candidate) -> Interval:
         """Loss within the trained length minus that of the unchanged model, paired."""
-        return paired(candidate.at(0), self.nothing.at(0))
+        return paired(self.by_length[candidate][0], self.by_length[self.unchanged][0])
 
     def standing(self, candidate: Candidate) -> str:
         """In a word or two, beside the chosen one by the interval of their difference."""
-        if not candidate.finite:
+        if not self.finite(candidate):
             return "not finite"
         if candidate is self.chosen:
             return "use this" if self.decided else "undecided"
@@ -115,76 +222,31 @@ class Decision:
             return "as good"
         return "worse" if gap.low > 0 else "undecided"
 
+    def effective_length(self, candidate: Candidate) -> EffectiveLength:
+        """How far a method reads about as well as the unchanged model does at its trained length.
 
-def judge(extension: Extension) -> Decision:
-    """Decide; see above.
+        Its loss is within ``MARGIN`` of the unchanged model's own, document by document, at that length and at
+        every shorter one that was read. Past the trained length its own is that of the last bucket within it;
+        before, that of the same bucket.
+        """
+        ours, unchanged = candidate.losses.T.tolist(), self.unchanged.losses.T.tolist()
+        excess = [paired(losses, unchanged[min(i, self.inside - 1)]) for i, losses in enumerate(ours)]
+        ends = [self.width * (i + 1) for i in range(len(excess))]
+        return longest_within(ends, excess, MARGIN, len(self.window))
 
-    Among changes that are equally cheap the choice is the one with the lowest loss on the last positions, or, of
-    those that are surely less than ``MARGIN`` worse, the one that costs short texts least. A loss that is not
-    finite is beaten by any that is.
-    """
-    candidates = _candidates(extension)
-    decision = Decision(extension, tuple(candidates), candidates[0], (), 1 - ERROR / (len(candidates) - 1))
-    chosen = nothing = decision.nothing
-    for change in CHANGES[1:]:
-        rivals = (nothing, decision.cut, chosen)
-        equal = (c for c in candidates if c.change == change)
-        sure = [c for c in equal if all(_beats(decision, c, rival) for rival in rivals if rival is not c)]
-        if sure:  # the first has the lowest loss
-            as_good = (c for c in sure if c is sure[0] or decision.gap(c, sure[0]).high < MARGIN)
-            chosen = min(as_good, key=lambda c: (round(max(0.0, decision.cost(c).mean) / SAME), c.loss))
-    decision = replace(decision, chosen=chosen)
-    return replace(decision, open=tuple(c for c in candidates if _is_open(decision, c)))
+    def _beats(self, ours: Candidate, theirs: Candidate) -> bool:
+        """Whether it is surely better, by enough to matter."""
+        gap = self.gap(ours, theirs)
+        return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))
 
 
-def _beats(decision: Decision, ours: Candidate, theirs: Candidate) -> bool:
-    """Whether it is surely better, by enough to matter."""
-    gap = decision.gap(ours, theirs)
-    return ours.finite and (not theirs.finite or (gap.mean < -SAME and gap.high < 0))
-
-
-def _is_open(decision: Decision, candidate: Candidate) -> bool:
-    """Whether it may be better than the chosen one by more than ``MARGIN``: its mean is lower and the interval of
-    the difference allows it, or documents are too few for an interval that decides anything.
-    """
-    chosen = decision.chosen
-    if candidate is chosen or not candidate.finite or not chosen.finite:
-        return False
-    gap = decision.gap(candidate, chosen)
-    return not gap.low > -MARGIN and (gap.mean < 0 or len(chosen.losses) < FEW)
-
-
-def _candidates(extension: Extension) -> list[Candidate]:
-    """All that was measured, lowest loss on the last positions first."""
-    candidates = [
-        Candidate(
-            curve.method.name, curve.label, _change(extension, curve), extension.by_length(curve.losses), curve
-        )
-        for curve in extension.curves
-    ]
-    cut = extension.by_length(extension.plain.losses)
-    cut[:, 1:] = math.nan
-    cut[:, -1] = extension.window.mean(1)
-    label = f"cut to the last {count(extension.original_length)} {extension.unit}s"
-    return sorted([*candidates, Candidate("cut", label, "cut", cut)], key=lambda c: c.loss)
-
-
-def _change(extension: Extension, curve: MethodLosses) -> str:
-    """What it changes, of ``CHANGES``."""
-    method, same = curve.method, curve.method.name == extension.plain.method.name
-    what = "code" if method.remap or method.scaling is None else "config"
-    if curve.tuned:
-        return "weights" if same else f"weights and {what}"
-    return "nothing" if same else what
-
-
-def config_patch(model: LanguageModel, decision: Decision) -> dict[str, Any] | None:
+def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
     """The keys of a pretrained model's config.json that put a decision into effect up to its length, or None."""
-    curve = decision.chosen.curve
-    if isinstance(model, StudyModel) or curve is None or decision.chosen.change != "config":
+    scaling = extension.chosen.method.scaling
+    if isinstance(model, StudyModel) or extension.change(extension.chosen) != "config":
         return None
-    assert curve.method.scaling is not None
-    return model.patch(curve.method.scaling, decision.extension.length)
+    assert scaling is not None
+    return model.patch(scaling, extension.length)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:

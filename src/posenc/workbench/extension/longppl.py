@@ -24,12 +24,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.extension.curves import Extension, MethodLosses
-from posenc.workbench.extension.decision import paired
+from posenc.workbench.extension.decision import Candidate, Extension, paired
 from posenc.workbench.extension.methods import Method
-from posenc.workbench.extension.models import LanguageModel, StudyModel
+from posenc.workbench.extension.models import LanguageModel, StudyModel, Tick, part_of
 from posenc.workbench.extension.scoring import Scoring, ScoringJob
-from posenc.workbench.study.statistics import Interval, perplexity
+from posenc.workbench.study.statistics import Interval, number, perplexity
 
 if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
@@ -72,13 +71,13 @@ class Evaluator:
         """Tokens that it reads for a text of n."""
         return sum(end - start for windows in self.windows(n) for start, _, end in windows)
 
-    def key(self, ids: Int[Tensor, " n"], tick: Callable[[float], None]) -> Bool[Tensor, " n"]:
+    def key(self, ids: Int[Tensor, " n"], tick: Tick) -> Bool[Tensor, " n"]:
         """Which tokens of a text are key ones."""
         total, losses = self.work(len(ids)), torch.full((2, len(ids)), math.nan)
         with self.model.placed(self.method.positions(self.model, self.long)):
             for row, windows in zip(losses, self.windows(len(ids)), strict=True):
                 for start, first, end in windows:
-                    read = self.model.losses(ids[start:end], None, _part(tick, (end - start) / total))
+                    read = self.model.losses(ids[start:end], None, part_of(tick, (end - start) / total))
                     row[first:end] = read[first - end :]
         long, short = losses
         return (short - long > GAIN) & (-long > LIKELY)  # False where a loss was not read
@@ -99,13 +98,7 @@ class Evaluator:
         return {"model": self.model.name, "identity": self.model.identity, **self.rule}
 
 
-def _part(tick: Callable[[float], None], share: float) -> Callable[[float], None]:
-    return lambda part: tick(part * share)
-
-
-def same_tokens(
-    model: LanguageModel, tick: Callable[[float], None], *, ids: Int[Tensor, " T+1"]
-) -> list[list[float]]:
+def same_tokens(model: LanguageModel, tick: Tick, *, ids: Int[Tensor, " T+1"]) -> list[list[float]]:
     """1 for each key target of a document of the evaluator's own tokens, else 0."""
     start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
     text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
@@ -114,7 +107,7 @@ def same_tokens(
 
 def other_tokens(
     model: LanguageModel,
-    tick: Callable[[float], None],
+    tick: Tick,
     *,
     text: str,
     spans: Int[Tensor, "T+1 2"],
@@ -159,7 +152,7 @@ def jobs(
             raise InvalidArgument(f"longppl={theirs.name!r} does not read what {model.name} reads; use self")
         rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
     jobs = []
-    for number, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
+    for index, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
         read = f"{plan.text_sha256} {ids.tolist()} {evaluator.rule}"
         each = replace(
             plan,
@@ -167,7 +160,7 @@ def jobs(
             method=evaluator.method.name,
             scaling=evaluator.method.values,
             text_sha256=hashlib.sha256(read.encode()).hexdigest(),
-            documents=(number,),
+            documents=(index,),
             length=evaluator.work(len(ids)),  # in tokens read, as progress counts
             buckets=plan.length,
         )
@@ -196,24 +189,29 @@ class LongPPL:
         value: exp(mean loss over the key tokens) of each document, averaged over documents by their key tokens, as
             the authors average; NaN without key tokens.
         beyond: of the key tokens past the trained length alone.
-        to_plain: its logarithm minus that of the unscaled model, paired over the documents with key tokens.
+        to_unchanged: its logarithm minus that of the unchanged model, paired over the documents with key tokens.
     """
 
     value: float
     beyond: float
-    to_plain: Interval
+    to_unchanged: Interval
+
+    def as_json(self) -> dict[str, Any]:
+        """Null for what is no number."""
+        numbers = {"value": number(self.value), "beyond": number(self.beyond)}
+        return {**numbers, "to_unchanged": self.to_unchanged.as_json()}
 
 
-def longppl(extension: Extension, curve: MethodLosses) -> LongPPL:
+def longppl(extension: Extension, curve: Candidate) -> LongPPL:
     """LongPPL of a method whose losses are kept token by token."""
-    key, plain = extension.key, extension.plain.tokens
+    key, unchanged = extension.key, extension.unchanged.tokens
     assert key is not None
-    assert plain is not None
+    assert unchanged is not None
     assert curve.tokens is not None
     far = key.clone()
     far[:, : extension.original_length] = False
     some = key.any(1)
-    gaps = [_mean(of, key)[some].tolist() for of in (curve.tokens, plain)]
+    gaps = [_mean(of, key)[some].tolist() for of in (curve.tokens, unchanged)]
     anywhere, beyond = (_over(curve.tokens, which) for which in (key, far))
     return LongPPL(anywhere, beyond, paired(*gaps) if some.any() else NOTHING)
 

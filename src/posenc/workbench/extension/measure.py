@@ -6,7 +6,6 @@ that methods are judged by are scored once more by the unchanged model with the 
 alone: what extension has to beat.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,9 @@ from torch import Tensor
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extension import longppl
-from posenc.workbench.extension.curves import Extension, MethodLosses
+from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.methods import Method
-from posenc.workbench.extension.models import LanguageModel, StudyModel
+from posenc.workbench.extension.models import LanguageModel, StudyModel, Tick, part_of
 from posenc.workbench.extension.scoring import Read, Scoring, ScoringJob, score_texts
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
@@ -161,40 +160,24 @@ def _cut(
 
 def scored(
     model: LanguageModel,
-    tick: Callable[[float], None],
+    tick: Tick,
     *,
     method: Method,
-    length: int,
-    documents: list[Tensor],
+    documents: list[list[Tensor]],
     width: int,
     buckets: int,
 ) -> list[list[float]]:
-    """The losses of documents under a method, as means of the last ``buckets`` parts of ``width`` positions."""
-    encoding = method.positions(model, length)
-    rows = []
-    for tokens in documents:
-        losses = model.losses(tokens, encoding, tick)[-buckets * width :]
-        means: list[float] = losses.double().unflatten(0, (-1, width)).mean(1).tolist()
+    """The losses of documents under a method, as means of ``buckets`` parts of ``width`` positions.
+
+    A document is read in windows of one length, each by itself; the parts are those at the ends of its windows.
+    """
+    rows, encoding = [], method.positions(model, len(documents[0][0]) - 1)
+    for windows in documents:
+        told, last = part_of(tick, 1 / len(windows)), buckets * width // len(windows)
+        losses = [model.losses(window, encoding, told)[-last:] for window in windows]
+        means: list[float] = torch.cat(losses).double().unflatten(0, (-1, width)).mean(1).tolist()
         rows.append(means)
     return rows
-
-
-def cut_scored(
-    model: LanguageModel,
-    tick: Callable[[float], None],
-    *,
-    method: Method,
-    tokens: Int[Tensor, " T+1"],
-    width: int,
-    buckets: int,
-) -> list[list[float]]:
-    """The mean losses of a document's last parts, each read with the trained length before its end alone."""
-    context, row = model.original_length, []
-    encoding = method.positions(model, context)
-    for last in range(len(tokens) - (buckets - 1) * width, len(tokens) + 1, width):
-        losses = model.losses(tokens[last - context - 1 : last], encoding, lambda share: tick(share / buckets))
-        row.append(float(losses[-width:].double().mean()))
-    return [row]
 
 
 @dataclass(frozen=True)
@@ -215,10 +198,10 @@ class _Grid:
         """Of states and of tuned weights."""
         return self.ledger.folder.resolve() / FOLDER
 
-    def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> MethodLosses:
+    def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> Candidate:
         """What runs of a method have measured."""
         means = rows.unflatten(1, (self.length // self.width, -1)).mean(2)
-        return MethodLosses(method, means, plan, rows if self.by_token else None)
+        return Candidate(method, means, plan, rows if self.by_token else None)
 
     def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Scoring:
         return Scoring(
@@ -238,7 +221,7 @@ class _Grid:
 
     def job(self, method: Method, document: int) -> ScoringJob:
         """One document under a method, as the model is."""
-        return self._job(self.plan(method, (document,)), method, [self.documents[document]])
+        return self._job(self.plan(method, (document,)), method, [[self.documents[document]]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
         """All documents after a fine-tune under a method."""
@@ -248,7 +231,7 @@ class _Grid:
                 f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s to tune on; windows of "
                 f"{plan.span} need more: pass a longer --text, fewer --documents or --finetune 0"
             )
-        return self._job(plan, method, self.documents, practice)
+        return self._job(plan, method, [[tokens] for tokens in self.documents], practice)
 
     @property
     def alone(self) -> Method:
@@ -262,20 +245,18 @@ class _Grid:
 
     def cut(self, document: int) -> ScoringJob:
         """The targets that methods are judged by, with the trained length of context alone."""
-        inside, buckets = self.model.original_length // self.width, self.length // self.width
-        far = min(inside, buckets - inside)
-        plan = replace(self.plan(self.alone, (document,)), buckets=far)
-        tokens = self.documents[document]
-        rows = partial(cut_scored, method=self.alone, tokens=tokens, width=self.width, buckets=far)
-        return ScoringJob(plan=plan, folder=self.folder, model=self.model, method=self.alone, rows=rows)
+        context, buckets = self.model.original_length, self.length // self.width
+        far = min(context // self.width, buckets - context // self.width)
+        plan, tokens = replace(self.plan(self.alone, (document,)), buckets=far), self.documents[document]
+        ends = range(len(tokens) - (far - 1) * self.width, len(tokens) + 1, self.width)
+        return self._job(plan, self.alone, [[tokens[end - context - 1 : end] for end in ends]])
 
     def _job(
-        self, plan: Scoring, method: Method, documents: list[Tensor], practice: Tensor | None = None
+        self, plan: Scoring, method: Method, documents: list[list[Tensor]], practice: Tensor | None = None
     ) -> ScoringJob:
         rows = partial(
             scored,
             method=method,
-            length=plan.length,
             documents=documents,
             width=min(self.width, plan.length // plan.buckets),
             buckets=plan.buckets,

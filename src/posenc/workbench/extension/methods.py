@@ -35,8 +35,7 @@ class Method:
     @property
     def values(self) -> str:
         """The scaling's values as JSON: what a job is known by, beside the method's name."""
-        scaling = json.dumps(None if self.scaling is None else to_dict(self.scaling), sort_keys=True)
-        return self.remap or scaling
+        return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
         """Equal for methods under which a text of this length is read alike, as under dynamic NTK a short one."""

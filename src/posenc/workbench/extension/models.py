@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,12 +15,10 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
-from posenc.workbench.run.checkpoint import load_weights
-from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.training import build
+from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
-from posenc.workbench.study.toml import source_of
-from posenc.workbench.tasks import task
+from posenc.workbench.study.study import source_of
+from posenc.workbench.study.trained_weights import language_plans, trained_model
 from posenc.workbench.tasks.text import Text, load
 
 if TYPE_CHECKING:  # which needs transformers
@@ -29,6 +26,11 @@ if TYPE_CHECKING:  # which needs transformers
 
 Tick = Callable[[float], None]
 """Called with the share of a document's work that was just done."""
+
+
+def part_of(tick: Tick, share: float) -> Tick:
+    """For a part of the work of a document: what is told of it counts for so much of the whole."""
+    return lambda part: tick(part * share)
 
 
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
@@ -109,29 +111,19 @@ class StudyModel:
         """These models fit at any length that is worth scoring."""
 
 
-def study_model(study: Path, text: Text, device: str, called: str) -> StudyModel:
+def study_model(study: Path, text: Text, device: str) -> StudyModel:
     """The rotary language run of a study of ``posenc compare``: the plain one of the first seed, or another.
-
-    Args:
-        device: where it is to compute, wherever it was trained.
-        called: as which people know the study.
 
     Raises:
         StudyError: no such run on bytes, its weights are gone, or it was trained on another text.
     """
-    with Ledger(study) as ledger:
-        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
-    known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger imports no custom module
+    known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
     for plan in sorted(read, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
-        model = build(replace(plan, device=device), task("language", text, plan.lengths[-1]))
-        if model.encoding.scaling is None:
-            continue
-        if plan.text_sha256 != text.sha256:
-            raise StudyError(f"the run in {called!r} was trained on another text; pass that one as --text")
-        model.load_state_dict(load_weights(study, plan))
-        rate = plan.learning_rate / TUNING
-        return StudyModel(model.eval(), plan.id, plan.train_length, f"{plan.name} of {called}", rate)
+        if encoding(plan).scaling is not None:
+            model, rate = trained_model(study, plan, text, device), plan.learning_rate / TUNING
+            return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
+    called = str(study)
     if len(read) < len(known):
         raise StudyError(
             f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "
@@ -150,7 +142,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).path if is_study and text is None else text)
     if is_study:
-        model = study_model(path, read, device, str(path))
+        model = study_model(path, read, device)
         return model, bytes(read.validation.to(torch.uint8).numpy()), read
     pretrained = open_pretrained(path, device, dtype)
     both = torch.cat((read.train, read.validation)).to(torch.uint8)

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from posenc.errors import StudyError
 from posenc.positions import pose
 from posenc.workbench.extension.methods import Method
-from posenc.workbench.extension.models import LanguageModel
+from posenc.workbench.extension.models import LanguageModel, Tick
 from posenc.workbench.run.checkpoint import complete, load_weights, save_weights
-from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
+from posenc.workbench.run.job import Job, Launcher, Progress, Report, ignore_progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
@@ -92,7 +92,7 @@ class ScoringJob(Job):
     plan: Scoring
     model: LanguageModel
     method: Method
-    rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
+    rows: Callable[[LanguageModel, Tick], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
 
     @property
@@ -100,7 +100,7 @@ class ScoringJob(Job):
         """Whether the weights of its fine-tune are there and undamaged."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
-    def run(self, report: Report = unheard) -> Run:
+    def run(self, report: Report = ignore_progress) -> Run:
         """Score in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
@@ -163,21 +163,11 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
     Raises:
         StudyError: one failed; the others are kept.
     """
-    known, failures = ledger.ids(), list[Failure]()
+    known = ledger.ids()
     missing = [job for job in jobs if job.plan.id not in known or not job.complete]
     read(sum(job.plan.work for job in jobs if job not in missing))
 
-    def heard(progress: Progress) -> None:
-        ledger.note(progress)
-        read(progress.work)
-
-    def done(result: Run | Failure) -> None:
-        if isinstance(result, Failure):
-            failures.append(result)
-        else:
-            ledger.add(result, again=result.plan.id in known)
-
-    launcher(missing, done, heard)
+    failures = ledger.carry_out(missing, launcher, lambda progress: read(progress.work))
     if failures:
         raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; what was read is kept")
     return {job.plan: run for job in jobs if (run := ledger.find(job.plan)) is not None}

@@ -4,6 +4,7 @@ import multiprocessing as mp
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +19,6 @@ from posenc.workbench.run.job import (
     Report,
     Requirements,
     attempt,
-    end_with_parent,
 )
 from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
@@ -149,10 +149,22 @@ def _work(
     """In the process of a run: it is deaf to Ctrl-C and ends with its parent."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    end_with_parent()
+    _end_with_parent()
     if device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     import torch
 
     torch.set_num_threads(threads)
     messages.send(attempt(job, messages.send))
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as its parent ends, however that happens."""
+    parent = mp.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -16,58 +16,55 @@ from rich.text import Text
 from posenc.pictures import view
 from posenc.pictures.numbers import count, fixed, signed
 from posenc.pictures.view import Axis, Lines, View
-from posenc.workbench.extension.curves import Extension, MethodLosses
-from posenc.workbench.extension.decision import MARGIN, Candidate, Decision
-from posenc.workbench.extension.effective import by_loss
+from posenc.workbench.extension.decision import MARGIN, Candidate, Extension
+from posenc.workbench.files import write_texts
 from posenc.workbench.report import longppl
 from posenc.workbench.report.page import picture, render
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
-from posenc.workbench.study.effective_length import FEW
-from posenc.workbench.study.statistics import Interval, number, student
+from posenc.workbench.study.statistics import FEW, Interval, number, student
 
 
-def headline(decision: Decision) -> str:
+def headline(extension: Extension) -> str:
     """The decision as a heading."""
-    extension, chosen = decision.extension, decision.chosen
+    chosen = extension.chosen
     end = f"{count(extension.length)} {extension.unit}s"
-    if not chosen.finite:
+    if not extension.finite(chosen):
         return f"No method reads {end} with a finite loss"
-    if not decision.decided:
-        return f"Undecided with {_documents(extension)}: {chosen.label}, or {decision.open[0].label}"
-    if chosen.curve is None:
+    if not extension.decided:
+        return f"Undecided with {_documents(extension)}: {chosen.label}, or {extension.open[0].label}"
+    if chosen is extension.cut:
         return f"Do not stretch: {chosen.label}"
-    if chosen.change == "nothing":
+    if chosen is extension.unchanged:
         return f"Change nothing to read {end}: {chosen.label} is as good as any change"
-    return f"{'Fine-tune and use' if chosen.curve.tuned else 'Use'} {chosen.curve.method.label} to read {end}"
+    return f"{'Fine-tune and use' if chosen.tuned else 'Use'} {chosen.method.label} to read {end}"
 
 
-def answer(decision: Decision) -> str:
+def answer(extension: Extension) -> str:
     """The evidence: losses on the same targets, the differences that decide, and what stays undecided."""
-    extension = decision.extension
-    chosen, nothing, cut = decision.chosen, decision.nothing, decision.cut
-    if not chosen.finite:
-        return f"{headline(decision)}."
+    chosen, unchanged, cut = extension.chosen, extension.unchanged, extension.cut
+    if not extension.finite(chosen):
+        return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
     start = count(extension.original_length)
-    changes = [c for c in decision.candidates if c not in (chosen, nothing, cut)]  # the best of them is named
-    named = dict.fromkeys((chosen, *decision.open[:1], *changes[:1], cut, nothing))
-    losses = ", ".join(f"{fixed(c.loss, 2)} {'with' if c.curve else 'when'} {c.label}" for c in named)
+    changes = [c for c in extension.candidates if c not in (chosen, unchanged, cut)]  # the best of them is named
+    named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], cut, unchanged))
+    losses = ", ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)
     text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
-    beaten = ((nothing, "changing nothing"), (cut, "cutting")) if decision.decided and chosen is not nothing else ()
+    beaten = ((unchanged, "changing nothing"), (cut, "cutting"))
     text += [
-        f"The first is surely better than {words} ({_gap(decision.gap(chosen, other))})."
+        f"The first is surely better than {words} ({_gap(extension.gap(chosen, other))})."
         for other, words in beaten
-        if other is not chosen
+        if extension.decided and chosen not in (unchanged, other)
     ]
-    if chosen.change not in ("nothing", "cut"):
-        text.append(f"Loss on the first {start} {unit}s changes by {_gap(decision.cost(chosen))}.")
-    elif decision.decided:
+    if chosen not in (unchanged, cut):
+        text.append(f"Loss on the first {start} {unit}s changes by {_gap(extension.cost(chosen))}.")
+    elif extension.decided:
         text.append("No other change is surely better.")
     text += [
-        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(decision.gap(other, chosen))}): "
+        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}): "
         "score more --documents."
-        for other in decision.open[:1]
+        for other in extension.open[:1]
     ]
     return " ".join(text)
 
@@ -82,26 +79,22 @@ def _gap(gap: Interval) -> str:
     return ", ".join(filter(None, ("–" if math.isnan(gap.mean) else signed(gap.mean), ends(gap))))
 
 
-def lengths(decision: Decision) -> str:
+def lengths(extension: Extension) -> str:
     """The effective lengths of the unchanged model and of the method to use."""
-    extension = decision.extension
-    named = dict.fromkeys((decision.chosen.curve or extension.plain, extension.plain))
-    each = "; ".join(f"{by_loss(extension, curve)} with {curve.label}" for curve in named)
+    named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if c is not extension.cut)
+    reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
     text = (
         f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
-        f"{count(extension.original_length)}: {each}."
+        f"{count(extension.original_length)}: {reach}."
     )
     if len(extension.window) < FEW:
         text += f" Score {FEW} --documents or more to decide it."
     return text
 
 
-def as_json(decision: Decision) -> dict[str, Any]:
-    """What programs read: the decision, its candidates, and the effective length of every method, by its name."""
-    extension = decision.extension
-    by_method: dict[bool, dict[str, Any]] = {False: {}, True: {}}
-    for curve in extension.curves:
-        by_method[curve.tuned][curve.method.name] = by_loss(extension, curve).as_json()
+def as_json(extension: Extension) -> dict[str, Any]:
+    """What programs read: the decision, and every number of every candidate, best first."""
+    key = extension.key
     return {
         "model": extension.model,
         "identity": extension.identity,
@@ -110,43 +103,45 @@ def as_json(decision: Decision) -> dict[str, Any]:
         "length": extension.length,
         "documents": len(extension.window),
         "text_sha256": extension.text.sha256,
-        "use": decision.chosen.name,
-        "change": decision.chosen.change,
-        "decided": decision.decided,
-        "candidates": [
-            {
-                "name": c.name,
-                "change": c.change,
-                "standing": decision.standing(c),
-                "loss": number(c.loss),
-                "losses": {n: number(fmean(c.at(i))) for i, n in enumerate(extension.lengths)},
-                "to_nothing": decision.gap(c, decision.nothing).as_json(),
-                "to_cut": decision.gap(c, decision.cut).as_json(),
-            }
-            for c in decision.candidates
-        ],
+        "use": extension.chosen.method.name,
+        "change": extension.change(extension.chosen),
+        "decided": extension.decided,
+        "candidates": [_numbers(extension, candidate) for candidate in extension.candidates],
         "margin": MARGIN,
-        "effective_length": by_method[False],
-        "effective_length_tuned": by_method[True],
-        "longppl": longppl.as_json(extension),
+        "longppl": None if key is None else {"evaluator": extension.evaluator, "key_tokens": key.sum(1).tolist()},
         "hardware": list(extension.hardware),
     }
 
 
-def over_positions(decision: Decision, *, tuned: bool = False) -> View:
+def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
+    """A candidate's; cutting has neither an effective length nor a LongPPL."""
+    cut, scored = candidate is extension.cut, candidate.tokens is not None
+    return {
+        "name": candidate.method.name,
+        "change": extension.change(candidate),
+        "standing": extension.standing(candidate),
+        "loss": number(extension.loss(candidate)),
+        "losses": dict(zip(extension.lengths, map(number, means(extension, candidate)), strict=True)),
+        "to_nothing": extension.gap(candidate, extension.unchanged).as_json(),
+        "to_cut": extension.gap(candidate, extension.cut).as_json(),
+        "effective_length": None if cut else extension.effective_length(candidate).as_json(),
+        "longppl": longppl.longppl(extension, candidate).as_json() if scored else None,
+    }
+
+
+def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     """The loss at every position under every method, with 95% intervals over documents."""
-    extension = decision.extension
     curves = [c for c in extension.curves if c.tuned == tuned]
     centres = tuple(extension.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
-    lines = tuple(_curve(c, c is decision.chosen.curve, extension.plain) for c in curves)
+    lines = tuple(_curve(c, c is extension.chosen, extension.unchanged) for c in curves)
     mark = ((float(extension.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{extension.unit}s")
-    title = f"After {extension.tuning}" if tuned else headline(decision)
-    cut = ((decision.cut.loss, decision.cut.label),) if decision.cut.finite else ()
+    title = f"After {extension.tuning}" if tuned else headline(extension)
+    cut = ((extension.loss(extension.cut), extension.cut.label),) if extension.finite(extension.cut) else ()
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark, levels=cut),))
 
 
-def _curve(curve: MethodLosses, chosen: bool, unchanged: MethodLosses) -> view.Line:
+def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
     """The mean over documents; a band for the method to use and the unchanged one, where documents allow one."""
     mean, label = curve.losses.mean(0), curve.method.label
     hand = "nope" if label == unchanged.label else "rotary" if chosen else ""
@@ -157,56 +152,60 @@ def _curve(curve: MethodLosses, chosen: bool, unchanged: MethodLosses) -> view.L
     return view.Line(label, mean, hand, low, high)
 
 
-def heads(decision: Decision) -> list[str]:
+def heads(extension: Extension) -> list[str]:
     """Of a table's columns of numbers: the effective length, and the lengths before which losses are."""
-    return ["effective length", *map(count, decision.extension.lengths)]
+    return ["effective length", *map(count, extension.lengths)]
 
 
-def caption(decision: Decision) -> str:
+def caption(extension: Extension) -> str:
     """What the numbers of a table are."""
-    start, unit = count(decision.extension.original_length), decision.extension.unit
+    start, unit = count(extension.original_length), extension.unit
     return f"nats per {unit} on the last {start} before each length, lower is better; trained to {start}"
 
 
-def cells(decision: Decision, candidate: Candidate) -> tuple[tuple[str, str], ...]:
+def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
     """A candidate's row: its effective length with the interval, and losses with differences from no change."""
-    reach = by_loss(decision.extension, candidate.curve).parts if candidate.curve else ("–", "")
-    losses = candidate.losses.mean(0).tolist()
-    gaps = [decision.gap(candidate, decision.nothing, i) for i in range(len(losses))]
-    small = [_gap(gap) if math.isfinite(gap.mean) and candidate is not decision.nothing else "" for gap in gaps]
+    unchanged, losses = extension.unchanged, means(extension, candidate)
+    reach = ("–", "") if candidate is extension.cut else extension.effective_length(candidate).parts
+    gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
+    small = [_gap(gap) if math.isfinite(gap.mean) and candidate is not unchanged else "" for gap in gaps]
     return reach, *zip(map(fixed, losses), small, strict=True)
 
 
-def rows(decision: Decision, *, tuned: bool) -> list[Candidate]:
+def means(extension: Extension, candidate: Candidate) -> list[float]:
+    """The mean losses of a candidate over documents, before each of the lengths."""
+    return [fmean(losses) for losses in extension.by_length[candidate]]
+
+
+def _rows(extension: Extension, tuned: bool) -> list[Candidate]:
     """Of the table of the model as it is, or of the tuned one."""
-    return [c for c in decision.candidates if c.change.startswith("weights") == tuned]
+    return [c for c in extension.candidates if c.tuned == tuned]
 
 
-def table(decision: Decision, *, tuned: bool = False) -> Table:
+def table(extension: Extension, *, tuned: bool = False) -> Table:
     """The candidates for the terminal, best first; the one to use is named in words."""
-    title = f"After {decision.extension.tuning}" if tuned else ""
-    shown = grid("method", heads(decision), caption(decision), title)
+    title = f"After {extension.tuning}" if tuned else ""
+    shown = grid("method", heads(extension), caption(extension), title)
     shown.add_column("", no_wrap=True)
-    for candidate in rows(decision, tuned=tuned):
-        numbers = (text for text, _ in cells(decision, candidate))
-        style = "bold" if candidate is decision.chosen else ""
-        shown.add_row(candidate.label, *numbers, decision.standing(candidate), style=style)
+    for candidate in _rows(extension, tuned):
+        numbers = (text for text, _ in cells(extension, candidate))
+        style = "bold" if candidate is extension.chosen else ""
+        shown.add_row(candidate.label, *numbers, extension.standing(candidate), style=style)
     return shown
 
 
-def printed(decision: Decision, files: Iterable[str]) -> Group:
+def printed(extension: Extension, files: Iterable[str]) -> Group:
     """For the terminal: the decision, its evidence, tables of the model as it is and tuned, and the files."""
-    extension = decision.extension
-    parts: list[RenderableType] = [Text(f"\n{headline(decision)}\n", "bold")]
-    parts.append(Text(f"{answer(decision)}\n\n{lengths(decision)}\n"))
-    parts += [table(decision, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
+    parts: list[RenderableType] = [Text(f"\n{headline(extension)}\n", "bold")]
+    parts.append(Text(f"{answer(extension)}\n\n{lengths(extension)}\n"))
+    parts += [table(extension, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
     if extension.key is not None:
         parts += [longppl.table(extension), Text(f"\n{longppl.answer(extension)}\n", "bold")]
     return Group(*parts, *map(Text, files))
 
 
 def write(
-    decision: Decision,
+    extension: Extension,
     folder: Path,
     command: str,
     spent: float,
@@ -216,11 +215,10 @@ def write(
 
     ``patch`` is what the config gets, where there is one.
     """
-    extension = decision.extension
     parts = [
         {
-            "rows": rows(decision, tuned=tuned),
-            "picture": picture(over_positions(decision, tuned=tuned), name),
+            "rows": _rows(extension, tuned),
+            "picture": picture(over_positions(extension, tuned=tuned), name),
         }
         for tuned, name in ((False, "extension"), (True, "extension-tuned"))
         if not tuned or extension.finetune
@@ -229,26 +227,22 @@ def write(
         "extend.html",
         command=command,
         extension=extension,
-        decision=decision,
-        answer=headline(decision),
-        words=answer(decision),
-        lengths=lengths(decision),
+        answer=headline(extension),
+        words=answer(extension),
+        lengths=lengths(extension),
         documents=len(extension.window),
         unit=extension.unit,
         margin=MARGIN,
         start=count(extension.original_length),
-        caption=caption(decision),
-        columns=heads(decision),
-        cells=partial(cells, decision),
+        caption=caption(extension),
+        columns=heads(extension),
+        cells=partial(cells, extension),
         parts=parts,
         longppl=None if extension.key is None else longppl,
         patch=None if patch is None else json.dumps(patch, indent=2),
         spent=spent,
         hardware=", ".join(extension.hardware),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    numbers = json.dumps(as_json(decision), indent=2, ensure_ascii=False)
-    (folder / "extension.json").write_text(f"{numbers}\n", encoding="utf-8")
-    path = folder / "report.html"
-    path.write_text(page, encoding="utf-8")
-    return path
+    numbers = json.dumps(as_json(extension), indent=2, ensure_ascii=False)
+    write_texts(folder, {"extension.json": f"{numbers}\n", "report.html": page})
+    return folder / "report.html"

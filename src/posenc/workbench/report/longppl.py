@@ -1,19 +1,15 @@
-"""LongPPL as a sentence, a table for the terminal, and what the page and programs read."""
+"""LongPPL as a sentence, and as a table for the terminal and the page."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rich.table import Table
 
 from posenc.pictures.numbers import count, signed
-from posenc.workbench.extension.curves import Extension
+from posenc.workbench.extension.decision import Extension
 from posenc.workbench.extension.longppl import LongPPL, longppl
 from posenc.workbench.report.terminal import grid
 from posenc.workbench.report.words import ends
-from posenc.workbench.study.statistics import number
-
-HEADS = ("LongPPL", "past {length}", "to no scaling, in nats")
 
 
 def rows(extension: Extension) -> list[tuple[str, LongPPL]]:
@@ -41,7 +37,7 @@ def answer(extension: Extension) -> str:
 
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
     """A method's row: numbers, the last with its interval."""
-    gap = each.to_plain
+    gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
     return (_value(each.value), ""), (_value(each.beyond), ""), (change, ends(gap))
 
@@ -52,7 +48,7 @@ def _value(value: float) -> str:
 
 def heads(extension: Extension) -> Sequence[str]:
     """Of the columns."""
-    return [head.format(length=count(extension.original_length)) for head in HEADS]
+    return "LongPPL", f"past {count(extension.original_length)}", "to no change, in nats"
 
 
 def table(extension: Extension) -> Table:
@@ -62,21 +58,3 @@ def table(extension: Extension) -> Table:
     for label, each in rows(extension):
         table.add_row(label, *(text for text, _ in cells(each)))
     return table
-
-
-def as_json(extension: Extension) -> dict[str, Any] | None:
-    """The evaluator, its rule, and every method's numbers by its name; null where it was not asked for."""
-    if extension.key is None:
-        return None
-    keys = [int(n) for n in extension.key.sum(1)]
-    methods: dict[bool, dict[str, Any]] = {False: {}, True: {}}
-    for curve in extension.curves:
-        each = longppl(extension, curve)
-        numbers = {
-            "value": number(each.value),
-            "beyond": number(each.beyond),
-            "to_unscaled": each.to_plain.as_json(),
-        }
-        methods[curve.tuned][curve.method.name] = numbers
-    measured = {"methods": methods[False], "methods_tuned": methods[True]}
-    return {"evaluator": extension.evaluator, "key_tokens": keys, **measured}

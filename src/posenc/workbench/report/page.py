@@ -47,8 +47,4 @@ def _titles(sections: str) -> list[tuple[str, str]]:
 
 
 def _address(text: str) -> str:
-    return _data("text/plain;charset=utf-8", text.encode())
-
-
-def _data(media: str, content: bytes) -> str:
-    return f"data:{media};base64,{base64.b64encode(content).decode()}"
+    return f"data:text/plain;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"

@@ -26,9 +26,7 @@ LINE_EVERY = 60.0
 """Seconds between two lines of progress where the output is no terminal."""
 
 
-Screen = Console
-"""Where a command prints."""
-SILENT = Screen(quiet=True)
+SILENT = Console(quiet=True)
 """Prints nothing."""
 
 

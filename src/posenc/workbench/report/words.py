@@ -194,7 +194,7 @@ def _nearest(result: TaskResult) -> str:
     tried = [row for row in result.rows if start in row.values]
     if not tried:
         return "nothing was measured"
-    best = min(tried, key=lambda row: row.values[start].mean * (1 if task.measure == "loss" else -1))
+    best = min(tried, key=lambda row: task.sign * row.values[start].mean)
     if task.measure == "loss":
         return f"best: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
     return f"best: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"

@@ -1,21 +1,22 @@
 """Writes a study's page beside the ledger, at its end and while it runs."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from posenc.pictures.palette import token
 from posenc.pictures.view import View
-from posenc.workbench.files import write_atomically
-from posenc.workbench.report import charts, tables, words
+from posenc.workbench.files import as_json, write_texts
+from posenc.workbench.report import charts, words
 from posenc.workbench.report.page import picture, render
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.comparison import Outcome
-from posenc.workbench.study.results import LOST
-from posenc.workbench.study.study import Study
-from posenc.workbench.study.toml import as_toml
+from posenc.workbench.study.results import LOST, TaskResult, effective_length
+from posenc.workbench.study.statistics import Interval
+from posenc.workbench.study.study import Study, as_toml
 
 FIRST = 300
 """Seconds before the first page: a study of minutes keeps its processors for its runs."""
@@ -34,19 +35,11 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     rows = [row for result in outcome.results for row in result.rows]
     pictures = {name: picture(view, name.replace(":", ".")) for name, view in _views(outcome)}
     training = {
-        task: list(_learning(_best(plans, outcome), outcome.curves))
-        for task, plans in _by_task(outcome).items()
+        task: list(_learning(plans, outcome.curves))
+        for task, plans in _trained(outcome).items()
         if f"{task}-steps" in pictures
     }
     toml = as_toml(study, folder)
-    data = {
-        "results": list(tables.of_results(outcome.results)),
-        "training": training,
-    }
-    texts = {
-        "study.toml": toml,
-        "tables.json": tables.as_json(data),
-    }
     page = render(
         "compare.html",
         command=command,
@@ -67,9 +60,9 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         token=token,
         names=words.names(outcome.plans),
     )
-    for name, text in {**texts, "report.html": page}.items():
-        with write_atomically(folder / name) as partial:  # it may be read at any moment
-            partial.write_text(text, encoding="utf-8")
+    tables = {"results": list(of_results(outcome.results)), "training": training}
+    texts = {"study.toml": toml, "tables.json": as_json(tables, indent=1), "report.html": page}
+    write_texts(folder, texts)  # a page may be read at any moment
     return folder / "report.html"
 
 
@@ -109,25 +102,17 @@ def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
             yield f"{name}-positions", positions
         if depths := charts.by_depth(result):
             yield f"{name}-depth", depths
-    for task, plans in _by_task(outcome).items():
-        if steps := charts.over_steps(task, _best(plans, outcome), outcome.curves):
+    for task, plans in _trained(outcome).items():
+        if steps := charts.over_steps(task, plans, outcome.curves):
             yield f"{task}-steps", steps
 
 
-def _by_task(outcome: Outcome) -> dict[str, list[Plan]]:
-    """The plans with losses, by task."""
-    plans: dict[str, list[Plan]] = {}
-    for plan in outcome.plans:
-        if plan.id in outcome.curves:
-            plans.setdefault(plan.task, []).append(plan)
-    return plans
-
-
-def _best(plans: Sequence[Plan], outcome: Outcome) -> list[Plan]:
-    """The plans at the values of the axes that the results are at; of encodings without a result, all."""
-    known = {plan.id for result in outcome.results for row in result.grid for plan in (r.plan for r in row.runs)}
-    best = {plan.id for result in outcome.results for row in result.rows for plan in (r.plan for r in row.runs)}
-    return [plan for plan in plans if plan.id in best or plan.id not in known]
+def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
+    """By task the plans with losses that results are at; of encodings without a result, all."""
+    known = {run.plan.id for result in outcome.results for row in result.grid for run in row.runs}
+    best = {run.plan.id for result in outcome.results for row in result.rows for run in row.runs}
+    plans = [p for p in outcome.plans if p.id in outcome.curves and (p.id in best or p.id not in known)]
+    return {task: [p for p in plans if p.task == task] for task in dict.fromkeys(p.task for p in plans)}
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterator[dict[str, Any]]:
@@ -148,3 +133,32 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
             "planned": alike[0].steps,
             "rate": round(sum(c.tokens for c in losses) / max(1e-9, sum(c.seconds for c in losses))),
         }
+
+
+def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
+    """A row for each encoding of a task, and for each value of a study's axes; losses are in nats.
+
+    ``best`` says whether it is the row that the page compares, at the axes' best values.
+    """
+    for result in results:
+        for row in result.grid or result.rows:
+            best = next(one for one in result.rows if one.encoding == row.encoding)
+            length, compared = effective_length(result, row), best.at == row.at
+            yield {
+                "task": result.name,
+                "encoding": row.encoding,
+                **row.at,
+                "measure": result.task.measure,
+                "verdict": result.verdict(row),
+                "best": compared,
+                "seeds": len(row.runs),
+                "converged": row.converged[0],
+                "values": _by_length(row.values),
+                "windows": _by_length(row.windows),
+                "to_best": asdict(best.to_best) if compared and best.to_best else None,
+                "effective_length": length.as_json() if length else None,
+            }
+
+
+def _by_length(values: Mapping[int, Interval]) -> dict[int, dict[str, Any]]:
+    return {length: asdict(interval) for length, interval in values.items()}

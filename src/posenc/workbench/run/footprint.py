@@ -31,14 +31,12 @@ class Footprint:
         parameters: how many.
         memory: of weights, gradients, optimiser, activations and logits in training. An estimate: it leaves out
             the tensors of the encoding and blocks of scores.
-        disk: of its weights.
-        state: on disk, while it runs.
+        weights: of its file of weights; while it runs, that of its state has three times as many.
     """
 
     parameters: int
     memory: int
-    disk: int
-    state: int
+    weights: int
 
 
 def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
@@ -49,10 +47,8 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
     of_layer = ACTIVATIONS * plan.width + 2 * (plan.hidden or 4 * plan.width)
     tokens = plan.batch * plan.train_length
-    trained = count * size
-    state = 3 * trained  # with AdamW's two moments
-    memory = state + trained + tokens * (plan.layers * of_layer * moving + 3 * 4 * task.outputs)
-    return Footprint(count, round(memory), count * size, state)
+    activations = tokens * (plan.layers * of_layer * moving + 3 * 4 * task.outputs)
+    return Footprint(count, 4 * count * size + activations, count * size)  # gradients, and AdamW's two moments
 
 
 class _Undrawn(TorchFunctionMode):
@@ -91,8 +87,8 @@ def check_room(
             f"memory and {_gib(free)} are free; use fewer --workers or a smaller batch (a run: "
             f"{largest.parameters:,} parameters, {_gib(largest.memory)})"
         )
-    wanted = len(plans) * max(need.disk for need in footprints) + min(len(devices), len(plans)) * largest.state
-    check_disk(wanted, folder, f"{len(plans)} runs")
+    files = len(plans) + 3 * min(len(devices), len(plans))
+    check_disk(files * max(need.weights for need in footprints), folder, f"{len(plans)} runs")
 
 
 def check_disk(wanted: int, folder: Path, what: str) -> None:

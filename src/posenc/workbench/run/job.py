@@ -1,13 +1,11 @@
-"""Jobs, the progress that they report, the contract of launchers, which run them, and the simplest launcher."""
+"""Jobs, the progress that they report, the contract of launchers, which run them, and launchers by name."""
 
-import multiprocessing as mp
-import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks.text import Source
@@ -35,7 +33,7 @@ Report = Callable[[Progress], None]
 """Called by a job, now and then."""
 
 
-def unheard(progress: Progress) -> None:
+def ignore_progress(progress: Progress) -> None:
     """A report without a listener."""
 
 
@@ -64,18 +62,6 @@ class Job(ABC):
     @abstractmethod
     def run(self, report: Report) -> Run:
         """Carry out the plan in this process."""
-
-
-def end_with_parent() -> None:
-    """End this process as soon as its parent ends, however that happens."""
-    parent = mp.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True)
@@ -147,3 +133,22 @@ def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], repor
         if broken:
             raise broken[0]
         done(result)
+
+
+LAUNCHERS = ("local", "ray", "in-process")
+
+
+def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
+    """The launcher of this name; ``workers`` is for the local one, as Ray fills a cluster."""
+    one_of("launcher", name, LAUNCHERS)
+    if workers is not None and name != "local":
+        raise InvalidArgument(f"workers={workers} is for --launcher local; with {name} leave it out")
+    if name == "local":
+        from posenc.workbench.launch.local import Local
+
+        return Local(workers, requirements)
+    if name == "ray":
+        from posenc.workbench.launch.ray import Ray
+
+        return Ray(requirements)
+    return in_process

@@ -20,7 +20,7 @@ import math
 import shutil
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import StudyError
-from posenc.workbench.files import PARTIAL, lock, refuse_address, write_atomically
+from posenc.workbench.files import PARTIAL, as_json, lock, refuse_address, write_atomically
 from posenc.workbench.run.checkpoint import FOLDER
-from posenc.workbench.run.job import Progress
+from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, ignore_progress
 from posenc.workbench.run.plan import Cell, Identified, LossCurve, Plan, Run
 
 VERSION = 3
@@ -116,19 +116,42 @@ class Ledger:
             self._make_views(write)
             self._opened = opened.pop_all()  # from here on close() releases both connections
 
-    def add(self, run: Run, *, again: bool = False) -> None:
-        """Write a finished run in one transaction. A run done ``again`` replaces the earlier one."""
+    def add(self, run: Run) -> None:
+        """Write a finished run in one transaction; it replaces an earlier one of its plan."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
         origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
-        cells = [(plan.id, c.length, c.measure, c.value, c.count, _listed(c.detail), c.note) for c in run.cells]
+        cells = [(plan.id, c.length, c.measure, c.value, c.count, as_json(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
-            if again:
-                self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
-                self._db.execute("DELETE FROM runs WHERE id = ?", (plan.id,))
+            self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
+            self._db.execute("DELETE FROM runs WHERE id = ?", (plan.id,))
             into = f"INSERT INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             self._db.execute(into, (*head, *origin))
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
+
+    def carry_out(
+        self,
+        jobs: Sequence[Job],
+        launcher: Launcher,
+        report: Report = ignore_progress,
+        finished: Callable[[Run | Failure], None] = lambda result: None,
+    ) -> list[Failure]:
+        """Launch jobs and write each run as it ends, and its losses meanwhile; returns the failures."""
+        failures = list[Failure]()
+
+        def reported(progress: Progress) -> None:
+            self.note(progress)
+            report(progress)
+
+        def done(result: Run | Failure) -> None:
+            if isinstance(result, Failure):
+                failures.append(result)
+            else:
+                self.add(result)
+            finished(result)
+
+        launcher(jobs, done, reported)
+        return failures
 
     def note(self, progress: Progress) -> None:
         """Write the losses of a run under way; losses that it reports again replace the earlier ones.
@@ -140,8 +163,13 @@ class Ledger:
             or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone()
         ):
             return
+        curve = progress.curve
+        losses, norms = (array("f", values).tobytes() for values in (curve.losses, curve.norms))
+        pairs = array("d", chain.from_iterable(curve.validation)).tobytes()
+        row = (progress.run, progress.first, losses, curve.tokens, curve.seconds, norms, pairs)
         with self._explained(), self._transaction():
-            self._steps(progress.run, progress.first, progress.curve)
+            self._db.execute("DELETE FROM steps WHERE run = ? AND first >= ?", (progress.run, progress.first))
+            self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def merge(self, folder: Path) -> int:
         """Bring the runs that this study lacks from another folder, with their weights; returns how many came.
@@ -192,22 +220,17 @@ class Ledger:
         """The ids of the plans that are done."""
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
-    def runs(self, ids: Iterable[str] | None = None) -> list[Run]:
+    def runs(self, ids: Collection[str] | None = None) -> list[Run]:
         """Finished trainings in the order of their creation; all, or those of the given plans."""
-        wanted = None if ids is None else set(ids)
-        rows = self._rows("WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", Plan.kind)
-        return [
-            self._run(row, Plan.from_json(row[1], row[0])) for row in rows if wanted is None or row[0] in wanted
-        ]
+        rows = self._db.execute(
+            f"SELECT {RUNS} FROM runs WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", (Plan.kind,)
+        ).fetchall()
+        return [self._run(row, Plan.from_json(row[1], row[0])) for row in rows if ids is None or row[0] in ids]
 
     def find(self, plan: Identified) -> Run | None:
         """The run of this plan, if it is finished."""
-        rows = self._rows("WHERE id = ?", plan.id)
-        return self._run(rows[0], plan) if rows else None
-
-    def seconds(self) -> float:
-        """The seconds of all runs."""
-        return float(self._db.execute("SELECT coalesce(sum(seconds), 0) FROM runs").fetchone()[0])
+        row = self._db.execute(f"SELECT {RUNS} FROM runs WHERE id = ?", (plan.id,)).fetchone()
+        return self._run(row, plan) if row else None
 
     def close(self) -> None:
         """Close the file, so that another process may write."""
@@ -218,16 +241,6 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _steps(self, run: str, first: int, curve: LossCurve) -> None:
-        self._db.execute("DELETE FROM steps WHERE run = ? AND first >= ?", (run, first))
-        of_steps = (array("f", values).tobytes() for values in (curve.losses, curve.norms))
-        losses, norms, pairs = *of_steps, array("d", chain.from_iterable(curve.validation)).tobytes()
-        row = (run, first, losses, curve.tokens, curve.seconds, norms, pairs)
-        self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-
-    def _rows(self, which: str, *values: str) -> list[tuple[Any, ...]]:
-        return self._db.execute(f"SELECT {RUNS} FROM runs {which}", values).fetchall()
 
     def _run(self, row: tuple[Any, ...], plan: Identified) -> Run:
         columns = "length, measure, value, count, detail, note"
@@ -312,11 +325,6 @@ class Ledger:
             raise StudyError(f"{str(self.path)!r}: {message}; {step}") from error
         except OSError as error:
             raise StudyError(f"{str(self.folder)!r}: {error.strerror}; choose another --output") from error
-
-
-def _listed(values: Iterable[float]) -> str:
-    """As JSON, which has no NaN and no infinity: both are null."""
-    return json.dumps([value if math.isfinite(value) else None for value in values])
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -174,10 +174,6 @@ class LossCurve:
         tail = self.losses[-max(1, len(self.losses) // 10) :]
         return fmean(tail)
 
-    @property
-    def tokens_per_second(self) -> float:
-        return self.tokens / self.seconds if self.seconds else math.nan
-
 
 @dataclass(frozen=True)
 class Run:

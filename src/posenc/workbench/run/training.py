@@ -1,29 +1,35 @@
-"""The run of one plan: build the transformer, train it, test it, write its weights."""
+"""The run of one plan: build the transformer, train it, test it at every length, write its weights."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc.encodings import catalogue
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.foreign import modules
-from posenc.errors import StudyError
+from posenc.errors import PositionOutOfRange, StudyError
 from posenc.workbench.run.checkpoint import save_weights
-from posenc.workbench.run.evaluate import evaluate
-from posenc.workbench.run.job import Job, Report, unheard
-from posenc.workbench.run.machine import hardware, versions
+from posenc.workbench.run.job import Job, Report, ignore_progress
+from posenc.workbench.run.machine import hardware, trim, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, LossCurve, Plan, Run, custom_classes
 from posenc.workbench.run.trainer import train
 from posenc.workbench.run.transformer import Transformer, wide
 from posenc.workbench.tasks import IGNORE, Batch, Task, Text
 from posenc.workbench.tasks import task as task_named
+from posenc.workbench.tasks.language import TARGETS
 
 HELD_OUT = 8
 """Sequences of a test at the trained length on which a validation loss is taken, at most."""
+DEPTHS = 10
+"""Tenths of the sequence, by which accuracies are given."""
+BUCKETS = 64
+"""Positions of one bucket of the loss-by-position curve."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +42,7 @@ class TrainingJob(Job):
     def modules(self) -> tuple[Path, ...]:
         return modules(custom_classes(self.plan.encoding, self.plan.task)) if self.plan.source else ()
 
-    def run(self, report: Report = unheard) -> Run:
+    def run(self, report: Report = ignore_progress) -> Run:
         """Train and test in this process; writes ``folder/<plan id>.safetensors``."""
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if self.source else None
@@ -76,7 +82,7 @@ class Taught:
     cells: tuple[Cell, ...]
 
 
-def teach(plan: Plan, text: Text | None, report: Report = unheard, state: Path | None = None) -> Taught:
+def teach(plan: Plan, text: Text | None, report: Report = ignore_progress, state: Path | None = None) -> Taught:
     """Build the transformer of a plan, train it on the plan's task and test it; writes no weights."""
     task = task_of(plan, text)
     model = build(plan, task)
@@ -128,7 +134,7 @@ def learn(
     model: Transformer,
     task: Task,
     plan: Plan,
-    report: Report = unheard,
+    report: Report = ignore_progress,
     state: Path | None = None,
 ) -> LossCurve:
     """Train the model of a plan on its task, with the plan's batches in the plan's order."""
@@ -163,3 +169,73 @@ def _loss(model: nn.Module, batch: Batch) -> Tensor:
     """The cross-entropy, at least in float32: of 16-bit logits it would have 8 bits."""
     outputs, targets = model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
     return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE)
+
+
+def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
+    """The cells of every length; a length that the encoding refuses leaves a cell that says why.
+
+    For a grid larger than the trained one, tables that can be resized are.
+    """
+    test = _loss_cells if task.measure == "loss" else _accuracy_cells
+    cells: list[Cell] = []
+    with torch.inference_mode():
+        for length in lengths:
+            trim()  # tensors of another length fit badly between what is left of those before
+            try:
+                cells += test(model.enlarged(*task.places(length)), task, length, count)
+            except PositionOutOfRange as refusal:
+                cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
+    # A reader of the run may have neither the text that both come from, nor the task's class.
+    return (*cells, Cell(lengths[0], "chance", task.chance, 0), Cell(lengths[0], "gate", task.gate, 0))
+
+
+def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
+    """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
+    losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
+    blocks = losses[:, -TARGETS:].mean(1)
+    cells = [
+        Cell(length, "loss", float(blocks.mean()), blocks.numel() * TARGETS, tuple(blocks.tolist())),
+        Cell(length, "window_loss", float(losses.mean()), losses.numel(), tuple(losses.mean(1).tolist())),
+    ]
+    if length % BUCKETS == 0:
+        by_position = losses.unflatten(1, (-1, BUCKETS)).mean((0, 2)).tolist()
+        cells.append(Cell(length, "loss_by_position", by_position[-1], losses.numel(), tuple(by_position)))
+    return cells
+
+
+def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
+    """Of each token, a row at a time: a loss takes the logits three times, and those of a batch fill memory."""
+    rows = zip(model(batch.tokens, batch.positions).split(1), batch.targets.split(1), strict=True)
+    losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
+    return torch.cat(losses).double().cpu()
+
+
+def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
+    """Share of right answers (with right or wrong for each sequence) and, where it applies, by depth."""
+    shares: list[Tensor] = []
+    depths: list[float] = []
+    for batch in _batches(model, task, length, count):
+        outputs = model(batch.tokens, batch.positions)
+        asked = batch.targets != IGNORE
+        right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
+        shares.append((right.sum(1) / asked.sum(1)).cpu())
+        depths += batch.depth
+    share = torch.cat(shares).double()
+    # Copied tokens of one sequence stand or fall together, so the sequence is the unit that intervals count.
+    cells = [Cell(length, "accuracy", float(share.mean()), len(share), tuple(share.tolist()))]
+    if depths:
+        tenth = (torch.tensor(depths) * DEPTHS).long().clamp(max=DEPTHS - 1)
+        asked_for = torch.bincount(tenth, minlength=DEPTHS).double()
+        by_depth = torch.bincount(tenth, weights=share, minlength=DEPTHS) / asked_for
+        detail = tuple(by_depth.tolist())
+        cells.append(Cell(length, "accuracy_by_depth", float(share.mean()), len(share), detail))
+    if not task.scores_every_answer:
+        return cells
+    exact = (share == 1).double()
+    return [*cells, Cell(length, "exact_match", float(exact.mean()), len(exact), tuple(exact.tolist()))]
+
+
+def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
+    """The test's batches for the model's axes, on its device."""
+    for batch in task.test_batches(length, count):
+        yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

@@ -10,7 +10,7 @@ from posenc.encodings.foreign import one_sentence
 from posenc.encodings.text import parse
 from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
 from posenc.workbench.run.footprint import check_room, footprint
-from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
+from posenc.workbench.run.job import Failure, Launcher, Report, ignore_progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve, Plan, Run
 from posenc.workbench.run.training import TrainingJob, encoding, task_of
@@ -27,7 +27,6 @@ class Outcome:
         failures: of plans that failed.
         plans: all that it asks for.
         curves: losses by step, by plan's id, of runs that have ended and of runs under way.
-        ended: how many plans have left a run.
     """
 
     results: tuple[TaskResult, ...]
@@ -35,7 +34,6 @@ class Outcome:
     text: Text | None
     plans: tuple[Plan, ...] = ()
     curves: Mapping[str, LossCurve] = field(default_factory=dict)
-    ended: int = 0
 
 
 class Comparison:
@@ -84,7 +82,7 @@ class Comparison:
         self,
         launcher: Launcher,
         *,
-        report: Report = unheard,
+        report: Report = ignore_progress,
         finished: Callable[[Run | Failure], None] = lambda result: None,
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
@@ -93,37 +91,21 @@ class Comparison:
         Plans are checked first.
         """
         self.check(getattr(launcher, "devices", ()))
-        known, failures = self.ledger.ids(), list[Failure]()
-
-        def reported(progress: Progress) -> None:
-            self.ledger.note(progress)
-            report(progress)
-
-        def done(result: Run | Failure) -> None:
-            if isinstance(result, Failure):
-                failures.append(result)
-            else:
-                self.ledger.add(result, again=result.plan.id in known)
-            finished(result)
-
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source
         jobs = [TrainingJob(plan=p, folder=folder, source=source if p.text_sha256 else None) for p in self.missing]
-        launcher(jobs, done, reported)
-        return self.outcome(failures)
+        return self.outcome(self.ledger.carry_out(jobs, launcher, report, finished))
 
     def outcome(self, failures: Sequence[Failure] = ()) -> Outcome:
         """What the ledger has of the study, with the losses of runs under way."""
         order = {plan.id: index for index, plan in enumerate(self.plans)}
         runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
-        results = []
-        for name in self.study.tasks:
-            lengths = sorted(length for task, length in self.tasks if task == name)
-            for length in lengths:
-                group = [run for run in runs if (run.plan.task, run.plan.train_length) == (name, length)]
-                title = f"{name}-{length}" if len(lengths) > 1 else name
-                results += [summarise(self.tasks[name, length], group, title)] if group else []
+        tasks, results = [name for name, _ in self.tasks], list[TaskResult]()
+        for name, length in sorted(self.tasks, key=lambda key: (self.study.tasks.index(key[0]), key[1])):
+            if group := [run for run in runs if (run.plan.task, run.plan.train_length) == (name, length)]:
+                title = f"{name}-{length}" if tasks.count(name) > 1 else name
+                results.append(summarise(self.tasks[name, length], group, title))
         curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
-        return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves, len(runs))
+        return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves)
 
 
 def _encoding(plan: Plan) -> Encoding:

@@ -10,12 +10,10 @@ from torch import Tensor
 from posenc.encodings.rotary import Rotary
 from posenc.errors import StudyError
 from posenc.scaling import Default
-from posenc.workbench.run.checkpoint import load_weights
-from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.training import build, task_of
 from posenc.workbench.run.transformer import Transformer
-from posenc.workbench.study.toml import source_of
+from posenc.workbench.study.study import source_of
+from posenc.workbench.study.trained_weights import language_plans, trained_model
 
 CLOSE = 1e-3
 """How far logits in float32 may lie from those of the study's own model."""
@@ -40,8 +38,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
         raise StudyError(f"{str(folder)!r} is there already; name a new folder")
     from posenc.integrations.huggingface.folder import from_config
 
-    with Ledger(study) as ledger:
-        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
+    plans = language_plans(study)
     chosen = [plan for plan in plans if (plan.encoding, plan.seed) == (encoding, seed)]
     if not chosen:
         known = ", ".join(dict.fromkeys(f"{plan.encoding} seed {plan.seed}" for plan in plans)) or "none"
@@ -53,10 +50,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
         )
     (plan,) = chosen
     text = source_of(study).load()
-    if plan.text_sha256 != text.sha256:
-        raise StudyError(f"the text that {str(study / 'study.toml')!r} names is no longer that of the run")
-    model = build(plan, task_of(plan, text)).eval().to("cpu", torch.float32)
-    model.load_state_dict(load_weights(study, plan))
+    model = trained_model(study, plan, text).float()
     config, weights = _expressed(plan, model)
     made = from_config(config)
     made.load_state_dict(weights, strict=False)  # whether all are there is seen by the logits

@@ -9,13 +9,14 @@ from typing import Any
 from posenc.pictures.numbers import fixed
 from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.settings import Model, Training, declared
-from posenc.workbench.study.effective_length import EffectiveLength, longest_within
 from posenc.workbench.study.statistics import (
     LEVEL,
+    EffectiveLength,
     Interval,
     between_shares,
     crossed,
     finite,
+    longest_within,
     over_answers,
     over_blocks,
     over_seeds,
@@ -44,8 +45,8 @@ class Row:
         refusal: why the encoding has no value past some length, or empty.
         not_finite: the lengths at which the loss of a run is NaN or infinite, and which have no value.
         to_best: the paired difference to the best row at the longest length, or None.
-        changes: by length past the trained one, the measure there less that at the trained one: paired over seeds
-            and blocks of text, or between shares.
+        lost: by length past the trained one, how much worse the measure is than at the trained one: paired over
+            seeds and blocks of text, or between shares.
         at: the values of a study's axes, by setting; empty where it has none.
         runs: that it comes from.
     """
@@ -58,7 +59,7 @@ class Row:
     to_best: Interval | None = None
     diverged: int = 0
     not_finite: tuple[int, ...] = ()
-    changes: Mapping[int, Interval] = field(default_factory=dict)
+    lost: Mapping[int, Interval] = field(default_factory=dict)
     at: Mapping[str, Any] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
 
@@ -112,27 +113,26 @@ class TaskResult:
             return f"no value past {max(row.values)}"
         if holds(self, row):
             return "best, holds" if self.best(self.longest) is row else "holds"
-        if self.task.measure == "loss":
-            change, number = row.changes[self.longest], lambda value: f"×{fixed(perplexity(value), 2)}"
-        else:
-            change, number = row.values[self.longest], "{:.2f}".format
-        seeds = dict.fromkeys(map(number, change.seeds or (change.mean,)))  # once, where two seeds print alike
-        loss = self.task.measure == "loss"
-        if undecided(self, row):
-            return f"undecided, {'perplexity' if loss else 'at'} {' and '.join(seeds)}"
-        return f"{'perplexity' if loss else 'falls to'} {' and '.join(seeds)}"
+        unsure, loss = undecided(self, row), self.task.measure == "loss"
+        value = row.lost[self.longest] if loss else row.values[self.longest]
+        seeds = [f"×{fixed(perplexity(v), 2)}" if loss else f"{v:.2f}" for v in value.seeds or (value.mean,)]
+        what = "perplexity" if loss else "at" if unsure else "falls to"
+        return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # once, where two print alike
+
+    def limit(self, row: Row) -> float:
+        """What a row may lose and still hold: ``LOST`` of its perplexity or accuracy."""
+        return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:
         """The ranked rows that may be best at a length, the best mean first.
 
         A row is out when its paired difference to that mean is surely a loss; all differences together err with 5%.
         """
-        sign = 1 if self.task.measure == "loss" else -1
         ranked = [row for row in self.rows if row.ranked and length in row.values]
-        ranked.sort(key=lambda row: sign * row.values[length].mean)
-        gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked[1:]]
-        worse = [gap is not None and (gap.low > 0 if sign == 1 else gap.high < 0) for gap in gaps]
-        return (*ranked[:1], *(row for row, out in zip(ranked[1:], worse, strict=True) if not out))
+        ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
+        gaps = [_gap(self.task, row, ranked[0], length, len(self.rows)) for row in ranked]
+        worse = [gap is not None and _worse(self.task, gap).low > 0 for gap in gaps]
+        return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
         """The row that is surely best at a length; None where it is not decided, or nothing else is ranked."""
@@ -145,34 +145,27 @@ def holds(result: TaskResult, row: Row) -> bool:
 
     The whole interval of the change has to say so: a mean over few blocks or seeds can stay where it was by chance.
     """
-    return _remains(result, row, "low", "high")
+    return _remains(result, row, "high")
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
     """Whether the mean remains, and its interval does not show it."""
-    return _remains(result, row, "mean", "mean") and not holds(result, row)
+    return _remains(result, row, "mean") and not holds(result, row)
 
 
-def _remains(result: TaskResult, row: Row, low: str, high: str) -> bool:
-    """Whether the change lies within the limit, a share at its ``low`` end and a loss at its ``high`` end."""
-    change = row.changes.get(result.longest)
-    if not row.ranked or row.not_finite or change is None:
-        return False
-    if result.task.measure == "loss":
-        return bool(getattr(change, high) <= math.log1p(LOST))
-    return bool(getattr(change, low) >= -LOST * row.values[result.lengths[0]].mean)
+def _remains(result: TaskResult, row: Row, end: str) -> bool:
+    """Whether what is lost lies within the limit, by its mean or by an end of its interval."""
+    lost = row.lost.get(result.longest)
+    return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
     """The longest test length up to which all but ``LOST`` remains; None where the row is not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
-    lengths = [length for length in result.lengths[1:] if length in row.changes]
-    losses = result.task.measure == "loss"
-    limit = math.log1p(LOST) if losses else LOST * row.values[result.lengths[0]].mean
-    lost = [row.changes[length] if losses else row.changes[length].negative for length in lengths]
+    lost = {result.lengths[0]: NO_CHANGE, **row.lost}
     samples = sum(run.plan.test_count for run in row.runs)
-    return longest_within([result.lengths[0], *lengths], [NO_CHANGE, *lost], limit, samples)
+    return longest_within([*lost], [*lost.values()], result.limit(row), samples)
 
 
 def axis_values(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
@@ -193,11 +186,10 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
         _row(criteria, encoding, dict(zip(axes, at, strict=True)), group, lengths)
         for (encoding, *at), group in groups.items()
     ]
-    sign = 1 if criteria.measure == "loss" else -1
 
     def rank(row: Row, length: int) -> tuple[bool, bool, float]:
         known = row.values.get(length)
-        return not row.ranked, known is None, sign * known.mean if known else 0.0
+        return not row.ranked, known is None, criteria.sign * known.mean if known else 0.0
 
     rows: dict[str, Row] = {}
     for row in sorted(grid, key=lambda row: rank(row, lengths[0])):
@@ -250,13 +242,26 @@ def _row(
     windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
     passed = sum(criteria.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], criteria.measure)))
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
-    lost = sum(bool(run.verdict) for run in runs)
+    diverged = sum(bool(run.verdict) for run in runs)
     broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     past = [length for length in lengths[1:] if {lengths[0], length} <= values.keys()]
-    changes = {length: _change(criteria, runs, lengths[0], length) for length in past}
-    note = notes[0] if notes else ""
-    passed_of = (passed, len(runs))
-    return Row(encoding, values, windows, passed_of, note, None, lost, broken, changes, at, tuple(runs))
+    return Row(
+        encoding,
+        values,
+        windows,
+        converged=(passed, len(runs)),
+        refusal=notes[0] if notes else "",
+        diverged=diverged,
+        not_finite=broken,
+        lost={length: _worse(criteria, _change(criteria, runs, lengths[0], length)) for length in past},
+        at=at,
+        runs=tuple(runs),
+    )
+
+
+def _worse(criteria: Criteria, change: Interval) -> Interval:
+    """A change of the measure, counted so that a positive one is for the worse."""
+    return change if criteria.measure == "loss" else change.negative
 
 
 def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> Interval:

@@ -1,4 +1,4 @@
-"""Intervals: Wilson for shares, t over seeds or blocks, and paired differences between encodings."""
+"""Intervals: Wilson for shares, t over seeds or blocks, paired differences; and effective lengths."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
+from posenc.pictures.numbers import count
+
 LEVEL = 0.95
+FEW = 3
+"""Documents below which there is no effective length: an interval of two reaches thirteen times as far as each from
+their mean."""
 
 
 @dataclass(frozen=True)
@@ -126,3 +131,55 @@ def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL)
 
 def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
     return Interval(fmean(values) if finite(values) else math.nan, *student(values, level), of)
+
+
+@dataclass(frozen=True)
+class EffectiveLength:
+    """The longest length at which, and before which, a method stays within a limit.
+
+    Args:
+        tokens: by the means; 0 where the shortest length is past the limit.
+        low: the longest length up to which each is surely within the limit.
+        high: the last length that is not surely past it. The true length lies in ``low`` … ``high`` with 95%: low
+            is above it only where the interval at the first length past the limit is wrong, high below it only
+            where that at the last length within it is.
+        at_least: whether the text ended before the limit was passed.
+        undecided: whether documents are fewer than ``FEW``.
+    """
+
+    tokens: int
+    low: int
+    high: int
+    at_least: bool
+    undecided: bool
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The length and its interval, as tables have them; no interval where both ends are it."""
+        if self.undecided:
+            return "undecided", ""
+        text = f"at least {count(self.tokens)}" if self.at_least else count(self.tokens)
+        return text, "" if self.low == self.high else f"{count(self.low)} … {count(self.high)}"
+
+    def __str__(self) -> str:
+        text, interval = self.parts
+        return f"{text} ({interval})" if interval else text
+
+    def as_json(self) -> dict[str, object]:
+        """With ``interval``, null where it is undecided."""
+        interval = None if self.undecided else [self.low, self.high]
+        return {"tokens": self.tokens, "at_least": self.at_least, "interval": interval, "undecided": self.undecided}
+
+
+def longest_within(
+    ends: Sequence[int], values: Sequence[Interval], limit: float, documents: int
+) -> EffectiveLength:
+    """How far ``values``, each measured up to one of the lengths ``ends``, stay within ``limit``."""
+
+    def before_the_first(past: Sequence[bool]) -> int:
+        return [0, *ends][past.index(True) if True in past else len(ends)]
+
+    tokens = before_the_first([not value.mean <= limit for value in values])
+    low = before_the_first([not value.high <= limit for value in values])
+    high = max((end for end, value in zip(ends, values, strict=True) if not value.low > limit), default=0)
+    return EffectiveLength(tokens, low, high, tokens == ends[-1], documents < FEW)

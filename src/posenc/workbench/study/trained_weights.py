@@ -1,6 +1,6 @@
 """What runs have learned: language models, and the rows of a learned table before training and after."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -10,12 +10,14 @@ from torch import Tensor
 from posenc.encodings.catalogue import CATALOGUE
 from posenc.encodings.learned import Learned
 from posenc.encodings.learned_grid import LearnedGrid
+from posenc.errors import StudyError
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import build, encoding, task_of
 from posenc.workbench.run.transformer import Transformer, draw_parameters
-from posenc.workbench.study.toml import source_of
+from posenc.workbench.study.study import source_of
+from posenc.workbench.tasks import Text
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,32 @@ class TrainedTable:
     after: Float[Tensor, "P C"]
 
 
-def language_models(study: Path) -> dict[str, Transformer]:
-    """The language models of a study by their encodings, in evaluation mode; of several seeds the last."""
+def language_plans(study: Path) -> list[Plan]:
+    """The plans of a study's runs on language, oldest first."""
     with Ledger(study) as ledger:
-        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
-    task = task_of(plans[0], source_of(study).load())
-    models = {plan.encoding: build(plan, task).eval() for plan in plans}
-    for plan in plans:
-        models[plan.encoding].load_state_dict(load_weights(study, plan))
-    return models
+        return [run.plan for run in ledger.runs() if run.plan.task == "language"]
+
+
+def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> Transformer:
+    """The model of one of a study's runs on language, in evaluation mode, wherever it was trained.
+
+    Raises:
+        StudyError: it was trained on another text, or its weights are gone.
+    """
+    if plan.text_sha256 != text.sha256:
+        raise StudyError(
+            f"{plan.name} of {str(study)!r} was not trained on {text.name!r} as it is now; bring back the text "
+            "that it was trained on, or pass that one as --text"
+        )
+    model = build(replace(plan, device=device), task_of(plan, text))
+    model.load_state_dict(load_weights(study, plan))
+    return model.eval()
+
+
+def language_models(study: Path) -> dict[str, Transformer]:
+    """The language models of a study by their encodings; of several seeds the last."""
+    text = source_of(study).load()
+    return {plan.encoding: trained_model(study, plan, text) for plan in language_plans(study)}
 
 
 def newest_table(study: Path, name: str) -> TrainedTable | None:

@@ -70,9 +70,14 @@ class Criteria:
     chance: float
     gate: float
 
+    @property
+    def sign(self) -> int:
+        """1 where lower is better, −1 where higher is."""
+        return 1 if self.measure == "loss" else -1
+
     def passes(self, value: float) -> bool:
         """Whether a model with this measure at the trained length has learned the task."""
-        return value <= self.gate if self.measure == "loss" else value >= self.gate
+        return self.sign * value <= self.sign * self.gate
 
 
 class Task(Criteria, ABC):

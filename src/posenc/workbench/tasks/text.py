@@ -3,11 +3,16 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable
+import os
+import shutil
+import sqlite3
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -15,14 +20,19 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import StudyError
+from posenc.workbench.files import PARTIAL, cache, lock
 from posenc.workbench.run.machine import trim
-from posenc.workbench.tasks.cache import cached
-from posenc.workbench.tasks.documents import DEFAULT, documents, files
-from posenc.workbench.tasks.spool import VALIDATION_SHARE, Stretches, joined, split, spooled
+from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents, files
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
 BATCH = 16
 """Pieces that are cut into tokens at a time, each on a thread."""
+VALIDATION_SHARE = 0.1
+BETWEEN = b"\n\n"
+"""Between documents that are read as one."""
+
+Stretches = Int[Tensor, "_ 2"]
+"""Where documents begin in the file, and how many bytes each has."""
 PARTS = ("train", "validation")
 """The files of tokens."""
 SAMPLE = 128
@@ -141,3 +151,87 @@ def _opened(folder: Path, name: str) -> Text:
 def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
     size = file.stat().st_size // dtype.itemsize
     return torch.from_file(str(file), shared=False, size=size, dtype=dtype) if size else torch.empty(0, dtype=dtype)
+
+
+def spooled(documents: Iterable[Document], file: Path) -> Stretches:
+    """Write documents to a file one after the other; returns where they are, ordered by the hash of their names."""
+    hashes, stretches = array("q"), array("q")
+    with file.open("wb") as out:
+        for name, pieces in documents:
+            start = out.tell()
+            out.writelines(pieces)
+            hashes.append(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") - 2**63)
+            stretches.extend((start, out.tell() - start))
+    order = torch.tensor(hashes, dtype=torch.int64).argsort()
+    return torch.tensor(stretches, dtype=torch.int64).view(-1, 2)[order]
+
+
+def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
+    """Training and validation: the first documents are held out, a tenth of the bytes.
+
+    A document by itself gives its last tenth, so that long contexts stay whole.
+    """
+    lengths = stretches[:, 1].double()
+    if len(stretches) == 1:
+        cut = int(float(lengths) * (1 - VALIDATION_SHARE))
+        return torch.tensor([[0, cut]]), torch.tensor([[cut, int(lengths) - cut]])
+    held_out = int((lengths.cumsum(0) - lengths < VALIDATION_SHARE * lengths.sum()).sum())
+    return stretches[held_out:], stretches[:held_out]
+
+
+def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
+    """These documents as one, in pieces."""
+    with file.open("rb") as spool:
+        for number, (start, length) in enumerate(stretches):
+            if number:
+                yield BETWEEN
+            spool.seek(int(start))
+            for at in range(0, int(length), CHUNK):
+                yield spool.read(min(CHUNK, int(length) - at))
+
+
+def cached(key: str, make: Callable[[Path], None]) -> Path:
+    """The folder of this key, which ``make`` fills if it is not there.
+
+    Other processes wait meanwhile, and one that is killed leaves nothing that is read.
+
+    Raises:
+        StudyError: the folder cannot be written.
+    """
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    if (folder := cache("texts") / name).is_dir():
+        return folder
+    home = _home()
+    folder, partial = home / name, home / f"{name}{PARTIAL}"
+    try:
+        with lock(home / f"{name}.lock", wait=True):
+            if folder.is_dir():
+                return folder
+            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+            try:
+                partial.mkdir()
+                make(partial)
+                partial.rename(folder)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    except (OSError, sqlite3.Error) as error:
+        raise StudyError(
+            f"tokens of a text cannot be written to {str(home)!r} ({error}); make room there, or set POSENC_CACHE "
+            "to another folder"
+        ) from error
+    return folder
+
+
+def _home() -> Path:
+    """The cache's folder for texts; one for this process alone where it cannot be written."""
+    home = cache("texts")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(_temporary().name)
+    return home if os.access(home, os.W_OK) else Path(_temporary().name)
+
+
+@lru_cache(maxsize=1)
+def _temporary() -> "TemporaryDirectory[str]":
+    return TemporaryDirectory(prefix="posenc-texts-")
