@@ -63,4 +63,4 @@ def test_a_study_that_has_told_nothing_has_no_such_part(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         found = Comparison(STUDY, python_text(), ledger).run(nothing)
     assert "<h2>Training</h2>" not in write(found, tmp_path, "posenc compare", STUDY).read_text()
-    assert (found.ended, len(found.plans)) == (0, 2)
+    assert (found.results, len(found.plans)) == ((), 2)
