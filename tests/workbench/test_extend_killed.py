@@ -62,6 +62,7 @@ def test_broken_off_it_goes_on_from_the_last_whole_document(
 @pytest.mark.slow
 def test_thirty_kills_change_no_byte(llama: Path, tmp_path: Path) -> None:
     context, random = mp.get_context("forkserver"), Random(0)
+    context.set_forkserver_preload(["support.reading"])
     pieces, numbers = 0, list[str]()
     for stop in (None, *(random.randrange(1, WORK // 4) for _ in range(KILLS)), None):
         heard, told = context.Pipe(duplex=False)

@@ -48,7 +48,7 @@ class Process:
 
 @pytest.mark.slow
 def test_thirty_kills_change_no_number_of_a_run(tmp_path: Path) -> None:
-    mp.get_context("forkserver").set_forkserver_preload(["workbench.dying"])
+    mp.get_context("forkserver").set_forkserver_preload(["support.dying"])
     whole, broken, random = tmp_path / "whole", tmp_path / "broken", Random(0)
     losses, want = Process(whole).end()
     went_on = 0

@@ -29,18 +29,11 @@ def extend(
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
     ] = None,
     positions: Annotated[
-        str,
-        typer.Option(
-            help="Of the windows that --finetune reads: counted, up to four trained lengths, or pose, of the "
-            "trained length with positions drawn up to the length to reach."
-        ),
+        str, typer.Option(help="Of --finetune's windows: counted, or pose, drawn up to the length to reach.")
     ] = "counted",
     longppl: Annotated[
         str | None,
-        typer.Option(
-            help="Also LongPPL, for about nine texts' reading; self, or another model's folder or .gguf file, "
-            "names its key tokens."
-        ),
+        typer.Option(help="Also LongPPL, at the cost of nine texts; self, or another model, names its key tokens."),
     ] = None,
     beta_fast: Annotated[
         float, typer.Option(help="YaRN: rotations above which a pair keeps its frequency.")

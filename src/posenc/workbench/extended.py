@@ -115,12 +115,13 @@ def extend(
     check_device(device)
     launch = choose(launcher)
     opened, data, read = open_model(path, None if text is None else Path(text), device, dtype)
-    length = _length(str(to) or ("8x" if isinstance(opened, StudyModel) else "2x"), opened.original_length)
+    ours = isinstance(opened, StudyModel)
+    length = _length(str(to) or ("8x" if ours else "2x"), opened.original_length)
     if not replace_scaling:
         _check_scaling(opened, length)
     factor = max(1.0, length / opened.pretrained_length)
     chosen = named(methods, opened.scaling, opened.pretrained_length, factor, beta_fast)
-    steps = (60 if isinstance(opened, StudyModel) else 0) if finetune is None else finetune
+    steps = 60 * ours if finetune is None else finetune
     request = replace(asked, length=length, methods=chosen, finetune=steps)
     evaluator = None if longppl is None else opened
     if longppl not in (None, "self"):
