@@ -90,19 +90,20 @@ def test_what_a_linear_layer_recovers_is_where_the_curves_end(width: str) -> Non
 
 
 @pytest.mark.parametrize("causal", ["0", "1"])
-@pytest.mark.parametrize("encoding", stops("shuffle", "encoding"))
-def test_outputs_follow_the_words_where_the_tables_say_so(encoding: str, causal: str) -> None:
+@pytest.mark.parametrize(("encoding", "remove"), [(n, "0") for n in stops("shuffle", "encoding")] + [("rotary", "1")])
+def test_outputs_follow_the_words_where_the_tables_say_so(encoding: str, remove: str, causal: str) -> None:
     for order in ("0-1-2", "1-0-2", "2-1-0", "2-0-1"):
-        view = find("shuffle").answer({"encoding": encoding, "causal": causal, "order": order})
+        view = find("shuffle").answer({"encoding": encoding, "causal": causal, "order": order, "remove": remove})
         plain, *moved = maps(view)
         if order == "0-1-2":
             assert (view.title, moved) == ("One output vector for each word", [])
             continue
         places = [int(at) for at in order.split("-")]
         changed = sum(int(((moved[0][t] - plain[at]).abs() >= 1e-5).sum()) for t, at in enumerate(places))
-        assert view.title.startswith("Yes: the same word now gets another" if changed else "No: the outputs follow")
-        assert view.readouts["outputs"] == ("changed" if changed else "the same vectors, moved")
-        assert view.readouts["values changed"] == changed
+        values = plain.numel()
+        assert view.title.startswith(f"Order counts: {changed} of {values}" if changed else "Order changes nothing")
+        assert view.readouts["status"] == ("changed" if changed else "the same vectors, moved")
+        assert view.readouts["output values changed"] == f"{changed} of {values}"
 
 
 @pytest.mark.parametrize("channels", stops("score", "channels"))
@@ -248,7 +249,7 @@ def shift_both(view: View, state: dict[str, str]) -> None:
     moved = q_m[0] * k_n[0] + q_m[1] * k_n[1]
     still = q[0] * reference[0] + q[1] * reference[1]
     assert moved == pytest.approx(still, abs=1e-6)
-    assert view.readouts["rotated q·k"] == pytest.approx(moved)
+    assert view.readouts["score (rotated q·k)"] == pytest.approx(moved)
     assert told(view) == [float(state.get("offset", 2))]
 
 
@@ -323,7 +324,7 @@ def patches(view: View, state: dict[str, str]) -> None:
 def misread(view: View, state: dict[str, str]) -> None:
     distance, worst = told(view)[0], told(view)[-1]
     assert distance == float(state.get("distance", 1000))
-    assert worst == pytest.approx(float(view.readouts["lowest cosine here"]), abs=6e-3)
+    assert worst == pytest.approx(float(view.readouts["lowest cosine at this distance"]), abs=6e-3)
     assert all(worst - 6e-3 <= v for v in view.readouts.values() if isinstance(v, float))
     (panel,) = view.panels
     assert isinstance(panel, Lines)

@@ -16,16 +16,16 @@ def test_without_positions_outputs_follow_the_words(encoding: str, follows: bool
     view = order_blind.shuffle(encoding=encoding)
     difference = float(view.readouts["largest difference"])
     assert (difference < FLOAT32) is follows
-    assert view.readouts["outputs"] == ("the same vectors, moved" if follows else "changed")
+    assert view.readouts["status"] == ("the same vectors, moved" if follows else "changed")
 
 
 def test_a_causal_mask_alone_tells_order() -> None:
-    assert order_blind.shuffle(causal=True).readouts["outputs"] == "changed"
+    assert order_blind.shuffle(causal=True).readouts["status"] == "changed"
 
 
 def test_two_sided_alibi_cannot_tell_a_mirror_image() -> None:
-    assert order_blind.shuffle(order=(2, 1, 0), encoding="alibi").readouts["outputs"] == "the same vectors, moved"
-    assert order_blind.shuffle(order=(1, 0, 2), encoding="alibi").readouts["outputs"] == "changed"
+    assert order_blind.shuffle(order=(2, 1, 0), encoding="alibi").readouts["status"] == "the same vectors, moved"
+    assert order_blind.shuffle(order=(1, 0, 2), encoding="alibi").readouts["status"] == "changed"
 
 
 def test_an_arrangement_must_fit_its_sentence() -> None:
@@ -49,8 +49,8 @@ def test_moving_both_changes_nothing(m: int, offset: int, score: float) -> None:
     told = rotation.shift_both(m, offset).readouts
     assert told["unrotated q·k"] == pytest.approx(1.7, abs=1e-12)
     # An eighth of a turn is exact in the clock, so only float64 products round.
-    assert told["rotated q·k"] == pytest.approx(float(told["reference, m = 0"]), abs=1e-12)
-    assert told["rotated q·k"] == pytest.approx(score, abs=5e-5)
+    assert told["score (rotated q·k)"] == pytest.approx(float(told["reference, m = 0"]), abs=1e-12)
+    assert told["score (rotated q·k)"] == pytest.approx(score, abs=5e-5)
 
 
 def test_pairs_add_up_to_the_score_and_ignore_a_shift() -> None:

@@ -21,8 +21,8 @@ def test_a_wrong_base_is_as_far_off_as_its_angles(distance: int) -> None:
     values = find("misread").answer({"config": json.dumps(LLAMA), "distance": str(distance)}).readouts
     thetas = [[base ** (-2 * i / 64) for i in range(32)] for base in (5e5, 1e4)]
     want = sum(math.cos(distance * (right - wrong)) for right, wrong in zip(*thetas, strict=True)) / 32
-    assert values["base 10 000, the default"] == pytest.approx(want, abs=4 / math.sqrt(64 * 32))
-    assert "scaling ignored" not in values
+    assert values["base 10 000 by default"] == pytest.approx(want, abs=4 / math.sqrt(64 * 32))
+    assert "ignoring the scaling" not in values
 
 
 def test_what_has_no_rotation_is_refused() -> None:
@@ -47,9 +47,10 @@ def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> Non
     """Gemma 3 sees everything in every sixth layer, by its own base and scaling; SmolLM3 has no positions there."""
     stage = find("layers")
     gemma, smol = (stage.answer(dict(tried.state)) for tried in stage.tries[:2])
-    assert "5 layers with base 1\u2009000\u2009000, every frequency divided by 8" in gemma.title
-    assert "29 layers with base 10\u2009000, no scaling" in gemma.title
-    assert (gemma.readouts["full_attention"], gemma.readouts["sliding_attention"]) == ("5 layers", "29 layers")
+    said = str(gemma.readouts["in words"])
+    assert "5 layers with base 1\u2009000\u2009000, every frequency divided by 8" in said
+    assert "29 layers with base 10\u2009000, no scaling" in said
+    assert gemma.title == "gemma3_text: 29 of 34 layers see 1024 tokens, 5 of 34 layers see every token"
     far, near, window = (line.values for line in charted(gemma).lines)
     for i in range(34):
         full = i % 6 == 5
@@ -57,7 +58,8 @@ def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> Non
         assert near[i].isnan() == window[i].isnan() == full
         slowest = 8 * 1e6 ** (254 / 256) if full else 1e4 ** (254 / 256)
         assert float(far[i] if full else near[i]) == pytest.approx(2 * math.pi * slowest)
-    assert "in some of its layers, no positions in the others" in smol.title
+    assert "in some of its layers, no positions in the others" in str(smol.readouts["in words"])
+    assert smol.title.endswith("27 of 36 layers see every token, 9 of 36 layers see every token and have no positions")
     (waves,) = (line.values for line in charted(smol).lines)
     assert [bool(wave.isnan()) for wave in waves] == [i % 4 == 3 for i in range(36)]
 

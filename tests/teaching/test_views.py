@@ -42,7 +42,7 @@ def test_two_clicked_positions_are_compared_and_marked() -> None:
     assert isinstance(panel, Heatmap)
     assert panel.marked_columns == (5, 6)
     assert view.readouts["dot product"] == pytest.approx(1.540252306, abs=1e-9)
-    assert view.readouts["cosine"] == pytest.approx(0.770126153, abs=1e-9)
+    assert view.readouts["cosine of the two codes"] == pytest.approx(0.770126153, abs=1e-9)
 
 
 def test_transposing_and_reordering_move_values_and_change_none() -> None:
@@ -107,7 +107,7 @@ def test_a_layer_is_shown_with_every_encoding(name: str) -> None:
     shuffled = order_blind.shuffle(encoding=name, causal=True)
     shown = attention.maps(encoding=name, causal=True)
     assert style(name).label in shown.title
-    assert shuffled.readouts["outputs"] == "changed"
+    assert shuffled.readouts["status"] == "changed"
 
 
 def test_no_two_encodings_that_the_lab_lists_look_alike() -> None:

@@ -48,7 +48,7 @@ def test_moving_both_keeps_the_score(visitor: Any) -> None:
         button.click()
         visitor.answered("shift-both", query)
         told = visitor.readouts("shift-both")
-        assert (told["rotated q·k"], told["reference, m = 0"], told["offset n − m"]) == ("−1.100", "−1.100", "2")
+        assert (told["score (rotated q·k)"], told["reference, m = 0"], told["offset n − m"]) == ("−1.100", "−1.100", "2")
         seen.append(told["positions m, n"])
     assert seen == ["2, 4", "3, 5", "2, 4", "1, 3", "0, 2", "0, 2"]
 
@@ -86,24 +86,24 @@ def test_break_it(visitor: Any) -> None:
     page.locator("#shuffle .guess button").first.click()
     outputs = page.locator("#shuffle .matrix").nth(1)
     blind = outputs.inner_text()
-    assert visitor.readouts("shuffle")["outputs"] == "the same vectors, moved"
+    assert visitor.readouts("shuffle")["status"] == "the same vectors, moved"
     for encoding in ("rotary", "sinusoidal", "learned"):
         page.locator("#shuffle-encoding").select_option(encoding)
         visitor.answered("shuffle", f"encoding={encoding}")
-        assert visitor.readouts("shuffle")["outputs"] == "changed"
+        assert visitor.readouts("shuffle")["status"] == "changed"
         assert outputs.inner_text() != blind
     # Distances survive a mirror, so two-sided ALiBi follows; any other order shows it.
     page.locator("#shuffle-encoding").select_option("alibi")
     visitor.answered("shuffle", "encoding=alibi")
-    assert visitor.readouts("shuffle")["outputs"] == "the same vectors, moved"
+    assert visitor.readouts("shuffle")["status"] == "the same vectors, moved"
     page.get_by_role("button", name="man, place 1 of 3").press("ArrowRight")
     visitor.answered("shuffle", "order=1-2-0&encoding=alibi")
-    assert visitor.readouts("shuffle")["outputs"] == "changed"
+    assert visitor.readouts("shuffle")["status"] == "changed"
     page.get_by_role("button", name="man, place 2 of 3").press("ArrowLeft")
     page.locator("#shuffle-encoding").select_option("nope")
     page.locator("#shuffle-causal").check()
     visitor.answered("shuffle", "causal=1")
-    assert visitor.readouts("shuffle")["outputs"] == "changed"
+    assert visitor.readouts("shuffle")["status"] == "changed"
 
 
 def test_words_are_rearranged_by_key_and_a_new_sentence_starts_reversed(visitor: Any) -> None:
@@ -298,7 +298,7 @@ def test_a_held_arrow_follows_the_pointer_and_goes_to_a_position_when_released(v
         assert rotation == before
         assert (cos, sin) == pytest.approx((math.cos(turn), math.sin(turn)), abs=0.01)
     assert page.locator("[data-part=arc]").get_attribute("stroke-dasharray") == span
-    assert visitor.readouts("shift-both")["rotated q·k"] == "−1.100"
+    assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
     page.mouse.up()
     assert page.evaluate(angles) == rest
 
@@ -368,7 +368,7 @@ def test_an_arrow_is_dragged_and_moved_by_key_and_the_score_stays(visitor: Any) 
     visitor.answered("shift-both", "m=4")
     page.keyboard.press("ArrowRight")
     visitor.answered("shift-both", "m=5")
-    assert visitor.readouts("shift-both")["rotated q·k"] == "−1.100"
+    assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
     assert (
         page.evaluate(
             "() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/')).length"

@@ -43,11 +43,11 @@ def test_the_first_screen_paints_and_moves_with_torch_not_imported(
     assert cold.stdout is not None
     visitor = Visitor(browser, f"http://{urlsplit(cold.stdout.readline().split()[4]).netloc}")
     page = visitor.open("/")
-    assert visitor.readouts("shift-both")["rotated q·k"] == "−1.100"
+    assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
     page.get_by_role("button", name="move both: m: on by one").click()
     visitor.answered("shift-both", "m=2")
     told = visitor.readouts("shift-both")
-    assert (told["rotated q·k"], told["positions m, n"]) == ("−1.100", "2, 4")
+    assert (told["score (rotated q·k)"], told["positions m, n"]) == ("−1.100", "2, 4")
     print(file=cold.stdin, flush=True)
     assert cold.stdout.readline() == "False\n"
     visitor.context.close()

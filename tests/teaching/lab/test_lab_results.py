@@ -33,8 +33,8 @@ def test_without_a_word_the_example_shows_language_and_says_what_is_best_inside_
         title = find("curves").answer({}).title
     finally:
         results.use(study)
-    flat = "ALiBi stays flat but reads worse (perplexity 4.73 at 128)"
-    assert title == f"Language: RoPE is best at 128 tokens, {flat} at 1024"
+    flat = "ALiBi stays flat from a worse start (perplexity 4.73 at 128)"
+    assert title == f"Language: at 1024 tokens {flat}; RoPE is best at 128"
 
 
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:

@@ -48,7 +48,7 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
     answer = client.get("/api/shift-both?m=3").json()
     assert {r["name"]: r["text"] for r in answer["readouts"]} == {
         "unrotated q·k": "1.700",
-        "rotated q·k": "−1.100",
+        "score (rotated q·k)": "−1.100",
         "reference, m = 0": "−1.100",
         "positions m, n": "3, 5",
         "offset n − m": "2",
@@ -130,7 +130,7 @@ def test_an_exception_stays_inside(client: TestClient, monkeypatch: pytest.Monke
 
 def test_exports_are_whole_files(client: TestClient) -> None:
     table = client.get("/export/bias.csv")
-    assert table.text.startswith("Each head takes away")
+    assert table.text.startswith("Each head subtracts")
     assert table.headers["content-disposition"] == 'attachment; filename="posenc-bias.csv"'
 
 

@@ -83,7 +83,7 @@ def test_the_value_under_the_pointer_is_exact() -> None:
 def test_csv_holds_every_value() -> None:
     text = as_csv(find("shift-both").answer({}))
     assert "k at n = 3,-1.27279220" in text
-    assert "rotated q·k,-1.1" in text
+    assert "score (rotated q·k),-1.1" in text
 
 
 def test_weights_that_vanish_have_no_place_on_a_logarithmic_axis() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from functools import lru_cache
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.inspection import Inspection, inspect
 from posenc.integrations.words import longest
 from posenc.pictures.numbers import plain
@@ -44,13 +46,16 @@ def layers(config: str) -> View:
         for name, row in values.items()
         if not all(map(math.isnan, row))
     )
-    readouts: dict[str, float | str] = {
-        name: f"{positions.layer_types.count(name)} layers" for name in positions.recipes
-    }
-    readouts["trained length"] = positions.original_length
+    spans = Counter(
+        ("see every token" if window is None else f"see {window} tokens")
+        + (" and have no positions" if positions.recipes[kind] == NOPE else "")
+        for kind, window in zip(positions.layer_types, positions.windows, strict=True)
+    )
+    seen = ", ".join(f"{count} of {spans.total()} layers {span}" for span, count in spans.most_common())
+    readouts: dict[str, float | str] = {"trained length": positions.original_length, "in words": inspection.answer}
     readouts |= {f"risk {i}": words for i, words in enumerate(inspection.risks, 1)}
     return View(
-        inspection.answer,
+        f"{positions.model_type}: {seen}",
         (
             Lines(
                 "layers",
@@ -110,17 +115,17 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     worst = min(values, key=lambda name: values[name])
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
-        f"At distance {int(here)}, {worst}: the cosine to the right rotation is {plain(values[worst], 2)}",
+        f"At distance {int(here)}, {worst} leaves a cosine of {plain(values[worst], 2)} to the right rotation",
         (
             Lines(
                 "cosine to the right rotation",
                 tuple(Line(name, each[1:]) for name, each in by_name.items()),
                 Axis("distance", tuple(map(float, at.tolist())), "tokens", log=True),
                 "cosine",
-                marks=((float(here), "here"),),
+                marks=((float(here), "this distance"),),
             ),
         ),
-        {"lowest cosine here": values[worst], **values},
+        {"lowest cosine at this distance": values[worst], **values},
         MISREAD_PYTHON.format(texts=",\n    ".join(texts), distance=int(here), shape=shape, length=length),
     )
 
@@ -128,11 +133,11 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
     """What programs are known to get wrong; only what changes this recipe."""
     other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
-    wrong = {"the other pairing": recipe.with_(pairing=other)}
+    wrong = {"the wrong pairing": recipe.with_(pairing=other)}
     if recipe.get("base") != 10_000:
-        wrong["base 10 000, the default"] = recipe.with_(base=10_000)
+        wrong["base 10 000 by default"] = recipe.with_(base=10_000)
     if recipe.get("scaling") != Default():
-        wrong["scaling ignored"] = recipe.with_(scaling=Default())
+        wrong["ignoring the scaling"] = recipe.with_(scaling=Default())
     return wrong
 
 

@@ -64,7 +64,7 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
     best, rope = min(range(len(names)), key=lambda i: float(last[i, 0])), names.index("rotary")
     other = "" if best == rope else f"; RoPE {last[rope, 0]:.2f}"
     return View(
-        f"After {length} bytes {style(names[best]).label} reads best: {last[best, 0]:.2f} nats a byte{other}",
+        f"After {length} bytes {style(names[best]).label} reads best: {last[best, 0]:.2f} nats per byte{other}",
         (
             Lines(
                 "loss by position",
@@ -133,12 +133,12 @@ def looks(
         weights = attention_weights(model, inputs, layer - 1)[head - 1].double()
         parts = weights[-cut:, -cut:].unflatten(1, (MAP, width)).sum(-1).unflatten(0, (MAP, width)).mean(1)
         starts = tuple(float(length - cut + width * i) for i in range(MAP))
-        axes = Axis("from", starts, "byte"), Axis("to", starts, "byte")
+        axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
         far[style(name).label] = round(float(weights.tril(-TRAINED)[-SCORED:].sum(-1).mean()), 4)
         marked = (TRAINED // width,) if length > TRAINED else ()
         panels.append(Heatmap(style(name).label, parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked))
     return View(
-        f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention further back than {TRAINED} bytes",
+        f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention further back than the trained {TRAINED} bytes",
         tuple(panels),
         far,
         LOOKS_PYTHON.format(

@@ -36,7 +36,7 @@ def neighbours_dot() -> float:
 
 def rotated_score() -> float:
     """The lessons' q at 3 and k at 5, an eighth of a turn a step."""
-    return float(rotation.shift_both(3, 2).readouts["rotated q·k"])
+    return float(rotation.shift_both(3, 2).readouts["score (rotated q·k)"])
 
 
 def third_slope() -> float:

@@ -28,7 +28,7 @@ def bias(
         for h, slope in enumerate(slopes(heads))
     )
     return View(
-        "Each head takes away the same amount per step of distance" + (", and sees no future" if causal else ""),
+        "Each head subtracts its own slope per step of distance" + (", and sees no future" if causal else ""),
         panels,
         {f"head {h + 1} at distance {length - 1}": float(maps[h, -1, 0]) for h in range(heads)},
         "import posenc\n\n"

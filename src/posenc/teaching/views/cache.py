@@ -13,11 +13,11 @@ from posenc.teaching.views.bounds import Bounds, bounded
 ROPE = posenc.Rotary(16, pairing="interleaved")
 SINKS = 4
 EVENTS = {
-    "push": "Each key is rotated once, where its token stands",
-    "evict": "The oldest keys leave, and the others keep their positions",
-    "shift": "The oldest keys leave, and the others are counted from 0",
-    "sinks": f"The first {SINKS} keys stay, and the newest are counted on after them",
-    "passage": "Keys of a passage that was read alone are put behind a text",
+    "push": "Each key is rotated once, at the position of its token",
+    "evict": "The oldest keys leave and the others keep their positions",
+    "shift": "The oldest keys leave and the others are renumbered from 0",
+    "sinks": f"The first {SINKS} keys stay and the newest are renumbered after them",
+    "passage": "Keys of a passage that was read alone are appended to a text",
 }
 
 PYTHON = """\
@@ -68,9 +68,9 @@ def angles(
         f"{EVENTS[event]}: {status}",
         (
             Heatmap(
-                "position",
+                "position of each key",
                 torch.stack((was, now)).double(),
-                labelled("", ("rotated at", "stands at")),
+                labelled("", ("rotated at", "now at")),
                 columns,
                 "magnitude",
             ),

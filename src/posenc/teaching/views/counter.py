@@ -38,7 +38,7 @@ def bits_and_hands(
     hands = table(2 * bits, range(positions), base)[:, 1::2].T
     columns = counted("position", positions)
     return View(
-        "A binary counter with smooth bits: the first flips at every step, each next one more slowly",
+        "Hands are a binary counter with smooth bits, each slower than the one before",
         (
             Heatmap("bits", counter.double(), counted("bit", bits), columns, "magnitude", limit=1.0),
             Heatmap("cosines of the hands", hands, counted("pair", bits), columns, "signed", limit=1.0),

@@ -17,14 +17,14 @@ Way = Literal["number", "share", "bits"]
 MADE = f"""\
 import torch, posenc
 
-cat, dog = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+dog, man = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 """
 
 
 def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
     """Two words as random vectors, the same every time."""
-    cat, dog = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return cat, dog
+    dog, man = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return dog, man
 
 
 @bounded
@@ -37,14 +37,14 @@ def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100)
 def _numbers(length: int) -> View:
     """The position itself added to every channel: far out it is all that is left of a word."""
     at = torch.arange(length, dtype=torch.float64)
-    cat, dog = (word + at[:, None] for word in words())
-    angles = torch.cosine_similarity(cat, dog, -1).acos().rad2deg()
+    dog, man = (word + at[:, None] for word in words())
+    angles = torch.cosine_similarity(dog, man, -1).acos().rad2deg()
     return View(
-        f"At position {length - 1} “cat” and “dog” are {angles[-1]:.2g}° apart",
-        (Lines("cat and dog", (Line("angle", angles),), counted("position", length), "degrees"),),
+        f"At position {length - 1} the number drowns out the words: “dog” and “man” are {angles[-1]:.2g}° apart",
+        (Lines("dog and man", (Line("angle", angles),), counted("position", length), "angle between dog and man (°)"),),
         {"degrees at the last position": float(angles[-1]), "at position 0": float(angles[0])},
         f"{MADE}p = torch.arange({length})[:, None]\n"
-        "print(torch.cosine_similarity(cat + p, dog + p, -1).acos().rad2deg())",
+        "print(torch.cosine_similarity(dog + p, man + p, -1).acos().rad2deg())",
     )
 
 
@@ -57,7 +57,7 @@ def _shares(length: int) -> View:
         for code in codes
     )
     return View(
-        f"One step is {codes[1][1]:.3g} in {length} words and 0.1 in 11",
+        f"One step means {codes[1][1]:.3g} in {length} words, but 0.1 in 11",
         (Lines("share of the text", tuple(lines), counted("position", points), "code"),),
         {"one step here": float(codes[1][1]), "in 11 words": 0.1},
         f"import torch\n\nprint(torch.linspace(0, 1, {length}, dtype=torch.float64)[1])",
@@ -72,7 +72,7 @@ def _bits(length: int) -> View:
     lines = tuple(Line(n, code.diff(dim=0).norm(dim=-1)) for n, code in (("bits", digits), ("sines", sines)))
     most = int(digits.diff(dim=0).abs().sum(-1).max())
     return View(
-        f"A step flips 1 to {most} bits; in sines every step is {lines[1].values[0]:.3f} long",
+        f"One step flips 1 to {most} bits; in sines every step is {lines[1].values[0]:.3f} long",
         (Lines("step to the next position", lines, counted("position", length), "length of the step"),),
         {"most bits that flip": most, "a step of sines": float(lines[1].values[0])},
         f"import torch, posenc\n\nat, sines = torch.arange({length} + 1), posenc.Sinusoidal({WIDTH})\n"
@@ -83,26 +83,26 @@ def _bits(length: int) -> View:
 @bounded
 def scores(offset: Annotated[int, Bounds(0, 16)] = 2) -> View:
     """The score of two words ``offset`` apart, wherever they stand: with codes added, or with vectors rotated."""
-    cat, dog = words()
+    dog, man = words()
     at = torch.arange(64)
     table = posenc.Sinusoidal(WIDTH)
-    q, k = (w + table.table(p, dtype=torch.float64) for w, p in ((cat, at), (dog, at + offset)))
+    q, k = (w + table.table(p, dtype=torch.float64) for w, p in ((dog, at), (man, at + offset)))
     rope = posenc.Rotary(WIDTH, pairing="half")
     turned = rope.at(at, at + offset, dtype=torch.float64).rotate(
-        *(word.expand(1, 1, len(at), WIDTH) for word in (cat, dog))
+        *(word.expand(1, 1, len(at), WIDTH) for word in (dog, man))
     )
     added, rotated = (q * k).sum(-1), (turned[0] * turned[1]).sum(-1)[0, 0]
     lines = (Line("sines added", added), Line("RoPE", rotated, "rotary"))
     return View(
-        f"Rotated, the score of words {offset} apart is {fixed(float(rotated[0]))} wherever they stand",
-        (Lines("score", lines, Axis("position of “cat”", tuple(map(float, range(64)))), "q·k"),),
+        f"Rotated, words {offset} apart score {fixed(float(rotated[0]))} wherever they are",
+        (Lines("score", lines, Axis("position of “dog”", tuple(map(float, range(64)))), "score q·k"),),
         {
             "spread with sines added": float(added.max() - added.min()),
-            "spread with RoPE": round(float(rotated.max() - rotated.min()), 9),
+            "spread of the score with RoPE": round(float(rotated.max() - rotated.min()), 9),
             "score with RoPE": float(rotated[0]),
         },
         f"{MADE}at, rope = torch.arange(64), posenc.Rotary({WIDTH}, pairing='half')\n"
-        f"vectors = (word.expand(1, 1, 64, {WIDTH}) for word in (cat, dog))\n"
+        f"vectors = (word.expand(1, 1, 64, {WIDTH}) for word in (dog, man))\n"
         f"q, k = rope.at(at, at + {offset}, dtype=torch.float64).rotate(*vectors)\n"
         "print((q * k).sum(-1))",
     )

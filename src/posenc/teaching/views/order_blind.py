@@ -86,6 +86,7 @@ def shuffle(
     order: tuple[int, ...] = (2, 1, 0),
     encoding: str = "nope",
     causal: bool = False,
+    remove: bool = False,
 ) -> View:
     """Attention over a sentence and over its words in another order.
 
@@ -94,6 +95,7 @@ def shuffle(
         order: a permutation; place t of the new sentence holds word ``order[t]``.
         encoding: a text, such as a name of the catalogue; "nope" removes positions.
         causal: whether a word sees only itself and the words before it.
+        remove: whether the encoding is left out, as if it were "nope".
 
     Without positions and without a mask the difference printed is float32 rounding, about 1e-7:
     f(PX) = P f(X). Any encoding, and the causal mask alone, makes it large.
@@ -105,7 +107,7 @@ def shuffle(
             f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "
             f"give each of 0 … {len(words) - 1} once"
         )
-    encoding = canonical_text(encoding)
+    encoding = "nope" if remove else canonical_text(encoding)
     layer_encoding = make(encoding)
     moved = [words[i] for i in order]
     with torch.no_grad():
@@ -116,15 +118,16 @@ def shuffle(
     if moved == words:
         title = "One output vector for each word"
     else:
-        title = "Yes: the same word now gets another output" if changed else "No: the outputs follow the words"
+        moves = "Order changes nothing: each output moves with its word"
+        title = f"Order counts: {changed} of {y.numel()} output values change" if changed else moves
         panels.append(_outputs("rearranged", shuffled, moved))
     return View(
         title=title,
         panels=tuple(panels),
         readouts={
-            "values changed": changed,
+            "output values changed": f"{changed} of {y.numel()}",
             "largest difference": float(differences.max()),
-            "outputs": "changed" if changed else "the same vectors, moved",
+            "status": "changed" if changed else "the same vectors, moved",
         },
         python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
     )

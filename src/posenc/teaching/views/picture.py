@@ -88,8 +88,8 @@ def _neighbours(side: int, row: int, column: int) -> Heatmap:
     away = [(n - token, n // side - row, n % side - column) for n in tokens.values()]
     steps = torch.tensor(away, dtype=torch.float64)
     steps[[not inside for inside in beyond.values()]] = torch.nan
-    columns = labelled("", ("in the line", "rows", "columns"))
-    return Heatmap("steps away", steps, labelled("neighbour", tokens), columns, "signed", limit=float(side))
+    columns = labelled("steps", ("in the line", "rows", "columns"))
+    return Heatmap("steps to its neighbours", steps, labelled("neighbour", tokens), columns, "signed", limit=float(side))
 
 
 @lru_cache

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
-from posenc.pictures.numbers import fixed
+from posenc.pictures.numbers import fixed, plain
 from posenc.pictures.view import Arrow, Grip, Heatmap, Plane, View, counted, labelled
 from posenc.scaling.scaling import TWO_PI
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
@@ -70,15 +70,15 @@ def shift_both(
         arrow("q", q, "query", ghost=True),
         arrow("k", k, "key", ghost=True),
         arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
-        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word="dog"),
-        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word="man", along=("m",)),
+        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word=f"dog {m}"),
+        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word=f"man {n}", along=("m",)),
     )
     return View(
-        title=f"Only the offset n − m = {offset} matters",
+        title=f"The score depends only on the offset n − m = {offset}",
         panels=(Plane("one pair of channels", arrows, 2.0, arc=(3, 4)),),
         readouts={
             "unrotated q·k": float(q @ k),
-            "rotated q·k": float(q_m @ k_n),
+            "score (rotated q·k)": float(q_m @ k_n),
             "reference, m = 0": float(q @ k_reference),
             "positions m, n": f"{m}, {n}",
             "offset n − m": str(offset),
@@ -122,25 +122,25 @@ def every_pair(
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
     after = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
-    plain = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
-    longest = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
+    before = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
+    longest = float(torch.stack([x.norm(dim=-1) for x in before]).max())
     limit = math.ceil(10 * longest + 0.1) / 10
     shares = (after[0] * after[1]).sum(-1)
     panels = tuple(
         Plane(
-            f"pair {i}",
+            f"pair {i}: {plain(float(share), 2)}",
             (
-                arrow("q", plain[0][i], "query", ghost=True),
-                arrow("k", plain[1][i], "key", ghost=True),
+                arrow("q", before[0][i], "query", ghost=True),
+                arrow("k", before[1][i], "key", ghost=True),
                 arrow("q rotated", after[0][i], "query"),
                 arrow("k rotated", after[1][i], "key"),
             ),
             limit,
         )
-        for i in range(head_dim // 2)
+        for i, share in enumerate(shares)
     )
     return View(
-        title=f"The shares of {head_dim // 2} pairs add up to a score of {fixed(float(shares.sum()))}",
+        title=f"The shares of {head_dim // 2} pairs add up to the score {fixed(float(shares.sum()))}",
         panels=panels,
         readouts={
             "score, unrotated": float((q * k).sum()),

@@ -78,9 +78,9 @@ def distance(
     # What is equal but for rounding, as left and right of a peak, shares its rank.
     correlation = spearman(values.round(decimals=9))
     titles = {
-        "aligned": "Equal q and k: the score falls, then wanders",
-        "random": f"This random q and k: rank correlation with distance {plain(correlation, 2)}",
-        "peaked": f"A key can be made to score most at distance {peak}",
+        "aligned": "For equal q and k the score falls at first, then goes up and down",
+        "random": f"For this random q and k, score and distance have a rank correlation of {plain(correlation, 2)}",
+        "peaked": f"This key was built to score most at distance {peak}",
     }
     shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})
     panel = Lines(

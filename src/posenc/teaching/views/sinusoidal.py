@@ -44,20 +44,19 @@ def heatmap(
     """
     values = table(width, range(length), base, order)
     chosen = [p for p in (first, second) if p is not None]
-    marked = tuple(chosen)
     dims, positions = counted("dimension", width), counted("position", length)
     if transposed:
-        panel = Heatmap("code", values, positions, dims, "signed", limit=1.0, marked_rows=marked)
+        panel = Heatmap("code", values, positions, dims, "signed", limit=1.0, marked_rows=tuple(chosen))
     else:
-        panel = Heatmap("code", values.T, dims, positions, "signed", limit=1.0, marked_columns=marked)
+        panel = Heatmap("code", values.T, dims, positions, "signed", limit=1.0, marked_columns=tuple(chosen))
     readouts: dict[str, float | str] = {}
     if len(chosen) == 2:
         a, b = values[chosen[0]], values[chosen[1]]
         readouts["dot product"] = float(a @ b)
-        readouts["cosine"] = float(a @ b) / (width / 2)
+        readouts["cosine of the two codes"] = float(a @ b) / (width / 2)
     printed = f"code[{chosen[0]}] @ code[{chosen[1]}]" if len(chosen) == 2 else "code"
     return View(
-        "Low dimensions turn fast, high ones hardly move",
+        "Low dimensions change fast along the positions, high ones hardly at all",
         (panel,),
         readouts,
         "import torch, posenc\n"
@@ -165,15 +164,14 @@ def falloff(
     dots = values @ values[0]
     shown = dots[:SQUARE] if pairs else dots
     rises = (shown.diff() > 0).nonzero().flatten()
-    title = f"Up to distance {len(shown) - 1}, nearer is more alike at every step"
+    title = f"Up to distance {len(shown) - 1}, nearer is more similar at every step"
     marks: tuple[tuple[float, str], ...] = ()
     readouts: dict[str, float | str] = {"at distance 0": float(dots[0]), "at distance 1": float(dots[1])}
     if len(rises):
         rise = int(rises[0])
-        title = f"Nearer is more alike only as a trend: it rises again after distance {rise}"
+        title = f"Nearer is more similar, but not always: it rises again after distance {rise}"
         marks = ((float(rise), f"rises again: {rise} → {rise + 1}"),)
-        readouts |= {"first rise after distance": rise, "just before": float(dots[rise])}
-        readouts["just after"] = float(dots[rise + 1])
+        readouts["first rise after distance"] = rise
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
     return View(

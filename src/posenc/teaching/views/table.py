@@ -83,8 +83,7 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         readouts[f"cosine of other pairs, {when}"] = round(float(later[first, second].mean()), 4)
         readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
     near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
-    both = f"neighbours have a cosine of {plain(near, 2)}, other pairs of {plain(other, 2)}"
-    title = f"From row {BLOCK} on, trained {both}"
+    title = f"After training, neighbours from row {BLOCK} on have a cosine of {plain(near, 2)} and other pairs {plain(other, 2)}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 

@@ -33,7 +33,7 @@ def _levels(result: TaskResult) -> tuple[tuple[float, str], ...]:
     """What a run must reach to count, and what guessing reaches."""
     task = result.task
     if task.measure == "loss":
-        return ((math.exp(task.gate), f"gate: a table of {result.unit} pairs"),)
+        return ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)
     return ((task.gate, "gate"), (task.chance, "chance"))
 
 
@@ -49,8 +49,8 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 
 def _title(result: TaskResult) -> str:
-    best = f"{label(row)} is best at {result.lengths[0]} tokens, " if (row := best_inside(result)) else ""
-    return f"{heading(result.name)}: {best}{verdict(result)} at {result.longest}"
+    best = f"; {label(row)} is best at {result.lengths[0]}" if (row := best_inside(result)) else ""
+    return f"{heading(result.name)}: at {result.longest} tokens {verdict(result)}{best}"
 
 
 def over_positions(result: TaskResult) -> View | None:

@@ -153,9 +153,9 @@ def _inside(result: TaskResult) -> str:
     if result.task.measure != "loss" or sum(row.ranked for row in result.rows) < 2:
         return ""
     if best := best_inside(result):
-        return f" Within it {label(best)} reads best."
+        return f" Within the trained length {label(best)} reads best."
     leaders = [label(row) for row in result.leaders(result.lengths[0])]
-    return f" Within it the best is not decided between {together(leaders)}."
+    return f" Within the trained length the best is undecided between {together(leaders)}."
 
 
 def verdict(result: TaskResult) -> str:
@@ -169,7 +169,7 @@ def verdict(result: TaskResult) -> str:
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
     unsure = [label(row) for row in ranked if undecided(result, row)]
     parts += [f"{together(unsure)} {'is' if len(unsure) == 1 else 'are'} undecided"] if unsure else []
-    parts += [f"{label(row)} stays flat but reads worse ({_at_trained(result, row)})" for row in flat]
+    parts += [f"{label(row)} stays flat from a worse start ({_at_trained(result, row)})" for row in flat]
     return ", ".join(parts) if parts else "none holds"
 
 
