@@ -127,6 +127,7 @@ def test_a_score_falls_wanders_or_peaks_as_its_headline_says(content: str, chann
     assert view.readouts["rank correlation of score and distance"] == pytest.approx(correlation, abs=1e-9)
     if content == "random":
         assert told(view) == [round(correlation, 2)]
+        assert ("hardly" in view.title) == (abs(correlation) < 0.5)
 
 
 def told(view: View) -> list[float]:
@@ -213,6 +214,7 @@ def attention(view: View, state: dict[str, str]) -> None:
     changed = float((plain - placed).abs().max())
     assert changed > 1e-3
     assert view.readouts["largest change of a weight"] == pytest.approx(changed)
+    assert told(view)[-1] == pytest.approx(changed, abs=6e-3)
 
 
 def cat_sat(view: View, state: dict[str, str]) -> None:
@@ -351,12 +353,14 @@ def looks(view: View, state: dict[str, str]) -> None:
 
 
 def depths(view: View, state: dict[str, str]) -> None:
-    found = []
+    found, missed = [], []
     for panel in view.panels:
         assert isinstance(panel, Heatmap)
         shares = [share for row in panel.values.tolist() for share in row if not math.isnan(share)]
-        found += [panel.name] if min(shares) >= 0.95 else []
-    assert view.title == f"Needle: found at every depth by {', '.join(found) or 'none'}"
+        (found if min(shares) >= 0.95 else missed).append(panel.name)
+    assert found == ["NoPE", "learned (clamped)"]
+    places = f"{', '.join(missed[:-1])} and {missed[-1]}"
+    assert view.title == f"Needle: found at every depth by {' and '.join(found)}; missed in places by {places}"
 
 
 CHECKS: dict[str, Callable[[View, dict[str, str]], None]] = {

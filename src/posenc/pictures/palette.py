@@ -88,10 +88,10 @@ QUERY, KEY = "#A61E8C", "#0B7285"
 REFERENCE = "#E6B800"
 """What a vector is compared with: the yellow of the lessons."""
 MAGNITUDE = (
-    *("#00224e", "#002e6a", "#1a386f", "#32436d", "#434e6c", "#535a6d", "#61656f", "#6f7073", "#7d7c78"),
-    *("#8c8878", "#9b9476", "#aba072", "#bcae6c", "#cdbb63", "#dec958", "#f0d846", "#fee838"),
+    *("#440154", "#48186a", "#472d7b", "#424086", "#3b528b", "#33638d", "#2c728e", "#26828e", "#21918c"),
+    *("#1fa088", "#28ae80", "#3fbc73", "#5ec962", "#84d44b", "#addc30", "#d8e219", "#fde725"),
 )
-"""Dark to light, for magnitudes and similarities: cividis (Nuñez, Anderton and Renslow, 2018) at even places."""
+"""Dark to light, for magnitudes and similarities: viridis (van der Walt and Smith, 2015) at even places."""
 PICTURE = (
     *("#5b95cf", "#fbe3bf", "#fff6cf", "#ffcf66", "#9fb4c0", "#6f8c98"),
     *("#8fb365", "#47743a", "#3b3440", "#7b6a72", "#f7e27a", "#15161a"),

@@ -140,7 +140,7 @@ def looks(
     return View(
         f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention further back than the trained {TRAINED} bytes",
         tuple(panels),
-        far,
+        {f"{name}, beyond {TRAINED} bytes": share for name, share in far.items()},
         LOOKS_PYTHON.format(
             text=text, own=own, length=length, layer=layer - 1, head=head - 1, trained=TRAINED, scored=SCORED
         ),

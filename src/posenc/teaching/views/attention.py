@@ -49,7 +49,7 @@ def maps(
     limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
     moved = float((without - with_positions).nan_to_num().abs().max())
     return View(
-        f"What {style(encoding).label} changes in where each word looks",
+        f"{style(encoding).label} changes what words attend to: weights differ by up to {moved:.2f}",
         (
             Heatmap("without positions", without, rows, axis, "magnitude", limit=limit),
             Heatmap(f"with {style(encoding).label}", with_positions, rows, axis, "magnitude", limit=limit),

@@ -63,9 +63,8 @@ def angles(
     error = ((keys - fresh) @ fresh[0, 0, -1]).abs().max() / math.sqrt(ROPE.head_dim)
     columns = Axis("position", tuple(map(float, now)))
     status = f"{stale} of {len(was)} keys are stale" if stale else "no key is stale"
-    status = f"re-rotated, {status}" if rerotate else status
     return View(
-        f"{EVENTS[event]}: {status}",
+        f"{EVENTS[event]}: {'re-rotated, ' if rerotate else ''}{status}",
         (
             Heatmap(
                 "position of each key",

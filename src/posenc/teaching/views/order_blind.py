@@ -1,6 +1,7 @@
 """Can attention tell order? Outputs of one attention layer for a sentence and for the same words rearranged."""
 
-import zlib
+import math
+from functools import reduce
 
 import torch
 from jaxtyping import Float
@@ -18,15 +19,16 @@ HEAD_DIM = WIDTH // HEADS
 SHAPE = ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16)
 
 PYTHON = """\
-import zlib, torch, posenc
+import functools, torch, posenc
 
 words, order = {words}, {order}
 torch.manual_seed(1)
 encoding = {encoding}
-w = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0)) / 8**0.5
+w = (torch.arange(121, 313).double() ** 2).sin().view(3, 8, 8).float() / 2
 
 def vector(word):
-    return torch.randn(8, generator=torch.Generator().manual_seed(zlib.crc32(word.encode())))
+    code = functools.reduce(lambda code, letter: (31 * code + ord(letter)) % 65521, word, 0)
+    return (2**0.5 * (code * torch.arange(1, 9).double() ** 2).sin()).float()
 
 def attend(words):
     placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
@@ -55,18 +57,19 @@ CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))               
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
-    """A fixed random vector per word: the same word has the same one in every sentence."""
-    rows = []
-    for word in words:
-        generator = torch.Generator().manual_seed(zlib.crc32(word.encode()))
-        rows.append(torch.randn(WIDTH, generator=generator))
-    return torch.stack(rows)
+    """A vector per word, as good as random: √2·sin(c·n²) for n = 1 … 8, where c is the word's hash.
+
+    The lab's pages compute the same, by ``static/own_words.js``.
+    """
+    hashes = [reduce(lambda code, letter: (31 * code + ord(letter)) % 65_521, word, 0) for word in words]
+    squares = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** 2
+    return (torch.tensor(hashes)[:, None] * squares).sin().mul(math.sqrt(2)).float()
 
 
 def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Float[Tensor, "T C"]:
-    """One attention layer, weights fixed by a seed, over the words at positions 0, 1, 2 …"""
-    generator = torch.Generator().manual_seed(0)
-    weights = torch.randn(3, WIDTH, WIDTH, generator=generator) / WIDTH**0.5
+    """One attention layer over the words at positions 0, 1, 2 …; its weights are sin(n²)/2 for n = 121 … 312."""
+    numbers = torch.arange(121, 121 + 3 * WIDTH**2, dtype=torch.float64)
+    weights = (numbers**2).sin().view(3, WIDTH, WIDTH).float() / 2
     placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)

@@ -77,9 +77,10 @@ def distance(
     values = scores(q, k, furthest, base)
     # What is equal but for rounding, as left and right of a peak, shares its rank.
     correlation = spearman(values.round(decimals=9))
+    follows = "hardly follows" if abs(correlation) < 0.5 else "follows"
     titles = {
         "aligned": "For equal q and k the score falls at first, then goes up and down",
-        "random": f"For this random q and k, score and distance have a rank correlation of {plain(correlation, 2)}",
+        "random": f"For this random q and k the score {follows} distance: rank correlation {plain(correlation, 2)}",
         "peaked": f"This key was built to score most at distance {peak}",
     }
     shown = sorted({0, 128, 1024, *([peak] if content == "peaked" else [])})

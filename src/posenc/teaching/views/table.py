@@ -81,7 +81,6 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         first, second = torch.triu_indices(len(later), len(later), 2)
         readouts[f"cosine of neighbours, {when}"] = round(float(later.diagonal(1).mean()), 4)
         readouts[f"cosine of other pairs, {when}"] = round(float(later[first, second].mean()), 4)
-        readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
     near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
     title = f"After training, neighbours from row {BLOCK} on have a cosine of {plain(near, 2)} and other pairs {plain(other, 2)}"
     return View(title=title, panels=tuple(panels), readouts=readouts)

@@ -7,7 +7,7 @@ import torch
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import best_inside, by_setting, heading, label, verdict
+from posenc.workbench.report.words import best_inside, by_setting, heading, label, together, verdict
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult, depth_shares
 from posenc.workbench.study.statistics import perplexity
@@ -90,8 +90,10 @@ def by_depth(result: TaskResult) -> View | None:
         )
     if not panels:
         return None
-    found = ", ".join(p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all()))
-    return View(f"{heading(result.name)}: found at every depth by {found or 'none'}", tuple(panels))
+    found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
+    missed = [p.name for p in panels if p.name not in found]
+    rest = f"; missed in places by {together(missed)}" if missed else ""
+    return View(f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels))
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:

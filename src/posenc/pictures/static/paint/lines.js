@@ -31,7 +31,7 @@ export class Lines extends Panel {
     const [, last] = panel.x.ticks.at(-1) ?? [0, ""];
     const right = width - (named ? longest : Math.max(14 * u, (last.length * letter()) / 2 + 4 * u));
     this.box = { left: Math.max(26 * u, wideTick + 14 * u), right, top: (panel.marks.length ? 54 : 34) * u, bottom: height - 44 * u, u, width, height };
-    this.curves = panel.lines.map((line) => svg("path", { class: `curve ${line.colour}${line.hollow ? " hollow" : ""}`, "stroke-dasharray": line.dash }));
+    this.curves = panel.lines.map((line) => svg("path", { class: `curve ${line.colour}${line.hollow ? " hollow" : ""}`, "stroke-dasharray": panel.lines.length > 1 ? line.dash : "" }));
     this.dots = panel.lines.map((line) => svg("path", { class: `dots ${line.colour}` }));
     this.rule = svg("path", { class: "cursor", visibility: "hidden" });
     const regions = panel.lines.filter((line) => line.low).map((line) => svg("path", { class: `region ${line.colour}`, d: this.region(line) }));

@@ -24,7 +24,7 @@ export function chips(element, state, name) {
     dragstart: () => { dragged = place; },
   }));
 
-  element.append(button("Turn by one", () => {
+  element.append(button("Rotate by one place", () => {
     const [first, ...rest] = order();
     state.set(name, [...rest, first].join("-"));
   }, { class: "plain" }));

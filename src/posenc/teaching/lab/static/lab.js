@@ -1,6 +1,7 @@
 // The page's start: one state, the controls that change it, and the stages that ask about it, one at a time.
 import { wireControls } from "./controls.js";
 import { keep, recall } from "./keep.js";
+import { still } from "./motion.js";
 import { html } from "./paint/elements.js";
 import { Quiz } from "./quiz.js";
 import { Stage } from "./stage.js";
@@ -24,7 +25,10 @@ if (room) {
 
   const links = [...document.querySelectorAll("nav.stages a")];
   const [back, next] = [".back", ".next"].map((name) => document.querySelector(`.walk ${name}`));
-  const onward = next && { href: next.getAttribute("href"), words: next.textContent };
+  const onward = next?.getAttribute("href");
+  // The first visit to a room begins with what it is about, where there is space for it.
+  const about = document.querySelector(".about");
+  if (about) about.open = innerWidth > 800 && !stages.some((stage) => seen.has(stage.question));
 
   const show = () => {
     const at = Math.max(0, stages.findIndex((stage) => `#${stage.section.id}` === location.hash));
@@ -41,16 +45,30 @@ if (room) {
     back.hidden = at === 0;
     const onto = (i) => stages[i] && !(i > at && links[i].className.includes("more")) && `#${stages[i].section.id}`;
     back.href = onto(at - 1) || "#";
-    next.href = onto(at + 1) || onward.href;
-    next.textContent = onto(at + 1) ? "Next" : onward.words;
+    next.href = onto(at + 1) || onward;
+    next.querySelector(".onward").hidden = Boolean(onto(at + 1));
     // scrollIntoView would let Tab start here, behind the link that skips to the room (Chromium 150).
     const rail = links[at].closest("nav");
     const [inner, outer] = [links[at], rail].map((item) => item.getBoundingClientRect());
     rail.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
   };
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", () => { if (about) about.open = false; show(); });
   show();
   document.documentElement.classList.add("wired");
+
+  // The first page plays by itself for six seconds, until it is touched: both words walk on in the text and back.
+  if (!next && !location.search && !still()) {
+    const rest = [2, 3, 4, 5, 4, 3, 2, 1];
+    const playing = setInterval(() => (rest.length ? state.set("m", String(rest.shift())) : clearInterval(playing)), 750);
+    for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, () => clearInterval(playing), { once: true });
+  }
+
+  // The space bar takes the next step of a stage that goes by steps.
+  addEventListener("keydown", (event) => {
+    const on = event.key === " " && !event.target.closest("a, button, input, select, textarea, summary, [tabindex='0']")
+      && document.querySelector(".current [data-name=step] [data-by='1']");
+    if (on) { event.preventDefault(); on.click(); }
+  });
 
   // A link to try sets the state without leaving the page, and the browser's Back undoes it.
   room.addEventListener("click", (event) => {

@@ -59,12 +59,12 @@ export class Quiz {
     try { history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(kept)}`); } catch { /* a page opened from disk */ }
   }
 
-  // A wrong choice keeps the answer back: there is another try.
+  // A wrong choice keeps the answer back, for another try; a claim has its reason at once.
   choose(card, option) {
     const right = option.dataset.right === "1";
     option.setAttribute("aria-pressed", "true");
     option.nextElementSibling.hidden = false;
-    this.judge(card, right, right ? card.dataset.answer : "Try another.");
+    this.judge(card, right, right || this.store === "claims" ? card.dataset.answer : "Try another.");
   }
 
   async compare(card, text) {
@@ -87,7 +87,7 @@ export class Quiz {
       keep(this.store, this.judged);
     }
     if (right) card.querySelector(".run")?.removeAttribute("hidden");
-    const said = right === null ? "One good answer" : right ? "Right" : "Not yet";
+    const said = right === null ? "One good answer" : right ? "Right" : this.store === "claims" ? "Why not" : "Not yet";
     this.tell(card, words("verdict", said), words("", answer), words("quiet", this.summary()));
   }
 

@@ -2,6 +2,7 @@
 import { getJson, newest, packed } from "./ask.js";
 import { Figure, valueAt } from "./figure.js";
 import { keep, recall } from "./keep.js";
+import { ownWords } from "./own_words.js";
 import { html } from "./paint/elements.js";
 import { savePicture } from "./picture.js";
 
@@ -39,12 +40,20 @@ export class Stage {
   wish() {
     const name = this.address();
     const key = this.shown().map(([each, text]) => `${each}=${text}`).join("&");
-    const answer = async () => (this.file ? fromPacked(await packed(this.file, this.question), key) : getJson(name));
+    const answer = async () => (this.file ? this.held(await packed(this.file, this.question), key) : getJson(name));
     const get = () => {
       const late = setTimeout(() => this.find(".panels").setAttribute("aria-busy", true), 100); // until it is settled
       return answer().finally(() => clearTimeout(late));
     };
     return { name, get };
+  }
+
+  // What the page holds; of the reader's own sentence, what it computes.
+  held(content, key) {
+    if (key in content) return content[key];
+    if (this.parameters.includes("sentence")) return ownWords(content, new Map(this.shown()));
+    const count = Object.keys(content).length;
+    throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
   }
 
   wake() {
@@ -168,12 +177,6 @@ export class Stage {
     const tables = await getJson(this.address("api", "/table")).catch(() => []);
     this.find(".tables").replaceChildren(...tables.map(tableElement));
   }
-}
-
-function fromPacked(content, key) {
-  if (key in content) return content[key];
-  const count = Object.keys(content).length;
-  throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
 }
 
 function tableElement({ caption, head, rows, note }) {

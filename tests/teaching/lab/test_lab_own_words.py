@@ -1,0 +1,105 @@
+"""The reader's own words, on a page that asks nobody: what it computes is what the library computes."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.teaching.lab import export, page
+from posenc.teaching.lab.rooms import BY_NAME, find
+from posenc.teaching.views.order_blind import attend, make
+
+pytestmark = pytest.mark.browser
+
+TEXTS = 1000
+LETTERS = "abcdefghijklmnopqrstuvwxyzäöüßéñçøåαβγδжзийкл日本語中文字한국어😀🐕"
+COMPUTED = ("nope", "sinusoidal", "rotary", "alibi")
+
+
+def drawn_texts() -> list[tuple[list[str], str, bool]]:
+    """Sentences of 2 to 8 words of 1 to 12 letters, an encoding that pages compute, and whether a mask is on."""
+    draw = random.Random(0)
+    return [
+        (
+            ["".join(draw.choices(LETTERS, k=draw.randint(1, 12))) for _ in range(draw.randint(2, 8))],
+            draw.choice(COMPUTED),
+            draw.random() < 0.5,
+        )
+        for _ in range(TEXTS)
+    ]
+
+
+def saved_page(folder: Path) -> str:
+    """The room of the stage alone, with the one answer that it opens with; its address."""
+    stage = find("shuffle")
+    site = export._sealed(replace(export.saved(), answers_file=lambda each: f"{each.question}.js"))
+    room = replace(BY_NAME["order"], stages=(stage,))
+    (folder / "order.html").write_text(page.room_page(room, {}, site), encoding="utf-8")
+    script = export.script_of("shuffle", export.pack({"": export._answer(stage, ())}))
+    (folder / "shuffle.js").write_text(script, encoding="utf-8")
+    return f"file://{folder}/order.html"
+
+
+def test_a_thousand_drawn_texts_give_the_librarys_numbers(visitor: Any) -> None:
+    texts = drawn_texts()
+    visitor.open("/check")
+    computed = visitor.page.evaluate(
+        "async (texts) => { const { attended } = await import('/static/own_words.js');"
+        " return texts.map((text) => attended(...text)); }",
+        texts,
+    )
+    encodings = {name: make(name) for name in COMPUTED}
+    with torch.no_grad():
+        for (words, name, causal), outputs in zip(texts, computed, strict=True):
+            want = attend(words, encodings[name], causal=causal)
+            torch.testing.assert_close(torch.tensor(outputs), want, atol=1e-5, rtol=0, msg=lambda m: f"{words}: {m}")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"remove": "0"},
+        {"encoding": "alibi", "remove": "0"},
+        {"causal": "1"},
+        {"order": "1-0-2", "encoding": "sinusoidal", "remove": "0"},
+    ],
+)
+def test_a_saved_page_paints_a_sentence_as_the_library_does(
+    browser: Any, tmp_path: Path, state: dict[str, str]
+) -> None:
+    address = saved_page(tmp_path)
+    opened = browser.new_page(reduced_motion="reduce")
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    asked = state | {"sentence": "I love you"}
+    opened.goto(f"{address}?{'&'.join(f'{name}={text}' for name, text in asked.items())}")
+    opened.locator("#shuffle .cell").first.wait_for()
+    want = find("shuffle").answer(asked)
+    assert opened.locator("#shuffle .answer").inner_text() == want.title
+    for i, panel in enumerate(want.panels):
+        rows = opened.locator("#shuffle .matrix").nth(i).locator(".row:not(.head)").all()
+        assert [row.locator(".key").inner_text() for row in rows] == list(panel.rows.labels)  # type: ignore[union-attr]
+        cells = [[float(n.replace("−", "-")) for n in row.locator(".number").all_inner_texts()] for row in rows]
+        torch.testing.assert_close(torch.tensor(cells), panel.values, atol=5.1e-3, rtol=0)  # type: ignore[union-attr]
+    assert opened.locator("#shuffle .readouts .number dd").inner_text() == want.readouts["output values changed"]
+    opened.locator("#shuffle-sentence").fill("a dog bites the man")
+    opened.locator("#shuffle-sentence").press("Enter")
+    opened.locator("#shuffle .key", has_text="the").first.wait_for()
+    opened.close()
+    assert wrong == []
+
+
+def test_what_a_saved_page_cannot_compute_is_said(browser: Any, tmp_path: Path) -> None:
+    address = saved_page(tmp_path)
+    opened = browser.new_page()
+    for query, said in (
+        ("sentence=I+love+you&encoding=cope&remove=0", "posenc lab computes all"),
+        ("sentence=alone&order=0", "has 1 words; write 2 to 8"),
+    ):
+        opened.goto(f"{address}?{query}")
+        opened.locator("#shuffle .error", has_text=said).wait_for()
+    opened.close()
