@@ -90,7 +90,9 @@ def test_what_a_linear_layer_recovers_is_where_the_curves_end(width: str) -> Non
 
 
 @pytest.mark.parametrize("causal", ["0", "1"])
-@pytest.mark.parametrize(("encoding", "remove"), [(n, "0") for n in stops("shuffle", "encoding")] + [("rotary", "1")])
+@pytest.mark.parametrize(
+    ("encoding", "remove"), [(n, "0") for n in stops("shuffle", "encoding")] + [("rotary", "1")]
+)
 def test_outputs_follow_the_words_where_the_tables_say_so(encoding: str, remove: str, causal: str) -> None:
     for order in ("0-1-2", "1-0-2", "2-1-0", "2-0-1"):
         view = find("shuffle").answer({"encoding": encoding, "causal": causal, "order": order, "remove": remove})

@@ -59,7 +59,9 @@ def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> Non
         slowest = 8 * 1e6 ** (254 / 256) if full else 1e4 ** (254 / 256)
         assert float(far[i] if full else near[i]) == pytest.approx(2 * math.pi * slowest)
     assert "in some of its layers, no positions in the others" in str(smol.readouts["in words"])
-    assert smol.title.endswith("27 of 36 layers see every token, 9 of 36 layers see every token and have no positions")
+    assert smol.title.endswith(
+        "27 of 36 layers see every token, 9 of 36 layers see every token and have no positions"
+    )
     (waves,) = (line.values for line in charted(smol).lines)
     assert [bool(wave.isnan()) for wave in waves] == [i % 4 == 3 for i in range(36)]
 

@@ -157,7 +157,9 @@ def test_flat_is_not_called_good() -> None:
         return Run(plan, tuple(Cell(n, "loss", loss, 2, (loss, loss)) for n in (64, 512)), 1.0, 10, 0.1)
 
     result = summarise(language, [read("alibi", math.log(7.6)), read("nope", math.log(10.5))])
-    assert "ALiBi holds, NoPE stays flat from a worse start (perplexity 10.50 at 64) on language" in answer([result])
+    assert "ALiBi holds, NoPE stays flat from a worse start (perplexity 10.50 at 64) on language" in answer(
+        [result]
+    )
 
 
 def test_charts_draw_the_gate_and_chance() -> None:

@@ -39,6 +39,7 @@ class Visitor:
     def open(self, path: str, stage: str = "") -> Any:
         """Go there, to a stage of it, and wait until it has painted."""
         self.page.goto(f"{self.address}{path}{stage and f'#{stage}'}")
+        self.page.keyboard.press("Shift")  # the first page plays until it is touched
         settle(self.page)
         return self.page
 

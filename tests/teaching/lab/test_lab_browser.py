@@ -48,7 +48,11 @@ def test_moving_both_keeps_the_score(visitor: Any) -> None:
         button.click()
         visitor.answered("shift-both", query)
         told = visitor.readouts("shift-both")
-        assert (told["score (rotated q·k)"], told["reference, m = 0"], told["offset n − m"]) == ("−1.100", "−1.100", "2")
+        assert (told["score (rotated q·k)"], told["reference, m = 0"], told["offset n − m"]) == (
+            "−1.100",
+            "−1.100",
+            "2",
+        )
         seen.append(told["positions m, n"])
     assert seen == ["2, 4", "3, 5", "2, 4", "1, 3", "0, 2", "0, 2"]
 
@@ -87,22 +91,25 @@ def test_break_it(visitor: Any) -> None:
     outputs = page.locator("#shuffle .matrix").nth(1)
     blind = outputs.inner_text()
     assert visitor.readouts("shuffle")["status"] == "the same vectors, moved"
+    page.locator("#shuffle-remove").uncheck()
     for encoding in ("rotary", "sinusoidal", "learned"):
         page.locator("#shuffle-encoding").select_option(encoding)
-        visitor.answered("shuffle", f"encoding={encoding}")
+        visitor.answered("shuffle", f"encoding={encoding}&remove=0" if encoding != "rotary" else "remove=0")
         assert visitor.readouts("shuffle")["status"] == "changed"
         assert outputs.inner_text() != blind
     # Distances survive a mirror, so two-sided ALiBi follows; any other order shows it.
     page.locator("#shuffle-encoding").select_option("alibi")
-    visitor.answered("shuffle", "encoding=alibi")
+    visitor.answered("shuffle", "encoding=alibi&remove=0")
     assert visitor.readouts("shuffle")["status"] == "the same vectors, moved"
     page.get_by_role("button", name="man, place 1 of 3").press("ArrowRight")
-    visitor.answered("shuffle", "order=1-2-0&encoding=alibi")
+    visitor.answered("shuffle", "order=1-2-0&encoding=alibi&remove=0")
     assert visitor.readouts("shuffle")["status"] == "changed"
     page.get_by_role("button", name="man, place 2 of 3").press("ArrowLeft")
-    page.locator("#shuffle-encoding").select_option("nope")
+    page.locator("#shuffle-remove").check()
+    visitor.answered("shuffle", "encoding=alibi")
+    assert outputs.inner_text() == blind
     page.locator("#shuffle-causal").check()
-    visitor.answered("shuffle", "causal=1")
+    visitor.answered("shuffle", "encoding=alibi&causal=1")
     assert visitor.readouts("shuffle")["status"] == "changed"
 
 
@@ -183,7 +190,14 @@ def test_exports_are_files_of_this_state(visitor: Any, kind: str, tmp_path: Path
 
 def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
     page = visitor.open("/order", "cat-sat")
-    page.locator("#cat-sat-step-4").check()
+    visitor.answered("cat-sat", "")
+    for step in (2, 3, 4):
+        page.keyboard.press(" ")
+        visitor.answered("cat-sat", f"step={step}")
+    page.keyboard.press(" ")
+    page.get_by_role("button", name="step of 4: back by one").click()
+    visitor.answered("cat-sat", "step=3")
+    page.get_by_role("button", name="step of 4: on by one").click()
     visitor.answered("cat-sat", "step=4")
     page.locator("#cat-sat .data summary").click()
     table = page.locator("#cat-sat table", has_text="outputs")
@@ -236,7 +250,7 @@ def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
         assert place.locator(hidden).is_hidden(), hidden
     page.get_by_role("button", name="It changes").click()
     visitor.answered("shift-both", "m=3")
-    assert place.locator(".verdict").inner_text().startswith("No. q and k turn by the same angle")
+    assert place.locator(".verdict").inner_text().startswith("No. Both turn by the same angle")
     for there in (".answer", ".readouts", ".controls", ".tries"):
         assert place.locator(there).is_visible(), there
     page.reload()
@@ -346,6 +360,54 @@ def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(vis
     assert page.get_by_label("topic", exact=True).input_value() == "clock"
 
 
+def test_the_first_page_plays_once_until_it_is_touched(visitor: Any) -> None:
+    page = visitor.page
+    page.goto(f"{visitor.address}/")
+    for query in ("m=2", "m=3", "m=4"):
+        visitor.answered("shift-both", query)
+        assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
+    visitor.answered("shift-both", "")
+    page.wait_for_timeout(1600)
+    assert "m=" not in page.url
+    page.reload()
+    visitor.answered("shift-both", "m=2")
+    page.keyboard.press("Shift")
+    page.wait_for_timeout(1600)
+    assert page.url.endswith("?m=2")
+
+
+@pytest.mark.parametrize("visitor", [{"reduced_motion": "reduce"}], indirect=True)
+def test_the_first_page_rests_when_the_system_asks(visitor: Any) -> None:
+    visitor.page.goto(f"{visitor.address}/")
+    visitor.page.wait_for_timeout(1600)
+    assert "m=" not in visitor.page.url
+
+
+def test_a_room_begins_with_what_it_is_about(visitor: Any) -> None:
+    page = visitor.open("/bias")
+    assert page.locator(".about .lead").is_visible()
+    visitor.turn("weights")
+    assert not page.locator(".about .lead").is_visible()
+    page = visitor.open("/bias")
+    page.reload()
+    assert not page.locator(".about .lead").is_visible()
+
+
+def test_a_word_of_the_field_says_what_it_means(visitor: Any) -> None:
+    page = visitor.open("/count", "turned")
+    term = page.locator("#turned .term", has_text="score")
+    term.focus()
+    shown = "(e) => getComputedStyle(e, '::after').content"
+    assert "dot product of a query and a key" in term.evaluate(shown)
+
+
+def test_a_wrong_guess_of_a_claim_gets_its_reason(visitor: Any) -> None:
+    page = visitor.open("/claims?card=fastest-pair")
+    page.locator(".card button[data-right='0']").first.click()
+    reason = page.locator(".card").get_attribute("data-answer")
+    assert page.locator(".judged").get_by_text(reason).is_visible()
+
+
 def test_an_arrow_is_dragged_and_moved_by_key_and_the_score_stays(visitor: Any) -> None:
     """On the first page: with what it holds, before the library is asked."""
     page = visitor.open("/")
@@ -415,7 +477,8 @@ def test_next_walks_through_stages_and_on_to_the_next_room(visitor: Any) -> None
     page.locator(".walk .back").click()
     page.locator("#bias.current").wait_for()
     page.locator(".walk .next").click()
-    page.locator(".walk .next", has_text="Next: ").click()  # past what lies under More
+    page.locator(".walk .onward").wait_for()
+    page.locator(".walk .next").click()  # past what lies under More
     page.wait_for_url("**/longer")
     page.go_back()
     visitor.turn("buckets")

@@ -180,13 +180,13 @@ def test_a_stage_links_back_to_the_sections_that_it_belongs_to() -> None:
     assert '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>' in html
 
 
-def test_no_formula_and_nothing_foreign_in_the_scripts() -> None:
+def test_no_formula_but_that_of_ones_own_words_and_nothing_foreign_in_the_scripts() -> None:
     foreign = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://(?!www\.w3\.org/)"
     )
     for path in JS:
         source = path.read_text()
-        assert not FORMULA.search(source), path.name
+        assert bool(FORMULA.search(source)) == (path.name == "own_words.js"), path.name
         assert not re.search(foreign, source), path.name
         assert source.startswith("//") or path.name == "first.js", path.name  # which is data
 

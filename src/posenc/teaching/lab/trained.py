@@ -138,7 +138,7 @@ def looks(
         marked = (TRAINED // width,) if length > TRAINED else ()
         panels.append(Heatmap(style(name).label, parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked))
     return View(
-        f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention further back than the trained {TRAINED} bytes",
+        f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention past the trained {TRAINED} bytes",
         tuple(panels),
         {f"{name}, beyond {TRAINED} bytes": share for name, share in far.items()},
         LOOKS_PYTHON.format(

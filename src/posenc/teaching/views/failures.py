@@ -41,7 +41,14 @@ def _numbers(length: int) -> View:
     angles = torch.cosine_similarity(dog, man, -1).acos().rad2deg()
     return View(
         f"At position {length - 1} the number drowns out the words: “dog” and “man” are {angles[-1]:.2g}° apart",
-        (Lines("dog and man", (Line("angle", angles),), counted("position", length), "angle between dog and man (°)"),),
+        (
+            Lines(
+                "dog and man",
+                (Line("angle", angles),),
+                counted("position", length),
+                "angle between dog and man (°)",
+            ),
+        ),
         {"degrees at the last position": float(angles[-1]), "at position 0": float(angles[0])},
         f"{MADE}p = torch.arange({length})[:, None]\n"
         "print(torch.cosine_similarity(dog + p, man + p, -1).acos().rad2deg())",

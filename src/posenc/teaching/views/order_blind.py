@@ -19,7 +19,7 @@ HEAD_DIM = WIDTH // HEADS
 SHAPE = ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16)
 
 PYTHON = """\
-import functools, torch, posenc
+import torch, posenc
 
 words, order = {words}, {order}
 torch.manual_seed(1)
@@ -27,7 +27,9 @@ encoding = {encoding}
 w = (torch.arange(121, 313).double() ** 2).sin().view(3, 8, 8).float() / 2
 
 def vector(word):
-    code = functools.reduce(lambda code, letter: (31 * code + ord(letter)) % 65521, word, 0)
+    code = 0
+    for letter in word:
+        code = (31 * code + ord(letter)) % 65521
     return (2**0.5 * (code * torch.arange(1, 9).double() ** 2).sin()).float()
 
 def attend(words):

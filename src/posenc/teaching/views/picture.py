@@ -89,7 +89,9 @@ def _neighbours(side: int, row: int, column: int) -> Heatmap:
     steps = torch.tensor(away, dtype=torch.float64)
     steps[[not inside for inside in beyond.values()]] = torch.nan
     columns = labelled("steps", ("in the line", "rows", "columns"))
-    return Heatmap("steps to its neighbours", steps, labelled("neighbour", tokens), columns, "signed", limit=float(side))
+    return Heatmap(
+        "steps to its neighbours", steps, labelled("neighbour", tokens), columns, "signed", limit=float(side)
+    )
 
 
 @lru_cache

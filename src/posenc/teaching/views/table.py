@@ -82,7 +82,8 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         readouts[f"cosine of neighbours, {when}"] = round(float(later.diagonal(1).mean()), 4)
         readouts[f"cosine of other pairs, {when}"] = round(float(later[first, second].mean()), 4)
     near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
-    title = f"After training, neighbours from row {BLOCK} on have a cosine of {plain(near, 2)} and other pairs {plain(other, 2)}"
+    means = f"a cosine of {plain(near, 2)} and other pairs {plain(other, 2)}"
+    title = f"After training, neighbours from row {BLOCK} on have {means}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 

@@ -93,7 +93,9 @@ def by_depth(result: TaskResult) -> View | None:
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
     missed = [p.name for p in panels if p.name not in found]
     rest = f"; missed in places by {together(missed)}" if missed else ""
-    return View(f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels))
+    return View(
+        f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels)
+    )
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
