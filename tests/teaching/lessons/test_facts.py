@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.lab import page
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.card import DECK
 from posenc.teaching.lessons.facts import (
@@ -52,6 +53,17 @@ def test_an_entry_that_points_nowhere_is_found() -> None:
 def test_every_row_is_one_click_from_the_page() -> None:
     for made in ENTRIES:
         assert made.pages or made.claims or made.exercises or made.cards, made.what
+
+
+def test_every_row_of_the_labs_lessons_leads_on() -> None:
+    """To a stage, a card, a claim, or a page of the documentation that the lab lies beside."""
+    html = page.paths(page.Site(saved=True, docs="../index.html"))
+    rows = re.findall(r"<li>\n(.*?)</li>", html[html.index('class="path"') :], re.DOTALL)
+    assert len(rows) == sum(len(section.rows) for lesson in LESSONS for section in lesson.sections)
+    assert [row for row in rows if "<a href=" not in row] == []
+    pages = {target for row in rows for target in re.findall(r'href="\.\./([^"]+)\.html"', row)}
+    assert len(pages) > 15
+    assert [name for name in pages if not (DOCS / f"{name}.md").is_file()] == []
 
 
 def test_every_row_of_a_lesson_is_in_one_section() -> None:
