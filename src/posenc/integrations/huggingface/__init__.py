@@ -1,17 +1,40 @@
-"""Hugging Face in and out: configs read, models measured, checked and patched, checkpoints converted."""
+"""Hugging Face in and out: configs read, models measured, checked and patched, checkpoints converted.
+
+What runs models loads when it is first used: a config is read without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from posenc.integrations.huggingface.config import read as read
-from posenc.integrations.huggingface.convert import check_conversion as check_conversion
-from posenc.integrations.huggingface.convert import convert_pairing as convert_pairing
-from posenc.integrations.huggingface.measuring import Measured as Measured
-from posenc.integrations.huggingface.measuring import differences as differences
-from posenc.integrations.huggingface.measuring import measure as measure
-from posenc.integrations.huggingface.model_laws import assert_packed as assert_packed
-from posenc.integrations.huggingface.model_laws import assert_positions as assert_positions
-from posenc.integrations.huggingface.model_laws import check as check
-from posenc.integrations.huggingface.model_laws import positions_callback as positions_callback
 from posenc.integrations.huggingface.model_positions import ModelPositions as ModelPositions
-from posenc.integrations.huggingface.patch import patched as patched
-from posenc.integrations.huggingface.trainer import loss_by_position as loss_by_position
 from posenc.integrations.huggingface.write import changes as changes
 from posenc.integrations.huggingface.write import write as write
+
+if TYPE_CHECKING:
+    from posenc.integrations.huggingface.convert import check_conversion as check_conversion
+    from posenc.integrations.huggingface.convert import convert_pairing as convert_pairing
+    from posenc.integrations.huggingface.measuring import Measured as Measured
+    from posenc.integrations.huggingface.measuring import differences as differences
+    from posenc.integrations.huggingface.measuring import measure as measure
+    from posenc.integrations.huggingface.model_laws import assert_packed as assert_packed
+    from posenc.integrations.huggingface.model_laws import assert_positions as assert_positions
+    from posenc.integrations.huggingface.model_laws import check as check
+    from posenc.integrations.huggingface.model_laws import positions_callback as positions_callback
+    from posenc.integrations.huggingface.patch import patched as patched
+    from posenc.integrations.huggingface.trainer import loss_by_position as loss_by_position
+
+HOMES = {
+    **dict.fromkeys(("check_conversion", "convert_pairing"), "convert"),
+    **dict.fromkeys(("Measured", "differences", "measure"), "measuring"),
+    **dict.fromkeys(("assert_packed", "assert_positions", "check", "positions_callback"), "model_laws"),
+    "patched": "patch",
+    "loss_by_position": "trainer",
+}
+"""The modules of the names that load when they are first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)

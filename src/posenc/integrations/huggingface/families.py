@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -41,9 +42,12 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {**old, **new, **{key: _merged(old[key], new[key]) for key in tables}}
 
 
+hints_of = cache(get_type_hints)
+
+
 def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
     """A dataclass from a table, each value as its field's annotation says."""
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     for key in facts:
         if key not in hints:
             raise UnknownName(f"key of family {name!r}", key, hints)
