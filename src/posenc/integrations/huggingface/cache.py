@@ -110,8 +110,8 @@ class MovableLayer(DynamicLayer):
 
     def rotated(self, end: int) -> Tensor:
         """All keys, rotated at the positions before ``end``."""
-        held = self.keys.shape[-2]
-        at = arange(held, offset=end - held, device=self.keys.device)
+        count = self.keys.shape[-2]
+        at = arange(count, offset=end - count, device=self.keys.device)
         return rerotate(self.keys, at, NoPE(), self.encoding)
 
     def select(self, slots: Tensor) -> None:
@@ -200,9 +200,9 @@ class RingLayer(MovableLayer):
 
     def _drop(self) -> None:
         """Keep the sinks and the last keys."""
-        held, sinks = self.keys.shape[-2], self.cache.sinks
-        if held > self.cache.slots:
-            self.select(torch.cat((torch.arange(sinks), torch.arange(held - self.cache.slots + sinks, held))))
+        count, sinks = self.keys.shape[-2], self.cache.sinks
+        if count > self.cache.slots:
+            self.select(torch.cat((torch.arange(sinks), torch.arange(count - self.cache.slots + sinks, count))))
 
     def reset(self) -> None:
         """Forget all tokens."""

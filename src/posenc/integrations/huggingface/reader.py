@@ -221,10 +221,10 @@ class Reader:
                     f"{part}head_dim={of_all} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; "
                     "correct one of them"
                 )
-        whole = isinstance(scaling, Proportional)
+        proportional = isinstance(scaling, Proportional)
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
-            rotary_dim=head_dim if whole else self.rotary_dim(parameters, head_dim),
+            rotary_dim=head_dim if proportional else self.rotary_dim(parameters, head_dim),
             pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # as DeepSeek's states
             base=self.rotary_base(parameters),
             scaling=scaling,

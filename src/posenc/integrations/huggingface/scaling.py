@@ -134,7 +134,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
-    kind = next((kind for kind, (made, _, _) in TYPES.items() if made is type(scaling)), None)
+    kind = next((kind for kind, (form, _, _) in TYPES.items() if form is type(scaling)), None)
     if kind is None or (isinstance(scaling, YaRN) and scaling.ramp != "dimension"):
         return per_pair(scaling, rotary_dim, base)
     numbers = {key: getattr(scaling, FIELDS.get(key, key), None) for key in TYPES[kind][1]}

@@ -158,8 +158,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
     compressed = family.rotates.by == "compression"
     if compressed or (family.partial and entry["rope_type"] != "proportional"):
-        whole = positions.query_dim if compressed else recipe.get("head_dim")
-        entry["partial_rotary_factor"] = rotary_dim / whole
+        channels = positions.query_dim if compressed else recipe.get("head_dim")
+        entry["partial_rotary_factor"] = rotary_dim / channels
     return entry
 
 

@@ -130,8 +130,8 @@ class Program:
         keys = self.spell(positions, scaling, max_length, version)
         if not positions.source:  # of a file of another kind
             return keys
-        inside = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
-        table = self.read(inside, version)
+        config = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
+        table = self.read(config, version)
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         apart = different(wanted, table)
         meant = write(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
@@ -237,12 +237,12 @@ def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dic
         entries = config.get(key) or {}
         nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
         each = entries if nested else {"": entries}
-        made = {kind: entry and change(dict(entry), changed) for kind, entry in each.items()}
-        for entry in made.values():
+        results = {kind: entry and change(dict(entry), changed) for kind, entry in each.items()}
+        for entry in results.values():
             if entry and times != 1:
                 entry[ORIGINAL] *= times
             stated.update(entry or ())
-        changed[key] = made if nested else made[""] or None
+        changed[key] = results if nested else results[""] or None
     return changed, stated
 
 

@@ -310,21 +310,21 @@ def _rope_fields(
     """The fields of a rotation under ``rope``, and its lists of factors; ``any_ends`` for YaRN's as fields too."""
     now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     entry = parameters_from(now, rotary_dim, base)
-    fields, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]
+    plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]
     if kind == "default":
-        return fields, {}
+        return plain, {}
     if kind == "linear":
-        return {**fields, "scaling.type": kind, "scaling.factor": float(now.factor)}, {}
+        return {**plain, "scaling.type": kind, "scaling.factor": float(now.factor)}, {}
     if isinstance(now, LongRoPE):
         scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
         lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
         length = {"scaling.original_context_length": now.original_length}  # beside a factor, lists divide twice
-        return {**fields, "scaling.type": kind, **length, "scaling.attn_factor": float(scale)}, lists
+        return {**plain, "scaling.type": kind, **length, "scaling.attn_factor": float(scale)}, lists
     if kind == "yarn" and now.truncate and (any_ends or (now.beta_fast, now.beta_slow) == (32, 1)):
         lengths = {"scaling.factor": float(now.factor), "scaling.original_context_length": now.original_length}
         ends = dict(zip(OWN_ENDS, map(float, (now.beta_fast, now.beta_slow)), strict=True))
         times = {"scaling.attn_factor": now.scale / sharpening(now.factor)}
-        return {**fields, "scaling.type": kind, **lengths, **ends, **times}, {}
+        return {**plain, "scaling.type": kind, **lengths, **ends, **times}, {}
     factors = per_pair(now, rotary_dim, base)
     scale = float(factors["attention_factor"])
-    return {**fields, **({} if scale == 1 else {"scaling.attn_factor": scale})}, {"freqs": factors["long_factor"]}
+    return {**plain, **({} if scale == 1 else {"scaling.attn_factor": scale})}, {"freqs": factors["long_factor"]}

@@ -15,7 +15,6 @@ from posenc.integrations.rope_dictionaries import (
     kind_of,
     pair_ratio,
     with_factor,
-    with_mscales,
     with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
@@ -121,11 +120,11 @@ def spell(
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
         longest = config[FAMILIES[positions.model_type].length]
-        scaled = with_mscales(entry, now, longest)
-        if scaled["long_mscale"] == 1:
-            entry[ORIGINAL] = longest
+        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         if positions.model_type == "phimoe":
-            entry = {**scaled, ORIGINAL: entry[ORIGINAL]}
+            entry |= {"short_mscale": scale, "long_mscale": scale}
+        if scale == 1:
+            entry[ORIGINAL] = longest
     if positions.model_type in PHI and entry:
         if entry["rope_type"] != "longrope":
             raise InvalidArgument(
