@@ -113,7 +113,9 @@ def walked(name: str) -> dict[str, object]:
         found |= {"why": _reason(error), "turns": any(layer.rotation for layer in measured.layers)}
         if name not in FAMILIES:
             found["family"] = _family(name, measured)
-        return found | {"class": MEASURED if measured.has_positions else NONE}
+        layers = measured.table().layers.values()
+        has_positions = any(layer.encoding != "nope" or layer.added_table for layer in layers)
+        return found | {"class": MEASURED if has_positions else NONE}
     except Exception as error:
         off, positions = [_reason(error)], None
     found["turns"] = any(layer.rotation for layer in measured.layers)

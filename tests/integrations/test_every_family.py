@@ -21,7 +21,7 @@ from posenc.integrations.huggingface.families import FAMILIES, parse
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.language_model import cached
 from posenc.integrations.huggingface.measuring import differences, measure
-from posenc.integrations.huggingface.measuring.shown import Shown
+from posenc.integrations.huggingface.measuring.probe import shown
 from support.small_models import answers, other, own, small
 
 SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "pixtral", "t5", "umt5", "vit", "whisper")
@@ -68,7 +68,7 @@ def texts(model: Any) -> dict[str, torch.Tensor]:
     """Two texts, or sounds for a model that takes none, and where the model decodes what it decodes."""
     ids = torch.randint(4, 60, (2, 12), generator=torch.Generator().manual_seed(3))
     takes = inspect.signature(model.forward).parameters
-    given = {"input_ids": ids} if "input_ids" in takes else Shown(model).form.given(1, False, 0)
+    given = {"input_ids": ids} if "input_ids" in takes else shown(model).given(1, False, 0)
     rows = len(next(iter(given.values()))) if model.config.is_encoder_decoder else 0
     return {**given, "decoder_input_ids": ids[:rows, :9]} if rows else given
 

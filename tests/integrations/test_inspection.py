@@ -194,13 +194,16 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     app.command()(command)
     said = CliRunner().invoke(app, [str(path), "--measure"])
     assert said.exit_code == 0, said.output
-    assert "layers 0 to 2: 8 half pairs of 16 channels rotate by 1 to 0.0003162" in said.output
-    assert "layer 3: no positions" in said.output
+    assert "Layers 0 to 2 with rotary positions: all 16 channels of a head rotate, in half pairs" in said.output
+    assert "Layer 3 without positions." in said.output
+    assert "Wavelengths run from 6.283 to 19\u2009869 positions." in said.output
     assert "The config says the same." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
     monkeypatch.setitem(FAMILIES, "smollm3", wrong)
     differs = CliRunner().invoke(app, [str(path), "--measure"])
-    assert "Differs: layer 3 (all): queries at position" in differs.output
+    assert (
+        "Differs: all in layer 3: the encoding is rotary in what was read, nope in the measured" in differs.output
+    )
     assert (said.exit_code, differs.exit_code) == (0, 1)
     monkeypatch.delitem(FAMILIES, "smollm3")
     said = CliRunner().invoke(app, [str(path), "--measure"])

@@ -17,8 +17,8 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import Measured, ModelPositions, differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Axes, Family, Rotates, Tables, Windows
-from posenc.integrations.huggingface.measuring.asked import layer_of
 from posenc.integrations.huggingface.measuring.maps import rotation_of
+from posenc.integrations.huggingface.measuring.probe import layer_of
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.integrations.huggingface.model_positions import NOPE, softmax_factor
@@ -42,14 +42,17 @@ def test_frequencies_are_known_past_whole_turns() -> None:
 @pytest.mark.parametrize(
     ("family", "said"),
     [
-        ("llama-2-yarn", "8 half pairs of 16 channels rotate by 1 to"),
-        ("cohere", "8 interleaved pairs of 16 channels rotate by 1 to 0.0003162"),
-        ("phi", "4 half pairs of 16 channels rotate by 1 to 0.001"),
-        ("gemma3", "16 half pairs of 32 channels rotate by 1 to"),
-        ("smollm3", "1 × no positions"),
-        ("bloom", "2 × a bias on scores"),
-        ("gpt2", "a trained table of 256 rows"),
-        ("gpt-oss", "a window of 16"),
+        ("llama-2-yarn", "all 16 channels of a head rotate, in half pairs (i, i+8)"),
+        (
+            "cohere",
+            "all 16 channels of a head rotate, in interleaved pairs (2i, 2i+1). Wavelengths run from 6.283 to",
+        ),
+        ("phi", "the first 8 of 16 channels of a head rotate, in half pairs (i, i+4)"),
+        ("gemma3", "all 32 channels of a head rotate, in half pairs (i, i+16)"),
+        ("smollm3", "Layer 3 without positions"),
+        ("bloom", "Layers 0 to 1 with a bias on scores"),
+        ("gpt2", "beside a trained table of 256 rows (wpe)"),
+        ("gpt-oss", "a token sees itself and 15 before"),
     ],
 )
 def test_a_loaded_model_is_measured(family: str, said: str) -> None:
@@ -87,10 +90,10 @@ def test_alibi_of_falcon_is_divided_with_the_scores(heads: int, monkeypatch: pyt
     assert any("adds this bias twice" in text for text in positions.known_issues)
     eager = kind(kind.config_class(**model.config.to_dict(), attn_implementation="eager")).eval()
     (text,) = differences(measure(eager), positions)
-    assert "its bias is off by" in text
+    assert "a bias that is off by" in text
     monkeypatch.setitem(FAMILIES, "falcon", replace(FAMILIES["falcon"], divides_alibi=False))
     (text,) = differences(measure(model), read(model.config))
-    assert "its bias is off by" in text
+    assert "a bias that is off by" in text
 
 
 def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
@@ -114,9 +117,8 @@ def test_a_factor_that_was_read_wrongly_is_found_out(model_type: str) -> None:
     (kind,) = positions.recipes
     wrong = replace(positions.rotary.get("scaling"), attention_factor=3.0)
     wrongly = replace(positions, recipes={kind: positions.rotary.with_(scaling=wrong)})
-    assert [text.partition(": ")[2] for text in differences(found, wrongly)] == [
-        "read cos and sin times 3, measured 1.25"
-    ] * 2
+    (text,) = differences(found, wrongly)
+    assert "cos and sin are multiplied by 3 in what was read, 1.25 in the measured model" in text
 
 
 def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out() -> None:
@@ -126,9 +128,10 @@ def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out() -> None:
     assert differences(measure(model), positions) == []
     for layer in model.layers:
         layer.self_attn.scaling = layer.self_attn.qk_head_dim**-0.5
-    for text in (found := differences(measure(model), positions)):
-        assert "read scores times 1.8739 / √D, measured 1 / √D" in text
-    assert len(found) == len(model.layers)
+    (text,) = differences(measure(model), positions)
+    assert text.startswith(
+        "all: 1/√D is multiplied by 1.873856 in what was read, 1 in the measured model; a score off"
+    )
 
 
 def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> None:
@@ -138,9 +141,9 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
     assert differences(found, positions) == []
     wrongly = replace(positions, layer_types=("rotary",) * len(positions.layer_types))
     idle = [i for i, kind in enumerate(positions.layer_types) if kind == "nope"]
-    assert differences(found, wrongly) == [
-        f"layer {i} (rotary): read rotary, and was not seen to attend" for i in idle
-    ]
+    said = "the encoding is rotary in what was read, no attention that was seen in the measured model"
+    assert idle == [0, 1, 2, 4, 5, 6]
+    assert differences(found, wrongly) == [f"rotary in layers 0 to 2, 4 to 6: {said}"]
 
 
 @pytest.mark.parametrize(
@@ -149,27 +152,30 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
         (
             "afmoe",
             {"rotates": Rotates()},
-            "layer 3 .*: queries at position .* read 64 half pairs, measured no rotation",
+            "in layers 3, 7: the encoding is rotary in what was read, nope in the measured model",
         ),
         (
             "cohere2",
             {"pairing": "half"},
-            "layer 0 .*: queries at position .* read 64 half pairs, measured 64 interleaved pairs",
+            "pairs are half in what was read, interleaved in the measured model; cos off by",
         ),
-        ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
-        ("roberta", {"tables": Tables()}, "read a table of 512 rows, measured 510"),
+        ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "added is none .*, a trained table of"),
+        ("roberta", {"tables": Tables()}, r"learned\(num_positions=512, .* a trained table of 510 rows"),
         (
             "qwen3_vl_text",
             {"axes": Axes("chunked", (24, 20, 20))},
-            "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20",
+            "in chunked sections of 24, 20, 20 in what was read, 3 axes, in interleaved sections of 24, 20, 20",
         ),
         (
             "ultrabert",
             {"windows": replace(FAMILIES["ultrabert"].windows, counts="back")},
-            "read a window of 5, measured 6",
+            "itself included, is 5 in what was read, 6 in the measured model",
         ),
         pytest.param(
-            "t5gemma2_text", {"windows": Windows()}, "read a window of 5, measured 3", marks=pytest.mark.slow
+            "t5gemma2_text",
+            {"windows": Windows()},
+            "is 5 in what was read, 3 in the measured",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -194,27 +200,27 @@ YARNED, SCORED = (
     {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0},
 )
 MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositions], str]] = [
-    ("arcee", {}, lambda p: first(p, base=20_000.0), "read a frequency of .* for pair 39, measured"),
-    ("arcee", {}, lambda p: first(p, pairing="interleaved"), "read 40 interleaved pairs, measured 40 half pairs"),
-    ("arcee", {}, lambda p: first(p, rotary_dim=40), "read 20 half pairs, measured 40 half pairs"),
-    ("arcee", {}, lambda p: replace(p, windows=(4, *p.windows[1:])), "read a window of 4, measured None"),
+    ("arcee", {}, lambda p: first(p, base=20_000.0), "39 of 40 pairs differ, by up to 1.966 times"),
+    ("arcee", {}, lambda p: first(p, pairing="interleaved"), "pairs are interleaved in what was read, half in"),
+    ("arcee", {}, lambda p: first(p, rotary_dim=40), "channels that rotate: 40 in what was read, 80 in"),
+    ("arcee", {}, lambda p: replace(p, windows=(4, *p.windows[1:])), "is 4 in what was read, none in the measured"),
     ("arcee", {}, lambda p: replace(p, windows=(23, *p.windows[1:])), ""),
-    ("arcee", YARNED, lambda p: scaled(p, factor=20.0), "read a frequency of"),
-    ("arcee", YARNED, lambda p: scaled(p, original_length=128), "read a frequency of"),
-    ("arcee", YARNED, lambda p: scaled(p, beta_fast=8.0), "read a frequency of"),
-    ("arcee", YARNED, lambda p: scaled(p, attention_factor=1.0), "read cos and sin times 1, measured 1.25"),
-    ("arcee", YARNED, lambda p: first(p, scaling=Default()), "read a frequency of"),
+    ("arcee", YARNED, lambda p: scaled(p, factor=20.0), "39 of 40 pairs differ, by up to 2 times"),
+    ("arcee", YARNED, lambda p: scaled(p, original_length=128), "15 of 40 pairs differ"),
+    ("arcee", YARNED, lambda p: scaled(p, beta_fast=8.0), "12 of 40 pairs differ"),
+    ("arcee", YARNED, lambda p: scaled(p, attention_factor=1.0), "multiplied by 1 in what was read, 1.25 in"),
+    ("arcee", YARNED, lambda p: first(p, scaling=Default()), "39 of 40 pairs differ, by up to 40 times"),
     (
         "deepseek_v3",
         {"rope_parameters": SCORED},
         lambda p: first(p, softmax_factor=1.1),
-        "read scores times 1.1 / √D, measured 1.8739 / √D",
+        "1/√D is multiplied by 1.1 in what was read, 1.8739 in",
     ),
     (
         "granite",
         {"attention_multiplier": 0.25},
         lambda p: first(p, softmax_factor=None),
-        r"read scores times 1 / √D, measured 2\.\d+ / √D",
+        r"1/√D is multiplied by 1 in what was read, 2\.\d+ in",
     ),
     (
         "gemma3_text",
@@ -224,21 +230,31 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
             "layer_types": ["sliding_attention", "full_attention"],
         },
         lambda p: first(p, softmax_factor=1.0),
-        "read scores times 1 / √D, measured 1.2344 / √D",
+        "1/√D is multiplied by 1 in what was read, 1.2344 in",
     ),
-    ("gemma3n_text", {}, lambda p: first(p, softmax_factor=2.0), "read scores times 2 / √D, measured 16 / √D"),
-    ("arcee", {}, lambda p: first(p, softmax_factor=2.0), "read scores times 2 / √D, measured 1 / √D"),
-    ("llama4_text", {}, lambda p: replace(p, scales={}), "queries grow differently with their positions"),
-    ("bloom", {}, lambda p: first(p, max_exponent=4.0), "its bias is off by"),
-    ("bloom", {}, lambda p: replace(p, recipes={"all": NOPE}), "read no bias on scores, measured one"),
-    ("t5", {}, lambda p: first(p, buckets=16), "its bias has several numbers where one bucket was read"),
-    ("t5", {}, lambda p: first(p, buckets=64), "its bias has one number where several buckets were read"),
-    ("t5", {}, lambda p: first(p, max_distance=20), "its bias has one number where several buckets were read"),
-    ("t5", {}, lambda p: first(p, two_sided=False), "its bias has several numbers where one bucket was read"),
-    ("t5", {}, lambda p: first(p, softmax_scale=0.125), "read scores times 1 / √D, measured 8 / √D"),
-    ("gpt2", {}, lambda p: first(p, num_positions=1000), "read a table of 1000 rows, measured 1024"),
-    ("gpt2", {}, lambda p: replace(p, recipes={"all": NOPE}), "looks up a table of positions"),
-    ("marian", {}, lambda p: first(p, spacing="tensor2tensor"), "its table is off by"),
+    ("gemma3n_text", {}, lambda p: first(p, softmax_factor=2.0), "1/√D is multiplied by 2 in .*, 16 in"),
+    ("arcee", {}, lambda p: first(p, softmax_factor=2.0), "1/√D is multiplied by 2 in .*, 1 in"),
+    (
+        "llama4_text",
+        {},
+        lambda p: replace(p, scales={}),
+        "the scale of queries is none in .*, 1.161 at position 22 in",
+    ),
+    ("bloom", {}, lambda p: first(p, max_exponent=4.0), "a bias that is off by .* from it in the measured model"),
+    ("bloom", {}, lambda p: replace(p, recipes={"all": NOPE}), "the encoding is nope in .*, a bias on scores in"),
+    ("t5", {}, lambda p: first(p, buckets=16), "a bias with several numbers in one of its buckets"),
+    ("t5", {}, lambda p: first(p, buckets=64), "a bias with one number in several of its buckets"),
+    ("t5", {}, lambda p: first(p, max_distance=20), "a bias with one number in several of its buckets"),
+    ("t5", {}, lambda p: first(p, two_sided=False), "a bias with several numbers in one of its buckets"),
+    ("t5", {}, lambda p: first(p, softmax_scale=0.125), "1/√D is multiplied by 1 in .*, 8 in"),
+    ("gpt2", {}, lambda p: first(p, num_positions=1000), "num_positions=1000, .*, a trained table of 1024 rows in"),
+    ("gpt2", {}, lambda p: replace(p, recipes={"all": NOPE}), "a trained table of 1024 rows"),
+    (
+        "marian",
+        {},
+        lambda p: first(p, spacing="tensor2tensor"),
+        "a fixed table of 1024 rows that is off by .* from it in",
+    ),
 ]
 
 
@@ -279,7 +295,7 @@ def test_a_model_that_reads_across_its_chunks_is_found_out(monkeypatch: pytest.M
     monkeypatch.setattr(code, "create_chunked_causal_mask", code.create_causal_mask)
     texts = differences(measure(model), read(model.config))
     assert texts
-    assert all("read chunks of 5, measured none" in text for text in texts)
+    assert all("tokens of a chunk: 5 in what was read, none in the measured model" in text for text in texts)
 
 
 @pytest.mark.usefixtures("recent_transformers")
@@ -287,20 +303,21 @@ def test_axes_that_nobody_read_are_found_out(monkeypatch: pytest.MonkeyPatch) ->
     found = measure(small("qwen2_vl_text"))
     monkeypatch.setitem(FAMILIES, "qwen2_vl_text", replace(FAMILIES["qwen2_vl_text"], axes=None))
     said = " ".join(differences(found, read(found.config)))
-    assert "read 64 pairs of axes 0, 1, 2 …, measured 16, 24, 24" in said
+    assert "pairs rotate by one axis in what was read, 3 axes, in chunked sections of 16, 24, 24 in" in said
 
 
 def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:
-    layer = measure(small("qwen3_vl_text")).layers[0]
-    assert layer.axes == (*(0, 1, 2) * 20, 0, 0, 0, 0)
-    assert "24, 20, 20 of them by 3 axes" in layer.describe()
-    assert measure(small("arcee")).layers[0].axes is None
+    found = measure(small("qwen3_vl_text"))
+    assert found.layers[0].rotation.axes == (*(0, 1, 2) * 20, 0, 0, 0, 0)
+    assert "3 axes, in interleaved sections of 24, 20, 20" in found.describe()
+    assert measure(small("arcee")).layers[0].rotation.axes is None
 
 
 def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measure(small("smollm3"))
     monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
-    assert [text[:7] for text in differences(found, read(found.config))] == ["layer 3", "layer 7"]
+    (text,) = differences(found, read(found.config))
+    assert text.startswith("all in layers 3, 7: the encoding is rotary in what was read, nope in")
 
 
 @pytest.mark.parametrize(("bend", "turns"), [(0.0, True), (1e-3, True), (0.3, False)])
@@ -316,9 +333,7 @@ def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     maps[1:, 0] *= 1 + bend
     moved = torch.einsum("td,pde->pte", tokens, maps)[:, None].float()
     plain = tokens[None, None, :8].float()
-    scores = plain @ plain.mT
-    first, later = (Attention("layers.0.attention", x, x, scores, ()) for x in (plain, moved))
-    layer = layer_of(first, later, at)
+    layer = layer_of(Attention("layers.0.attention", plain, plain, plain @ plain.mT), moved.flatten(1, 2), at)
     assert (layer.rotation is not None) is turns
     assert layer.exact is turns
 

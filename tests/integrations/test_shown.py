@@ -24,16 +24,24 @@ WHISPER = FAMILIES["whisper"].tables
         (
             "pixtral",
             {"tower": Tower("qwen-vl-vision")},
-            "queries at position .* are off by .* measured 32 half pairs",
+            "pairs rotate by 2 axes, in chunked sections of .* in what was read",
         ),
-        ("vit", {"tower": Tower(sides=("hidden_size", "patch_size"))}, "read a table of 256 rows, measured 16"),
+        (
+            "vit",
+            {"tower": Tower(sides=("hidden_size", "patch_size"))},
+            r"learned\(num_positions=256, .* a trained table of 16 rows",
+        ),
         (
             "whisper",
             {"tables": replace(WHISPER, sinusoidal=())},
-            "read a trained table of positions, measured a fixed one",
+            r"the encoding is learned\(.* a fixed table of 64 rows",
         ),
-        ("whisper", {"tables": replace(WHISPER, spacing="paper")}, "its table is off by .* from what was read"),
-        ("glm4v_vision", {"tower": Tower("qwen-vl-vision")}, "looks up a table of positions"),
+        (
+            "whisper",
+            {"tables": replace(WHISPER, spacing="paper")},
+            "a fixed table of 64 rows that is off by .* from it",
+        ),
+        ("glm4v_vision", {"tower": Tower("qwen-vl-vision")}, "added is none in what was read, a trained table of"),
     ],
 )
 def test_a_tower_read_wrongly_is_found_out(
@@ -50,9 +58,9 @@ def test_rows_and_columns_are_told_apart(family: str) -> None:
     maps = rope.at(at).rotate(eye, eye)[0][0].permute(1, 2, 0).double()
     found = over_a_grid(maps, (3, 4))
     assert found is not None
-    assert found[1] == rope.axis_map.axis_of_pair
-    assert found[0].pairing == rope.pairing
-    assert max(found[0].frequencies) == pytest.approx(1.0, rel=1e-5)
+    assert found.axes == rope.axis_map.axis_of_pair
+    assert found.pairing == rope.pairing
+    assert max(found.frequencies) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_a_map_that_never_changes_turns_nothing() -> None:

@@ -15,7 +15,10 @@ from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.words import PHRASES, TABLE, sentences
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
-MODELS = ("llama-3.1-8b", "gemma-3-4b", "deepseek-v3", "gpt-oss-20b", "phi-3-mini-128k", "smollm3-3b")
+MODELS = (
+    *("llama-3.1-8b", "gemma-3-4b", "deepseek-v3", "gpt-oss-20b", "phi-3-mini-128k", "smollm3-3b", "qwen2-vl-7b"),
+    *("gpt2", "bloom-7b1"),
+)
 POSITIONS = (0, 1, 100, 4096)
 
 
@@ -34,6 +37,9 @@ class Sample:
     says: str
     around: Mapping[str, Any] = field(default_factory=dict)
     along: Mapping[str, Any] = field(default_factory=dict)
+
+
+ROTATING = of(read(CONFIGS / "llama-3.1-8b.json")).layers["all"]
 
 
 def samples(layer: LayerTable) -> dict[str, Sample]:
@@ -72,12 +78,21 @@ def samples(layer: LayerTable) -> dict[str, Sample]:
     }
 
 
-def rotating(model: str) -> Iterator[tuple[PositionTable, str, str, Sample, LayerTable]]:
-    """Every field of every layer type that rotates: the table, both names, the sample, and what is around it."""
+WITHOUT_ROTATION = (
+    *("encoding", "softmax_factor", "softmax_origin", "window", "window_after", "chunk", "query_scale", "softcap"),
+    *("sinks", "added_table"),
+)
+"""The fields of layers that do not rotate; the others only come with rotation."""
+
+
+def every_field(model: str) -> Iterator[tuple[PositionTable, str, str, Sample, LayerTable]]:
+    """Every field of every layer type: the table, both names, the sample, and what is around it."""
     table = of(read(CONFIGS / f"{model}.json"))
+    rotating = next((layer for layer in table.layers.values() if layer.frequencies), ROTATING)
     for name, layer in table.layers.items():
-        for what, sample in samples(layer).items() if layer.frequencies else ():
-            yield table, name, what, sample, replace(layer, **sample.around)
+        for what, sample in samples(layer if layer.frequencies else rotating).items():
+            if layer.frequencies or what in WITHOUT_ROTATION:
+                yield table, name, what, sample, replace(layer, **sample.around)
 
 
 def put(table: PositionTable, name: str, layer: LayerTable) -> PositionTable:
@@ -124,7 +139,7 @@ def test_every_field_has_a_phrase_and_a_sample() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_inspect_says_the_value_of_every_field(model: str) -> None:
-    for table, name, what, sample, layer in rotating(model):
+    for table, name, what, sample, layer in every_field(model):
         before, after = (
             "\n".join(sentences(put(table, name, given))).replace("\u2009", " ")
             for given in (layer, replace(layer, **{what: sample.value, **sample.along}))
@@ -134,11 +149,13 @@ def test_inspect_says_the_value_of_every_field(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_diff_names_every_field_with_its_error_alone(model: str) -> None:
-    for table, name, what, sample, layer in rotating(model):
+    for table, name, what, sample, layer in every_field(model):
         changed = replace(layer, **{what: sample.value, **sample.along})
         found = differences(put(table, name, layer), put(table, name, changed), POSITIONS)
         assert [(d.what, d.layer_type) for d in found] == [(what, name)] * bool(PHRASES[what].differs), (name, what)
-        wanted = errors(layer, changed) if found and what not in ("encoding", "head_dim") else []
+        assert all(PHRASES[what].differs.rstrip(":") in str(difference) for difference in found), (name, what)
+        applies = layer.frequencies and what not in ("encoding", "head_dim")
+        wanted = errors(layer, changed) if found and applies else []
         if not any(map(any, wanted)):
             assert "off by" not in "".join(map(str, found)), (name, what)
             continue
@@ -169,6 +186,7 @@ def test_two_differences_have_an_error_each() -> None:
         ("layer_types", ("all",) * 33, "33 layers"),
         ("layout", "dinov3", "layout dinov3"),
         ("program", "vllm 9.9", "Computed by vllm 9.9."),
+        ("not_asked", "its windows", "Not asked: its windows."),
     ],
 )
 def test_fields_of_the_whole_model(what: str, value: Any, says: str) -> None:
@@ -177,7 +195,7 @@ def test_fields_of_the_whole_model(what: str, value: Any, says: str) -> None:
     before, after = ("\n".join(sentences(given)).replace("\u2009", " ") for given in (table, changed))
     assert says in after
     assert says not in before
-    assert [d.what for d in differences(table, changed)] == [what] * (what != "program")
+    assert [d.what for d in differences(table, changed)] == [what] * (what not in ("program", "not_asked"))
 
 
 def test_the_type_and_the_notes_are_told() -> None:

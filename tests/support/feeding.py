@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.integrations.huggingface.language_model import AROUND
-from posenc.integrations.huggingface.measuring.senses import PICTURES, SOUNDS, Form, forms
+from posenc.integrations.huggingface.measuring.inputs import PICTURES, SOUNDS, Form, forms
 from support.small_models import small
 
 TOWERS = {

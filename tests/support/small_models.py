@@ -19,7 +19,7 @@ from posenc.encodings.nope import NoPE
 from posenc.integrations.huggingface import differences, measure, patched, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
-from posenc.integrations.huggingface.measuring.shown import Shown
+from posenc.integrations.huggingface.measuring.probe import shown
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 
 transformers.logging.set_verbosity_error()
@@ -34,7 +34,7 @@ def small(model_type: str, **more: Any) -> Any:
     try:
         model = built(type(config).from_dict(shrunk(said)))
         if "input_ids" not in inspect.signature(model.forward).parameters:
-            Shown(model)
+            shown(model)
     except Exception:  # whatever a class raises for widths that must fit others, as in CSM's codec
         model = built(type(config).from_dict(shrunk(said, widths=False)))
     for name, parameter in model.named_parameters():

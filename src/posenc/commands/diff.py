@@ -10,7 +10,10 @@ from posenc.commands.positions import check_there, positions_of
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
-SOURCES = "a folder, a config.json, a .gguf file, or what a program makes of one: vllm@0.33.0:config.json"
+SOURCES = (
+    "a folder, a config.json, a .gguf file, what a program makes of one (vllm@0.33.0:config.json), or what its "
+    "model does (measured:config.json)"
+)
 
 NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_after", "softmax_factor")
 

@@ -115,10 +115,10 @@ def differences(
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
             values = (getattr(first, what), getattr(second, what))
             text = "" if _same(what, first, second) else PHRASES[what].differs
-            if what == "frequencies":
-                values, text = (_origin(first), _origin(second)), _frequencies(first, second)
+            if what == "frequencies" and (text := _frequencies(first, second)):
+                values = _origin(first), _origin(second)
             if text:
-                add(what, one, values, text, _errors(what, first, second, at))
+                add(what, other if other.startswith(one) else one, values, text, _errors(what, first, second, at))
     if len(ours.layer_types) != len(theirs.layer_types):
         add("layer_types", None, (len(ours.layer_types), len(theirs.layer_types)), TABLE["layer_types"].differs)
     for what, phrase in TABLE.items():
@@ -155,7 +155,7 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
     """Whether a field has the same value in both, or cannot be compared, since a file does not state it."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
-    if what in ("pairing", "query_dim") and None in values:
+    if what in ("pairing", "head_dim", "query_dim") and None in values:
         return True
     if what in ("pairing", "axes", "rotary_dim") and not all(pairs):
         return True
@@ -183,6 +183,8 @@ def _frequencies(first: LayerTable, second: LayerTable) -> str:
 
 
 def _origin(layer: LayerTable) -> str:
+    if layer.scaling is None:
+        return f"{layer.frequencies[0]:.4g} to {layer.frequencies[-1]:.4g} radians per position"
     return f"base {layer.base:.10g}, {layer.scaling}" if layer.base else f"{layer.scaling}"
 
 

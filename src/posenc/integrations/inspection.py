@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import get_args
 
@@ -104,11 +103,7 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     except InvalidArgument as error:
         positions, awaiting = None, str(error)
     lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
-    lines += [f"  {table.module}: {table.describe()}" for table in measurement.tables]
-    for (tower, words), group in groupby(measurement.layers, key=lambda layer: (layer.tower, layer.describe())):
-        indices = [layer.index for layer in group]
-        which = f"layer {indices[0]}" if len(indices) == 1 else f"layers {indices[0]} to {indices[-1]}"
-        lines.append(f"  {' '.join(filter(None, (tower, which)))}: {words}")
+    lines += [f"  {sentence}" for sentence in sentences(measurement.table())]
     if positions is None:
         return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."]), False
     off = differences(measurement, positions)

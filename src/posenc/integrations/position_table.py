@@ -8,7 +8,7 @@ table = position_table.of(huggingface.read("model/config.json"))
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.text import Recipe, value_text
-from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.scaling import Default, LengthScaling, Scaling, to_dict
+
+if TYPE_CHECKING:  # that package measures models as tables
+    from posenc.integrations.huggingface.model_positions import ModelPositions
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class PositionTable:
 
 
 def of(
-    positions: ModelPositions,
+    positions: "ModelPositions",
     *,
     length: int | None = None,
     admitted: int | None = None,
@@ -169,7 +170,10 @@ def of(
     )
 
 
-def _layer(positions: ModelPositions, kind: str, window: int | None, length: int) -> LayerTable:
+def _layer(positions: "ModelPositions", kind: str, window: int | None, length: int) -> LayerTable:
+    from posenc.integrations.huggingface.families import FAMILIES
+    from posenc.integrations.huggingface.model_positions import softmax_factor
+
     recipe, scale, family = positions.recipes[kind], positions.scales.get(kind), FAMILIES[positions.model_type]
     factor, added = softmax_factor(recipe), positions.added_table
     origin = "written in the model's code" if family.products.fixed else family.products.key or "mscale_all_dim"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 NAMES = tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]))
 """The programs: the files of that folder."""
+MEASURED = "measured"
+"""In place of a program: the model that transformers builds of a config, small and random, and measured."""
 SPELT = {
     "llama.cpp": "llama_cpp",
     "llamacpp": "llama_cpp",
@@ -30,7 +32,7 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """The program, with its version, and the path of a source; None if the source is only a path."""
+    """The program with its version, or ``measured``, and the path of a source; None if it is only a path."""
     program, colon, path = source.partition(":")
-    known = module_of(program.partition("@")[0]) or "@" in program
+    known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

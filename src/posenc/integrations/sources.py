@@ -2,6 +2,7 @@
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from it; vllm:config.json is the newest one asked
+measured:config.json                what a small random model of it was measured to do; the rest as the file says
 overrides.json                      keys without a model_type, merged into the config that it is compared with
 """
 
@@ -15,8 +16,10 @@ from posenc.arguments import one_of
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import contents, read
+from posenc.integrations.huggingface.measuring.measured import carried
+from posenc.integrations.huggingface.measuring.probe import measure
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.program_names import NAMES, module_of, name_of, split
+from posenc.integrations.program_names import MEASURED, NAMES, module_of, name_of, split
 from posenc.integrations.programs import laid_over, llama_cpp
 from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.registry import SCALINGS, make
@@ -52,6 +55,13 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
     return make(stated.name, *given, **{**known, **by_name})
 
 
+def measured(path: str, as_type: str | None = None) -> PositionTable:
+    """The table of a config with what a small random model of it was measured to do differently."""
+    whole, measurement = of(read(path, as_type=as_type)), measure(path)
+    small = of(read(measurement.config, as_type=as_type))
+    return carried(measurement.table(small), small, whole)
+
+
 def table(source: str, beside: str | None = None, as_type: str | None = None) -> PositionTable:
     """The table of one source.
 
@@ -65,6 +75,8 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
         UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.
     """
     program, path = split(source)
+    if program == MEASURED:
+        return measured(path, as_type)
     module, version = (None, None) if program is None else program_of(program)
     if path.endswith(".gguf"):
         return llama_cpp.read(path) if module is None else module.read(path, version)

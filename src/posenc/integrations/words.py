@@ -64,7 +64,9 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """What an encoding is, from its text: the words of its class, or its settings as words."""
+    """What an encoding is, from its text: the words of its class, or its settings as words; words as they are."""
+    if " " in text.partition("(")[0]:
+        return text
     encoding = build(parse(text), ModelShape())
     if type(encoding).describe is not Encoding.describe:
         return encoding.describe()
@@ -94,8 +96,8 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """The layer without a window that is wider than any input."""
-    return replace(layer, window=None) if layer.window and layer.window >= length else layer
+    """The layer without a window that is wider than any input; a length of 0 is unknown."""
+    return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 
 def _type(name: str) -> str:
@@ -104,6 +106,8 @@ def _type(name: str) -> str:
 
 
 def _label(name: str, many: int) -> str:
+    if "layer" in name:  # of a measured model, which are named by their numbers
+        return name[:1].upper() + name[1:]
     of = "" if _type(name) in ("all", "rotary", "nope") else f" of {_type(name)}"
     return f"{many} layer{'s' * (many != 1)}{of}"
 
@@ -111,7 +115,7 @@ def _label(name: str, many: int) -> str:
 def _encoding(layer: LayerTable, table: PositionTable) -> str:
     if layer.encoding == "nope":
         return " without positions"
-    return f" with {'rotary positions' if layer.frequencies else encoding_in_words(layer.encoding)}"
+    return f" with {'rotary positions' if layer.encoding == 'rotary' else encoding_in_words(layer.encoding)}"
 
 
 def _rotated(layer: LayerTable, table: PositionTable) -> str:
@@ -143,7 +147,7 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
     full = sum(theta * (table.pretrained_length or 0) >= 2 * math.pi for theta in layer.unscaled)
     plainly = "" if layer.unscaled == layer.frequencies else "unscaled, "
     turns = f"; {plainly}{full} of {len(layer.unscaled)} pairs complete a turn within the trained length"
-    return f"Wavelengths run from {ends}{'' if table.layout else turns}."
+    return f"Wavelengths run from {ends}{turns if table.pretrained_length and not table.layout else ''}."
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
@@ -199,7 +203,7 @@ PHRASES: Mapping[str, Phrase] = {
         lambda layer, table: f"; a token sees its chunk of {count(layer.chunk)} alone", "tokens of a chunk:"
     ),
     "query_scale": Phrase(
-        lambda layer, table: f"; queries are scaled by {encoding_in_words(layer.query_scale).partition(': ')[2]}",
+        lambda layer, table: f"; queries are scaled by {encoding_in_words(layer.query_scale).rpartition(': ')[2]}",
         "the scale of queries is",
     ),
     "softcap": Phrase(
@@ -228,7 +232,8 @@ def _lengths(table: PositionTable) -> str:
     sentence += "" if tuned in (trained, longest) else f", tuned to {count(tuned)}"
     unstated = "the longest input: the config states no other"
     sentence += f", {unstated if trained == longest else f'inputs allowed to {count(longest)}'}."
-    return f"Patches have the positions of the layout {table.layout}." if table.layout else sentence
+    layout = f"Patches have the positions of the layout {table.layout}." if table.layout else ""
+    return layout or (sentence if longest else "")
 
 
 TABLE: Mapping[str, Phrase] = {

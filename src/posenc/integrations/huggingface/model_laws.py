@@ -18,7 +18,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.language_model import cached, text_config
 from posenc.integrations.huggingface.measuring import differences, measure
-from posenc.integrations.huggingface.measuring.asked import Asked
+from posenc.integrations.huggingface.measuring.inputs import TokenIds
 from posenc.integrations.huggingface.measuring.measured import AXES
 from posenc.kernels.memory import free_memory
 from posenc.laws.check import Report, verdict
@@ -33,23 +33,29 @@ TEXTS = (
 NARROW = {torch.bfloat16, torch.float16}
 
 
-class LoadedModel(Asked):
-    """A model under check and its answers; 16-bit weights become a float32 copy if memory allows."""
+class LoadedModel:
+    """A model under check and its answers; 16-bit weights become a float32 copy if memory allows.
+
+    Raises:
+        InvalidArgument: it takes no token ids.
+    """
 
     def __init__(self, model: Any, tokenizer: Any = None, packed: bool = True) -> None:
         dtypes, size = {p.dtype for p in model.parameters()}, 4 * sum(p.numel() for p in model.parameters())
         copied = bool(dtypes & NARROW) and dtypes <= {torch.float32, *NARROW} and size < free_memory(model.device)
-        super().__init__(nn.Module.float(copy.deepcopy(model)) if copied else model)
-        self.loaded, self.tokenizer, self.packed = model, tokenizer, packed
+        self.model = nn.Module.float(copy.deepcopy(model)) if copied else model
+        self.loaded, self.tokenizer, self.packed, self.config = model, tokenizer, packed, model.config
         self.exact = copied or dtypes <= {torch.float32, torch.float64}
-        self.takes = inspect.signature(model.forward).parameters
+        self.takes, self.ids = inspect.signature(model.forward).parameters, TokenIds(model)
+        if not self.ids.accepted:
+            raise InvalidArgument(f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')}, no token ids")
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
         """Its output after the ``cached`` part of an earlier one; with ``loaded``, that of the given model in its
         own type."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
-        if self.decodes:
-            given["decoder_input_ids"] = self.tokens(1, SHORT).expand(len(ids), -1)
+        if self.ids.decodes:
+            given["decoder_input_ids"] = self.ids.draw(1, SHORT).expand(len(ids), -1)
         taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
@@ -66,22 +72,22 @@ class LoadedModel(Asked):
     def batch(self) -> tuple[Tensor, Tensor]:
         """Two texts padded to one length, and the mask of their real tokens."""
         if self.tokenizer is not None:
-            both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.device)
+            both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.ids.device)
             return both["input_ids"], both["attention_mask"]
-        mask = torch.ones_like(ids := self.tokens(2, LENGTH))
+        mask = torch.ones_like(ids := self.ids.draw(2, LENGTH))
         mask[1, slice(LENGTH - SHORT) if self.causal else slice(SHORT, None)] = 0
         return ids.where(mask.bool(), getattr(text_config(self.config), "pad_token_id", None) or 0), mask
 
     def alone(self, mask: Tensor) -> dict[str, Tensor]:
         """Position ids that count the real tokens of a text, if it accepts any."""
-        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if self.takes_positions else {}
+        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if self.ids.takes_positions else {}
 
     @cached_property
     def causal(self) -> bool:
         """Whether no token sees a later one."""
-        ids = self.tokens(1, LENGTH)
+        ids = self.ids.draw(1, LENGTH)
         others = torch.cat((ids[:, :-1], ids[:, -1:] % 4 + 4), 1)
-        return not self.decodes and torch.equal(self.answers(ids)[:, 0], self.answers(others)[:, 0])
+        return not self.ids.decodes and torch.equal(self.answers(ids)[:, 0], self.answers(others)[:, 0])
 
     @cached_property
     def positions(self) -> Any:
@@ -116,7 +122,7 @@ def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
 def _caches_nothing(model: LoadedModel) -> str:
     if "use_cache" not in model.takes or not model.causal:
         return "it reads no text piece by piece"
-    caches = cached(model.output(model.tokens(1, NEW), use_cache=True))
+    caches = cached(model.output(model.ids.draw(1, NEW), use_cache=True))
     return (
         ""
         if caches
@@ -130,7 +136,7 @@ def reads_chunks_as_the_whole(model: LoadedModel) -> None:
 
     Continue the positions of a chunk from those in the cache, its ``get_seq_length()``.
     """
-    ids, caches, answers = model.tokens(2, LENGTH), dict[str, Any](), []
+    ids, caches, answers = model.ids.draw(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
         output = model.output(chunk, caches=caches, use_cache=True)
         caches = cached(output)
@@ -161,7 +167,11 @@ def generates_as_without_a_cache(model: LoadedModel) -> None:
 
 def _packs_nothing(model: LoadedModel) -> str:
     code = {sys.modules[type(module).__module__] for module in model.model.modules()}
-    if not model.causal or not model.takes_positions or not any(hasattr(one, "create_causal_mask") for one in code):
+    if (
+        not model.causal
+        or not model.ids.takes_positions
+        or not any(hasattr(one, "create_causal_mask") for one in code)
+    ):
         return "its masks do not come of position ids: pack with a mask of its own"
     return "" if model.packed else NotAsked("packed=False")
 
@@ -173,7 +183,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     Pass neither attention_mask nor a cache with packed position ids, and pass them on to ``create_causal_mask``; if
     positions have several axes, put the places in the row in front of them. Or separate texts by a mask.
     """
-    ids = model.tokens(1, LENGTH)
+    ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
     at = torch.cat([torch.arange(text.shape[1], device=ids.device) for text in texts])[None]
     packed = model.answers(ids, position_ids=at if model.axes == 1 else at.expand(model.axes + 1, 1, -1))
@@ -190,7 +200,7 @@ def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
 
     Derive packing (cu_seqlens, masks) from the places in the row, never from the axes of rotation.
     """
-    ids = model.tokens(1, LENGTH)
+    ids = model.ids.draw(1, LENGTH)
     at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
     at[0, :, NEW : LENGTH - NEW] = NEW
     both = [torch.cat((first, ids[:, 1:]), 1) for first in (ids[:, :1], ids[:, :1] % 4 + 4)]
@@ -230,12 +240,12 @@ def _whose(model: LoadedModel) -> str:
 
 
 def _stands_nowhere(model: LoadedModel) -> str:
-    return "" if model.takes_positions and _moves(model, 3) else "position ids change none of its answers"
+    return "" if model.ids.takes_positions and _moves(model, 3) else "position ids change none of its answers"
 
 
 def _moves(model: LoadedModel, length: int) -> bool:
     """Whether reversing the last three positions changes the answers of three tokens."""
-    ids = model.tokens(1, 3)
+    ids = model.ids.draw(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
     both = [model.answers(ids, position_ids=one, attention_mask=torch.ones_like(ids)) for one in (at, at.flip(1))]
     return not torch.equal(*both)
@@ -248,9 +258,12 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
     Make tables of cos and sin, and those of rows, as long as max_position_embeddings says.
     """
     try:
-        owed(_moves(model, model.longest), f"the last positions, up to {model.longest - 1}, are not told apart")
+        owed(
+            _moves(model, model.ids.longest),
+            f"the last positions, up to {model.ids.longest - 1}, are not told apart",
+        )
     except (IndexError, RuntimeError) as error:
-        raise Broken(f"at position {model.longest - 1}: {error}") from error
+        raise Broken(f"at position {model.ids.longest - 1}: {error}") from error
 
 
 @law()
@@ -273,10 +286,10 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
     for where, got, want in _remade(model):
         near(got, want, want.abs() * 2**-20, where)
     calls: list[Any] = []
-    at = {"position_ids": torch.arange(model.longest - 3, model.longest, device=model.device)[None]}
+    at = {"position_ids": torch.arange(model.ids.longest - 3, model.ids.longest, device=model.ids.device)[None]}
     hook = register_module_forward_hook(lambda *call: calls.append(call), with_kwargs=True)
     try:
-        model.output(model.tokens(1, 3), loaded=True, **at if model.takes_positions else {})
+        model.output(model.ids.draw(1, 3), loaded=True, **at if model.ids.takes_positions else {})
     finally:
         hook.remove()
     for module, given, named, output in calls:
@@ -289,7 +302,7 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
 def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Every number of a module that no checkpoint has: its name, its value, and the value its class makes."""
     model.output(
-        model.tokens(1, 3), loaded=True
+        model.ids.draw(1, 3), loaded=True
     )  # frequencies that follow the length are those of a short text again
     for name, module in model.loaded.named_modules():
         if module._non_persistent_buffers_set and hasattr(module, "config"):

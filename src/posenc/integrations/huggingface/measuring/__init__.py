@@ -1,6 +1,6 @@
 """Measures what a transformers model does with positions, from the model alone."""
 
-from posenc.integrations.huggingface.measuring.compare import differences as differences
-from posenc.integrations.huggingface.measuring.measure import measure as measure
 from posenc.integrations.huggingface.measuring.measured import Measured as Measured
 from posenc.integrations.huggingface.measuring.measured import MeasuredLayer as MeasuredLayer
+from posenc.integrations.huggingface.measuring.measured import differences as differences
+from posenc.integrations.huggingface.measuring.probe import measure as measure

@@ -21,22 +21,49 @@ def least_squares(
     return solution.transpose(-1, -2), float(rest.max())
 
 
+def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[list[int], Tensor | None]:
+    """Where the channels of a head were in the output of the projection before, and how much longer each became.
+
+    Args:
+        first: a head's queries of the first token, at position 0.
+        outputs: of the modules before, latest last. If none holds the queries, because they were normed or mixed in
+            between, the order is unchanged and the lengths are unknown.
+    """
+    unit = torch.nn.functional.normalize(first.double(), dim=0)
+    for output in reversed(outputs):
+        before = output.reshape(len(first), -1).double()
+        alike, column = (unit.mT @ torch.nn.functional.normalize(before, dim=0)).max(-1)
+        order = (column - column.min()).tolist()
+        if float(alike.min()) > 1 - 1e-6 and {*order} == {*range(len(order))}:
+            return order, first.double().norm(dim=0) / before[:, column].norm(dim=0)
+    return [*range(first.shape[1])], None
+
+
 @dataclass(frozen=True)
-class Rotation:
+class MeasuredRotation:
     """Which channels of a head rotate together.
 
     Args:
         pairs: the two channels of every pair that rotates.
         frequencies: radians per position of every pair; negative where it rotates the other way.
-        pairing: ``"half"``, ``"interleaved"``, or ``"other"``.
+        axes: the axis of positions that every pair rotates by; None if it is unknown.
     """
 
     pairs: tuple[tuple[int, int], ...]
     frequencies: tuple[float, ...]
-    pairing: str
+    axes: tuple[int, ...] | None = None
+
+    @property
+    def pairing(self) -> str:
+        """``"half"`` if all partners have one distance, ``"interleaved"`` for neighbours, else ``"other"``."""
+        distances = {b - a for a, b in self.pairs}
+        first, last = self.pairs[0][0], max(b for _, b in self.pairs)
+        if (distances == {1} and len(self.pairs) > 1) or last - first == 1:
+            return "interleaved"
+        return "half" if len(distances) == 1 else "other"
 
 
-def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Rotation | None:
+def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
     """The pairs of a map that rotates, or None for one that is the same at every position."""
     D = maps.shape[-1]
     apart = maps.abs().amax(0) * (1 - torch.eye(D, dtype=maps.dtype))
@@ -45,37 +72,28 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Rot
     if not pairs:
         return None
     angles = torch.stack([torch.atan2(maps[:, b, a], maps[:, a, a]) for a, b in pairs], -1)
-    return Rotation(pairs, tuple(_unwound(angles, positions)), pairing_of(pairs))
+    return MeasuredRotation(pairs, tuple(_unwound(angles, positions)))
 
 
-def pairing_of(pairs: tuple[tuple[int, int], ...]) -> str:
-    """``"half"`` if all partners have one distance, ``"interleaved"`` for neighbours, else ``"other"``."""
-    distances = {b - a for a, b in pairs}
-    first, last = pairs[0][0], max(b for _, b in pairs)
-    if (distances == {1} and len(pairs) > 1) or last - first == 1:
-        return "interleaved"
-    return "half" if len(distances) == 1 else "other"
-
-
-def over_a_grid(
-    maps: Float[Tensor, "P D D"], shape: tuple[int, int]
-) -> tuple[Rotation, tuple[int, ...] | None] | None:
-    """The pairs that rotate over a picture, and the axis of each: None for pairs that rotate by both.
+def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
+    """The pairs that rotate over a picture, and the axis of each if none rotates by both.
 
     ``maps`` are of places row by row; along the first column and along the first row each rotates by one axis.
     """
     laid = maps.unflatten(0, shape)
-    along = [rotation_of(one, tuple(range(len(one)))) for one in (laid[:, 0], laid[0])]
     by_axis: dict[tuple[int, int], dict[int, float]] = {}
-    for axis, one in enumerate(along):
-        for pair, theta in zip(*((), ()) if one is None else (one.pairs, one.frequencies), strict=True):
+    for axis, line in enumerate((laid[:, 0], laid[0])):
+        rotation = rotation_of(line, tuple(range(len(line))))
+        for pair, theta in zip(
+            *((), ()) if rotation is None else (rotation.pairs, rotation.frequencies), strict=True
+        ):
             by_axis.setdefault(pair, {})[axis] = theta
     if not by_axis:
         return None
     pairs = tuple(sorted(by_axis))
-    rotation = Rotation(pairs, tuple(next(iter(by_axis[pair].values())) for pair in pairs), pairing_of(pairs))
     alone = all(len(by_axis[pair]) == 1 for pair in pairs)
-    return rotation, tuple(next(iter(by_axis[pair])) for pair in pairs) if alone else None
+    axes = tuple(next(iter(by_axis[pair])) for pair in pairs) if alone else None
+    return MeasuredRotation(pairs, tuple(next(iter(by_axis[pair].values())) for pair in pairs), axes)
 
 
 def uneven(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> float:
@@ -102,16 +120,14 @@ class Scores:
         scale: the factor on q·k, the mean over rows that see several keys.
         bias: ``(H, T, T)``, 0 at every query's own key; None if there is none.
         follows_content: whether the bias depends on the tokens.
-        causal: whether no query sees a later key.
-        window: how many keys back the last query sees, itself included; None for all.
+        window: how many keys back the last query sees, itself included; None for all, and for chunks.
+        chunked: whether some queries see less far back than others, as in chunks.
         tokens: how many keys there were, so that no wider window shows.
-        chunked: whether some queries see less far back than others of the same layer, as in chunks.
     """
 
     scale: float
     bias: Float[Tensor, "H T T"] | None
     follows_content: bool
-    causal: bool
     window: int | None
     chunked: bool
     tokens: int
@@ -120,40 +136,25 @@ class Scores:
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
     """Scale, bias and mask from several texts; a bias that all share does not depend on content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
-    products = (q.double() @ keys.double().transpose(-1, -2))[:, : scores.shape[1]]
+    products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()
-    visible = (values > -5e3).all(0).all(0)
-    visible &= torch.isfinite(values).all(0).all(0)
+    visible = ((values > -5e3) & torch.isfinite(values)).all(0).all(0)
     products, values = (x - x.diagonal(dim1=-2, dim2=-1)[..., None] for x in (products, values))  # of no weight
     ours, theirs = ((x - x.mean(0)).masked_fill(~visible, 0) for x in (products, values))
     size = ours.square().sum((0, -1))  # none in the first row of a causal model, which sees one key
     scale = (ours * theirs).sum((0, -1)) / size.clamp(min=1e-30)
-    mean = float(scale.sum() / (size > 0).sum().clamp(min=1))
     rest = theirs - scale[None, :, :, None] * ours
     follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3
     added = (values - scale[None, :, :, None] * products).mean(0).masked_fill(~visible, 0)
-    largest = float(values[:, :, visible].abs().max()) if bool(visible.any()) else 0.0
-    bias = None if follows or float(added.abs().max()) < 1e-4 * max(largest, 1.0) else added.float()
+    largest = max(float(values.masked_fill(~visible, 0).abs().max()), 1.0)
     T = len(visible)
-    back = [int(visible[i, : i + 1].sum()) for i in range(T)]
-    window = back[-1] if back[-1] < T else None
+    back = visible.tril().sum(1).tolist()
     steady = all(n == min(i + 1, back[-1]) for i, n in enumerate(back))
-    causal = not bool(visible.triu(1).any())
-    return Scores(mean, bias, follows, causal, None if not steady else window, not steady, T)
-
-
-def source(
-    q: Float[Tensor, "n D"], before: Float[Tensor, "n D"], rotated: list[int]
-) -> tuple[list[int], float] | None:
-    """Which channel each channel of queries at position 0 was before, and how much longer rotated ones became.
-
-    None if they are no plain selection of those before: they were normed or mixed in between.
-    """
-    x, y = q.double(), before.double()
-    lengths = x.norm(dim=0), y.norm(dim=0).clamp(min=1e-30)
-    alike = (x.T @ y) / (lengths[0].clamp(min=1e-30)[:, None] * lengths[1])
-    best, order = alike.max(-1)
-    if float(best.min()) < 1 - 1e-6 or len(set(order.tolist())) < len(order):
-        return None
-    ratio = (lengths[0] / lengths[1][order])[rotated]
-    return order.tolist(), float(ratio.mean())
+    return Scores(
+        scale=float(scale.sum() / (size > 0).sum().clamp(min=1)),
+        bias=None if follows or float(added.abs().max()) < 1e-4 * largest else added.float(),
+        follows_content=follows,
+        window=back[-1] if steady and back[-1] < T else None,
+        chunked=not steady,
+        tokens=T,
+    )

@@ -1,18 +1,41 @@
-"""The result of ``measure``: the positions of every layer of a model, and the tables that it looks up."""
+"""The result of ``measure``, laid out as a position table beside the one that it is compared with.
 
-from collections import Counter
-from dataclasses import dataclass, field
+What was measured of a layer is compared with what a table says of it. A value that the measurement did not ask, or
+cannot tell from the table's, is the table's; so ``differences`` of the two tables are what was measured to differ.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.integrations.huggingface.measuring.maps import Rotation, Scores
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.text import parse
+from posenc.integrations import differences as tables
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.measuring.evidence import (
+    COARSE,
+    EXACT,
+    ROUNDING,
+    bias_in_words,
+    growth_of,
+    maps_of,
+)
+from posenc.integrations.huggingface.measuring.maps import MeasuredRotation, Scores
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.position_table import LayerTable, PositionTable, of
+from posenc.integrations.words import sentences
 
 AXES = 3
 """Rows of position ids of models that place text, rows and columns of pictures: no released one has others."""
-EXACT = 1e-4
-"""The share of queries that rounding may leave over where a map explains them."""
+WITHOUT = LayerTable(encoding="nope")
+SOURCES = ("what was read", "the measured model")
 
 
 @dataclass(frozen=True)
@@ -22,7 +45,7 @@ class MeasuredLayer:
     Args:
         module: where it is in the model.
         tower, index: the part of the model that it belongs to, and its number there.
-        heads, head_dim: of the queries as they are multiplied.
+        channels: of a query as it is multiplied.
         positions: those that ``maps`` are of.
         maps: how queries at every position come from those at the first, ``(P, D, D)``; None if the model could
             not be asked.
@@ -30,7 +53,6 @@ class MeasuredLayer:
         rotation: the pairs that rotate; None if none does.
         growth: the factor on the norm of queries at every position: a query scale.
         factor: the factor of cos and sin; None if it cannot be measured.
-        axes: the axis of positions that every pair rotates by; None in a model whose positions have one.
         scores: scale, bias and mask.
         places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
     """
@@ -38,16 +60,14 @@ class MeasuredLayer:
     module: str
     tower: str
     index: int
-    heads: int
-    head_dim: int
+    channels: int
     positions: tuple[int, ...]
     maps: Float[Tensor, "P D D"] | None
     residual: float
-    rotation: Rotation | None
+    rotation: MeasuredRotation | None
     growth: tuple[float, ...]
     factor: float | None
-    scores: Scores | None
-    axes: tuple[int, ...] | None = None
+    scores: Scores
     places: tuple[int, int] | None = None
 
     @property
@@ -55,37 +75,116 @@ class MeasuredLayer:
         """Whether one map per position explains the queries, so that nothing else of them depends on it."""
         return self.maps is not None and self.residual < EXACT
 
-    @property
-    def has_positions(self) -> bool:
-        """Whether positions act in this layer itself, not in the tokens that enter it."""
-        bias = self.scores is not None and (self.scores.bias is not None or self.scores.follows_content)
-        return bias or (self.exact and self.rotation is not None)
+    def beside(self, like: LayerTable, family: Family, layout: str = "") -> LayerTable:
+        """What was measured, and else what ``like`` says.
 
-    def describe(self) -> str:
-        """Its positions, in a few words."""
-        words = []
-        if self.maps is None:
-            words.append("not asked")
+        Args:
+            family, layout: of the table that ``like`` is a layer of.
+        """
+        encoding = None if like.encoding == "rotary" else build(parse(like.encoding), ModelShape())
+        acts_on = ("queries_keys",) if encoding is None else encoding.acts_on
+        values: dict[str, Any] = {}
+        further: list[str] = []  # what no field but the encoding's text holds
+        if "embeddings" in acts_on:  # a table acts on queries as well, by the tokens
+            values |= {} if self.rotation is None else self._rotary(like)
+        elif self.maps is None:
+            further.append("positions that could not be measured")
         elif not self.exact:
-            words.append("queries depend on positions in another way than by rotation")
-        elif self.rotation is not None:
-            rotation = self.rotation
-            how = f"{len(rotation.pairs)} {rotation.pairing} pairs of {self.head_dim} channels rotate"
-            words.append(f"{how} by {rotation.frequencies[0]:.4g} to {rotation.frequencies[-1]:.4g}")
-            if self.axes is not None:
-                count = AXES if self.places is None else len(self.places)
-                shares = (str(self.axes.count(axis)) for axis in range(count))
-                words.append(f"{', '.join(shares)} of them by {count} axes")
-        if self.exact and max(self.growth) > 1 + 1e-4:
-            words.append("queries grow with their positions")
-        if self.factor is not None and abs(self.factor - 1) > 1e-4:
-            words.append(f"factor {self.factor:.4g}")
-        scores = self.scores
-        if scores is not None:
-            words += ["a bias on scores"] * (scores.bias is not None)
-            words += ["a bias that reads tokens"] * scores.follows_content
-            words += [f"a window of {scores.window}"] * (scores.window is not None) + ["chunks"] * scores.chunked
-        return ", ".join(words) or "no positions"
+            further.append("queries that depend on positions in another way than by rotation")
+        else:
+            expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
+            off, p = min(self._error(maps) for maps in expected) if expected else (math.inf, 0)
+            if off > ROUNDING:
+                values |= self._rotary(like)
+                is_measured = like.frequencies and like.scaling is None  # to no more than EXACT
+                further += (
+                    [] if values or is_measured else [f"queries that are off by {off:.1g} from it at position {p}"]
+                )
+        values |= self._factors(like, encoding, family) | self._mask(like)
+        axes = self.rotation and self.rotation.axes  # of pairs that are seen to rotate, the first ones
+        if axes and self.places is None:  # maps of all places of a picture say theirs already
+            values["axes"] = axes + like.axes[len(axes) :]
+        further += self._bias(encoding, COARSE if family.divides_alibi else ROUNDING)
+        if further:
+            values["encoding"] = " and ".join(further)
+        return replace(like, **values)
+
+    def _error(self, expected: Float[Tensor, "P D D"]) -> tuple[float, int]:
+        """The largest error of these maps, and its position."""
+        assert self.maps is not None
+        off = (expected - self.maps).abs().amax((-1, -2))
+        return float(off.max()), self.positions[int(off.argmax())]
+
+    def _rotary(self, like: LayerTable) -> dict[str, Any]:
+        """The fields of rotation and of the scale of queries that ``like`` has differently."""
+        values: dict[str, Any] = {}
+        expected = growth_of(like, self.positions).tolist()
+        if not all(math.isclose(a, b, rel_tol=EXACT) for a, b in zip(self.growth, expected, strict=True)):
+            grows = max(self.growth) > 1 + EXACT
+            values["query_scale"] = f"{self.growth[-1]:.4g} at position {self.positions[-1]}" if grows else None
+        rotation, before = self.rotation, like.frequencies
+        if rotation is None:
+            return values | ({"encoding": "nope", "frequencies": ()} if before else {})
+        values |= {} if before else {"encoding": "rotary"}
+        start, pairing = 0 if self.places else rotation.pairs[0][0], rotation.pairing
+        places = [a - start if pairing == "half" else (a - start) // 2 for a, _ in rotation.pairs]
+        count = rotation.pairs[0][1] - rotation.pairs[0][0] if pairing == "half" else places[-1] + 1
+        if pairing == like.pairing == "interleaved":
+            count = max(count, len(before))  # the slowest pairs may turn too little to be seen
+        theta, axes = [0.0] * count, [0] * count
+        for i, frequency, axis in zip(places, rotation.frequencies, rotation.axes or places, strict=True):
+            theta[i], axes[i] = abs(frequency), axis if rotation.axes else 0
+        backwards = all(frequency < 0 for frequency in rotation.frequencies)
+        same = count == len(before) and all(map(self._same, theta, before))
+        stated = {"pairing": pairing, "backwards": backwards, "rotary_dim": 2 * count}
+        stated |= {"head_dim": self.channels - (start if like.query_dim or not before else 0)}
+        stated |= {"query_dim": self.channels} if start and not before else {}  # the last channels rotate
+        values |= {
+            name: value for name, value in stated.items() if getattr(like, name) not in (value, None) or not before
+        }
+        if not same:
+            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
+            values |= {"base": None, "scaling": None, "axes": tuple(axes)}
+        return values
+
+    def _same(self, theta: float, other: float) -> bool:
+        """Whether a frequency cannot be told from another one."""
+        return math.isclose(theta, other, rel_tol=EXACT) or abs(theta - other) * self.positions[-1] < EXACT
+
+    def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
+        """The factors of cos and sin, and of the products of queries and keys, that ``like`` has differently."""
+        values = {}
+        hidden = self.factor is None or family.scales_before_rotation or family.norm_after_rotation
+        if like.frequencies and not hidden and not math.isclose(like.attention_factor, self.factor, rel_tol=EXACT):
+            values["attention_factor"] = float(f"{self.factor:.5g}")
+        scale = getattr(encoding, "softmax_scale", None)
+        if like.encoding != "nope" and not self.scores.follows_content:
+            root = self.channels**0.5
+            expected, factor = like.softmax_factor if scale is None else scale * root, self.scores.scale * root
+            stated = family.mscale_scores or scale is not None or expected != 1
+            # Queries were multiplied before; or keys are, by a trained number that starts at 0 (Zaya).
+            before = (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT)) or factor == 0
+            if not before and not math.isclose(expected, factor, rel_tol=EXACT):
+                values["softmax_factor"] = float(f"{factor:.5g}")
+        return values
+
+    def _mask(self, like: LayerTable) -> dict[str, Any]:
+        """Windows and chunks that ``like`` has differently, if they are narrower than the inputs."""
+        scores, values = self.scores, dict[str, Any]()
+        if scores.window != (like.window if (like.window or scores.tokens) < scores.tokens else None):
+            values["window"] = scores.window
+        if like.chunk is not None and like.chunk < scores.tokens and not scores.chunked:
+            values["chunk"] = None
+        return values
+
+    def _bias(self, encoding: Encoding | None, rounding: float) -> list[str]:
+        """What is added to the scores, in words, if it is something else than an encoding adds."""
+        if self.scores.follows_content:
+            return [] if encoding is not None and encoding.uses_queries else ["a bias that reads tokens"]
+        biased = encoding is not None and "bias" in encoding.acts_on
+        if biased != (self.scores.bias is not None):
+            return ["no bias on scores" if biased else "a bias on scores"]
+        return [] if self.scores.bias is None else bias_in_words(self.scores.bias, encoding, rounding)
 
 
 @dataclass(frozen=True)
@@ -108,6 +207,18 @@ class Table:
         kind = f"a {'trained' if self.trained else 'fixed'} table of {self.rows - self.first} rows"
         return f"{kind}, resized" if self.resized else kind
 
+    def beside(self, text: str) -> str:
+        """Its own words, or the text of the table that was read, if it cannot be told from that one."""
+        recipe, rows = parse(text), self.rows - self.first
+        expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
+        if self.fixed is None or recipe.name != "sinusoidal":
+            is_read = self.trained and recipe.name != "sinusoidal" and rows == expected
+            return text if is_read else self.describe()
+        ours = build(recipe, ModelShape()).at(torch.arange(rows)).embed(torch.zeros(1, rows, self.width))[0]
+        off = float((ours - self.fixed[self.first :]).abs().max())
+        rounded = rows * 2.0**-23 + ROUNDING  # of its angles, which some code takes in float32
+        return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from it"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -118,12 +229,106 @@ class Measured:
     config: Any = field(repr=False)
 
     @property
-    def has_positions(self) -> bool:
-        return bool(self.tables) or any(layer.has_positions or not layer.exact for layer in self.layers)
+    def numbers(self) -> list[int]:
+        """The number of every layer in the whole model, towers one after another."""
+        first: dict[str, int] = {}
+        for tower in dict.fromkeys(layer.tower for layer in self.layers):
+            ends = {layer.tower: layer.index + 1 for layer in sorted(self.layers, key=lambda layer: layer.index)}
+            first[tower] = sum(ends[before] for before in first)
+        return [first[layer.tower] + layer.index for layer in self.layers]
+
+    def table(self, like: PositionTable | None = None) -> PositionTable:
+        """The measurement as a table; what it did not ask, lengths among it, is that of ``like``.
+
+        Layers that differ from their type in ``like`` are types of their own, named by their numbers.
+        """
+        numbers = self.numbers
+        if like is None:
+            model_type, count = str(getattr(self.config, "model_type", "")), max(numbers, default=-1) + 1
+            like = PositionTable(model_type, {"": WITHOUT}, ("",) * count, None, 0, 0)
+        family, tables = FAMILIES.get(like.model_type, Family()), self._tables(like)
+        both: list[tuple[str, LayerTable]] = []
+        for i in range(max(len(like.layer_types), *(n + 1 for n in numbers), 0)):
+            layer_type = like.layer_types[i] if i < len(like.layer_types) else "further"
+            read = like.layers.get(layer_type, WITHOUT)
+            here = [layer for layer, n in zip(self.layers, numbers, strict=True) if n == i]
+            asked = [_laid_out(layer, read, [layer for _, layer in both], family, like.layout) for layer in here]
+            if not here and read.encoding != "nope" and not parse(read.encoding).get("width"):
+                asked = [replace(read, encoding="no attention that was seen")]
+            layer = next((layer for layer in asked if layer != read), read)
+            encoding, added = (
+                tables.get(read.encoding, layer.encoding),
+                tables.get(read.added_table, layer.added_table),
+            )
+            both.append((layer_type, replace(layer, encoding=encoding or "", added_table=added)))
+        return _table_of(like, both)
+
+    def _tables(self, like: PositionTable) -> dict[str | None, str]:
+        """Tables that were looked up, by the text of the one in ``like`` that they depart from, or by None."""
+        layers = like.layers.values()
+        texts = [layer.encoding for layer in layers] + [
+            *{layer.added_table for layer in layers if layer.added_table}
+        ]
+        read = [text for text in texts if text != "rotary" and parse(text).get("width")]
+        rotates = any(layer.frequencies for layer in layers)  # the table of a model that rotates is of cos and sin
+        rows = [table for table in self.tables if table.width > 1 and (table.trained or not rotates)]
+        if rows and not read:
+            return {None: " and ".join(f"{table.describe()} ({table.module})" for table in rows)}
+        if read and not rows:
+            return dict.fromkeys(read, "no table that was looked up")
+        return {
+            text: words for text, table in zip(read, rows, strict=False) if (words := table.beside(text)) != text
+        }
 
     def describe(self) -> str:
-        """The layer types and their numbers, in one line."""
-        kinds = Counter(f"{layer.tower.rpartition('.')[2]}: {layer.describe()}" for layer in self.layers)
-        alone = len({layer.tower for layer in self.layers}) < 2
-        words = [f"{count} × {kind.partition(': ')[2] if alone else kind}" for kind, count in kinds.items()]
-        return "; ".join([*(table.describe() for table in self.tables), *words])
+        """The layers in words."""
+        return " ".join(sentences(self.table()))
+
+
+def carried(measured: PositionTable, small: PositionTable, whole: PositionTable) -> PositionTable:
+    """What a shrunk model was measured to do differently than ``small`` says, in the table of the whole model.
+
+    Its layers are the first of every type there.
+    """
+    layers = [(name, whole.layers[name]) for name in whole.layer_types]
+    kinds = [name.partition(" within ")[0] for name in whole.layer_types]
+    for name, read in zip(measured.layer_types, small.layer_types, strict=False):
+        i = kinds.index(read.partition(" within ")[0])
+        ours, theirs = vars(measured.layers[name]), vars(small.layers[read])
+        changed = {field: value for field, value in ours.items() if value != theirs[field]}
+        kinds[i], layers[i] = "", (layers[i][0], replace(layers[i][1], **changed))
+    unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
+    return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
+
+
+def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
+    """A table of these layers, each with its type in ``like``; parts of a type are named by their numbers."""
+    names = {typed: _named(typed, both) for typed in both}
+    layers = {name: layer for (_, layer), name in names.items()}
+    return replace(like, layers=layers, layer_types=tuple(names[typed] for typed in both))
+
+
+def _laid_out(
+    layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
+) -> LayerTable:
+    """A layer as it was read, or else as one before it, if it cannot be told from that one."""
+    measured = layer.beside(read, family, layout)
+    rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
+    return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
+
+
+def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) -> str:
+    """A layer type, with the numbers of its layers if others differ: ``rotary in layers 0 to 2, 4``."""
+    name = typed[0]
+    numbers = [i for i, other in enumerate(both) if other == typed]
+    if name and len(numbers) == sum(layer_type == name for layer_type, _ in both):
+        return name
+    runs = [[*run] for _, run in groupby(numbers, key=lambda i: i - numbers.index(i))]
+    words = ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"{name}{' in ' * bool(name)}layer{'s' * (len(numbers) > 1)} {words}"
+
+
+def differences(measured: Measured, positions: ModelPositions) -> list[str]:
+    """Every difference between a model and the reading of its config; none if both agree."""
+    read = of(positions)
+    return [str(difference) for difference in tables.differences(read, measured.table(read), names=SOURCES)]

@@ -1,19 +1,19 @@
 """Records, while a model runs, queries, keys and scores of every attention over its own tokens, and look-ups.
 
-In every model's code, eager attention multiplies queries with keys and applies a softmax. The recorder observes
-these two functions of torch, and returns zeros instead of weights, so that the input of a layer depends on the
-tokens and not on positions in earlier layers.
+In every model's code attention multiplies queries with keys and applies a softmax, or calls torch's own attention.
+The recorder observes these functions of torch, and returns zeros instead of weights, so that the input of a layer
+depends on the tokens and not on positions in earlier layers.
 """
 
-import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm", "einsum")
 
@@ -25,16 +25,16 @@ class Attention:
     Args:
         module: the path of the module that it was computed in.
         q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer rotates, they are rotated.
-        scores: what the softmax was given, ``(B, heads, T, T)``, bias, window and scale included.
-        inputs: what came out of the modules around it with as many numbers as q or more: queries before they were
-            rotated among them, alone or joined with keys and values.
+        scores: the softmax's input, ``(B, heads, T, T)``, bias, window and scale included.
+        outputs: of the modules before it with as many numbers as q or more: queries before they were rotated
+            among them, alone or joined with keys and values.
     """
 
     module: str
     q: Tensor
     k: Tensor
     scores: Tensor
-    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = ()
 
 
 @dataclass
@@ -57,32 +57,44 @@ FEWEST = 4
 """The fewest tokens of a picture or a sound of unknown length."""
 
 
+class _Operands(TorchDispatchMode):
+    """Queries and transposed keys of a product: every form of it, also an einsum, becomes one of batches."""
+
+    factors: tuple[Tensor, Tensor] | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default):
+            self.factors = args[-2:]
+        return func(*args, **(kwargs or {}))
+
+
 class _Recorder(TorchFunctionMode):
     def __init__(self, batch: int, length: int | None, tokens: Tensor | None, without_tables: bool) -> None:
         super().__init__()
         self.batch, self.length, self.tokens, self.without_tables = batch, length, tokens, without_tables
-        self.found = Recording()
-        self.path: list[str] = []
+        self.recording = Recording()
+        self.path: list[str] = [""]
         self.outputs: list[Tensor] = []
-        self.product: tuple[Tensor, Tensor] | None = None
+        self.factors: tuple[Tensor, Tensor] | None = None
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention":
-            return self._fused(func, args, kwargs)
+            return self._fused(*args, **kwargs)
         if name == "tanh" and self._square(args[0]):
             return args[0].clone()  # a cap on scores, which is not about positions
-        result = func(*args, **kwargs)
-        if name in PRODUCTS and self._square(result):
-            self.product = _factors(name, args, kwargs)
-        elif name == "softmax" and self._square(result) and self.product is not None:
-            self._keep(*self.product, args[0])
-            self.product = None
+        with _Operands() if name in PRODUCTS else nullcontext() as operands:
+            result = func(*args, **kwargs)
+        if operands is not None and self._square(result):
+            self.factors = operands.factors
+        elif name == "softmax" and self._square(result) and self.factors is not None:
+            self._keep(self.factors[0], self.factors[1].mT, args[0])
+            self.factors = None
             return torch.zeros_like(result)
         elif name == "embedding":
-            looked_up = self._look_up(kwargs.get("weight", args[1] if len(args) > 1 else None), args[0])
-            return torch.zeros_like(result) if looked_up and self.without_tables else result
+            table = kwargs.get("weight", args[1] if len(args) > 1 else None)
+            return torch.zeros_like(result) if self._look_up(table, args[0]) and self.without_tables else result
         elif name in RESIZED and self.length is None and self._resized(args[RESIZED[name]]):
             return torch.zeros_like(result) if self.without_tables else result
         elif name in SUMS and self.length is None and self._added(args):
@@ -100,36 +112,45 @@ class _Recorder(TorchFunctionMode):
         length = result.shape[-2] if self.length is None else self.length
         return FEWEST <= length == result.shape[-2] and result.shape[-1] in (length, length + 1)
 
-    def _fused(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        q, k, v = (given[name] for name in names[:3])
-        if q.shape[-2] == k.shape[-2] and self.length in (None, q.shape[-2]):
-            scale = given.get("scale") or q.shape[-1] ** -0.5
-            keys = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3) if q.dim() == 4 else k
-            scores = q @ keys.transpose(-1, -2) * scale
-            mask = given.get("attn_mask")
-            if given.get("is_causal"):
-                mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
-            if mask is not None:
-                scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-            self._keep(q, k, scores)
-        return q.new_zeros(*q.shape[:-1], v.shape[-1])
+    def _fused(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        T = query.shape[-2]
+        if key.shape[-2] == T and self.length in (None, T):
+            keys = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3) if query.dim() == 4 else key
+            scores = query @ keys.mT * (scale or query.shape[-1] ** -0.5)
+            if is_causal:
+                attn_mask = torch.ones(T, T, dtype=torch.bool, device=query.device).tril()
+            if attn_mask is not None:
+                boolean = attn_mask.dtype == torch.bool
+                scores = scores.masked_fill(~attn_mask, -torch.inf) if boolean else scores + attn_mask
+            self._keep(query, keys, scores)
+        return query.new_zeros(*query.shape[:-1], value.shape[-1])
 
     def _keep(self, q: Tensor, k: Tensor, scores: Tensor) -> None:
-        length = q.shape[-2]
-        if q.numel() % (self.batch * length * q.shape[-1]) or k.shape[-1] != q.shape[-1]:
+        T, D = q.shape[-2:]
+        if q.numel() % (self.batch * T * D) or k.shape[-1] != D:
             return
-        queries, keys = (x.detach().reshape(self.batch, -1, length, x.shape[-1]).float() for x in (q, k))
-        rows = scores.detach()[..., :length].reshape(self.batch, -1, length, length).float()
-        module = self.path[-1] if self.path else ""
-        inputs = tuple(x for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * length) == 0)
-        self.found.attentions.append(Attention(module, queries, keys, rows, inputs))
+        queries, keys = (x.detach().reshape(self.batch, -1, T, D).float() for x in (q, k))
+        rows = scores.detach()[..., :T].reshape(self.batch, -1, T, T).float()
+        outputs = tuple(x for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0)
+        self.recording.attentions.append(Attention(self.path[-1], queries, keys, rows, outputs))
 
     def _look_up(self, table: Tensor | None, index: Tensor) -> bool:
-        if table is None or index.dtype not in (torch.int64, torch.int32) or self._ids(index):
+        """Record rows of a table that were read, unless token ids were what they were read by."""
+        if table is None or index.dtype not in (torch.int64, torch.int32):
             return False
-        self.found.lookups.append((self.path[-1] if self.path else "", table, index.detach().clone()))
+        if self.tokens is not None and index.shape == self.tokens.shape and bool((index == self.tokens).all()):
+            return False
+        self.recording.lookups.append((self.path[-1], table, index.detach().clone()))
         return True
 
     def _added(self, args: Any) -> bool:
@@ -137,72 +158,33 @@ class _Recorder(TorchFunctionMode):
         x, table = args[:2] if len(args) > 1 else (None, None)
         if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
             return False
-        parameter = table if table._base is None else table._base
-        if not isinstance(parameter, nn.Parameter) or table.shape[-2:] != x.shape[-2:]:
-            return False
-        first = table.storage_offset() // table.shape[-1]
-        return self._rows(parameter, torch.arange(first, first + table.shape[-2]))
+        return table.shape[-2:] == x.shape[-2:] and self._rows(table, table.shape[-2])
 
     def _resized(self, table: Tensor) -> bool:
         """A parameter that is laid out as a picture and resized to another."""
-        parameter = table if table._base is None else table._base
-        return isinstance(parameter, nn.Parameter) and self._rows(
-            parameter, torch.tensor([table.storage_offset() // parameter.shape[-1]])
-        )
+        return self._rows(table, 1)
 
-    def _rows(self, parameter: nn.Parameter, index: Tensor) -> bool:
-        """A parameter of any shape as a table, one row per place, channels last."""
-        rows = parameter.detach().reshape(-1, parameter.shape[-1])
-        return self._look_up(nn.Parameter(rows, requires_grad=parameter.requires_grad), index)
+    def _rows(self, view: Tensor, count: int) -> bool:
+        """Rows of a parameter of any shape, channels last, from the first one in the view."""
+        parameter = view if view._base is None else view._base
+        if not isinstance(parameter, nn.Parameter):
+            return False
+        rows = nn.Parameter(parameter.detach().flatten(0, -2), requires_grad=parameter.requires_grad)
+        first = view.storage_offset() // parameter.shape[-1]
+        return self._look_up(rows, torch.arange(first, first + count))
 
     def _sliced(self, table: Tensor, index: Any) -> None:
         """A table read by its first rows, or by an index of positions."""
-        first = index[0] if isinstance(index, tuple) and index else index
-        if self.length is None:
-            return
-        if isinstance(first, slice) and len(table) > self.length and first.step is None:
-            start, stop, _ = first.indices(len(table))
-            if stop - start == self.length:
-                self._look_up(table, torch.arange(start, stop))
-        elif isinstance(first, Tensor) and first.shape[-1:] == (self.length,):
-            self._look_up(table, first)
-
-    def _ids(self, index: Tensor) -> bool:
-        return self.tokens is not None and index.shape == self.tokens.shape and bool((index == self.tokens).all())
-
-    def enter(self, name: str) -> None:
-        self.path.append(name)
+        rows = index[0] if isinstance(index, tuple) and index else index
+        if isinstance(rows, slice) and len(table) > (self.length or len(table)) and rows.step is None:
+            rows = torch.arange(*rows.indices(len(table)))
+        if isinstance(rows, Tensor) and rows.shape[-1:] == (self.length,):
+            self._look_up(table, rows)
 
     def leave(self, output: Any) -> None:
         self.path.pop()
         if isinstance(output, Tensor) and output.is_floating_point():
             self.outputs = [*self.outputs[-11:], output.detach()]
-
-
-def _factors(name: str, args: Any, kwargs: Any) -> tuple[Tensor, Tensor] | None:
-    """Queries and keys of a product, channels last."""
-    if name == "einsum":
-        equation, *operands = args
-        operands = operands[0] if len(operands) == 1 else operands
-        return _of_einsum(equation, operands)
-    q, k = (
-        args[-2:] if name != "baddbmm" else (args[1:3] if len(args) > 2 else (kwargs["batch1"], kwargs["batch2"]))
-    )
-    return q, k.transpose(-1, -2)
-
-
-def _of_einsum(equation: str, operands: Any) -> tuple[Tensor, Tensor] | None:
-    match = re.fullmatch(r"(\w+),(\w+)->(\w+)", equation.replace(" ", ""))
-    if match is None:
-        return None
-    left, right, out = match.groups()
-    summed = [letter for letter in left if letter in right and letter not in out]
-    shared = out[:-2]
-    if len(summed) != 1 or set(left) != {*shared, out[-2], *summed} or set(right) != {*shared, out[-1], *summed}:
-        return None
-    queries = [left.index(letter) for letter in (*shared, out[-2], *summed)]
-    keys = [right.index(letter) for letter in (*shared, out[-1], *summed)]
-    return operands[0].permute(queries), operands[1].permute(keys)
 
 
 @contextmanager
@@ -212,15 +194,15 @@ def recorded(
     """Inside, all attention of ``model`` is recorded; it computes with weights of zero there.
 
     Args:
-        batch, length: rows and tokens of what it is given; None for pictures and sounds, where nobody says.
+        batch, length: rows and tokens of its input; None for pictures and sounds of unknown length.
         tokens: token ids, so that their look-up is known from that of positions.
         without_tables: whether tables are left out.
     """
     with ExitStack() as undo:
         recorder = undo.enter_context(_Recorder(batch, length, tokens, without_tables))
         for name, module in model.named_modules():
-            enter = module.register_forward_pre_hook(lambda *_, name=name: recorder.enter(name))
+            enter = module.register_forward_pre_hook(lambda *_, name=name: recorder.path.append(name))
             leave = module.register_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)
             undo.callback(enter.remove)
             undo.callback(leave.remove)
-        yield recorder.found
+        yield recorder.recording

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.integrations.huggingface.measuring.senses import PICTURES, SOUNDS
+from posenc.integrations.huggingface.measuring.inputs import PICTURES, SOUNDS
 
 VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
 LARGEST = 400_000_000
@@ -155,7 +155,7 @@ def built(config: Any) -> nn.Module:
     if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
         raise NoTokens(f"{model_type.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
     attention = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager code adds its bias twice
-    _each(config, "_attn_implementation_internal", attention)
+    config._attn_implementation = attention
     try:
         with torch.device("meta"):
             size = sum(p.numel() for p in model_type(config).parameters())
@@ -167,8 +167,8 @@ def built(config: Any) -> nn.Module:
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
-    _each(config, "_attn_implementation_internal", attention)
-    _each(config, "_experts_implementation_internal", "eager")  # not every torch has the default's products
+    config._attn_implementation = attention
+    config._experts_implementation = "eager"  # not every torch has the default's products
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() >= 2 and parameter.requires_grad and parameter.numel():
@@ -208,11 +208,3 @@ def model_class(transformers: Any, config: Any) -> Any:
         ):
             return value
     raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
-
-
-def _each(config: Any, name: str, value: Any) -> None:
-    """Set an attribute of a config and of all configs in it."""
-    setattr(config, name, value)
-    for inner in vars(config).copy().values():
-        if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
-            _each(inner, name, value)

@@ -1,4 +1,4 @@
-"""Inputs of models for pictures and sounds: equal patches, a constant sound, or random ones.
+"""Inputs of models: texts, pictures or sounds, random or of one token, patch or frame that is repeated.
 
 Arguments are filled by name, with the config's sizes; if a name allows several shapes, the first that runs is used.
 """
@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.integrations.huggingface.language_model import text_config
+
 PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
 SENSES = (*PICTURES, *SOUNDS)
@@ -19,31 +21,83 @@ CELLS, FRAMES, PERIODS = 4, 64, 40
 """Patches along a side where a config says no size, frames of a sound, and frames' worth of samples."""
 STRIDE = 384
 """Samples of a frame if the config does not say their product: a multiple of what models in use have."""
+EDGE, HEARD = 3, 24
+"""Frames at the start of a sound that convolutions mix with its edge, and the measured frames after them."""
+READ, DECODED = 23, 11
+"""Tokens of a text, and of a decoder's, of different lengths, so that self-attention can be recognised."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to give a model pictures or sounds.
+    """One way to give a model texts, pictures or sounds.
 
     Args:
         name: of the argument that takes them.
         make: numbers for a number of rows, constant within a row or not, from a generator.
-        cells: rows and columns of patches in a picture; None for sounds.
+        cells: rows and columns of patches in a picture; None for texts and sounds.
         arguments: further arguments for a number of rows.
         alone: whether one row is given at a time, since all are laid out one after another.
         merge: patches along a side of what later becomes one; such patches may come one after another.
+        length: tokens of a text; None for pictures and sounds.
     """
 
     name: str
     make: Callable[[int, bool, torch.Generator], Tensor]
     cells: tuple[int, int] | None
     arguments: Callable[[int], dict[str, Tensor]]
-    alone: bool
+    alone: bool = False
     merge: int = 1
+    length: int | None = None
 
     def given(self, rows: int, alike: bool, seed: int) -> dict[str, Tensor]:
         """Arguments of a forward pass."""
         return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.arguments(rows)}
+
+    def orders(self, tokens: int) -> list[list[int]]:
+        """Which tokens are at the places that are measured, first to last, in every order that they may have.
+
+        A picture's places are counted row by row, after tokens of no place; at the ends of a sound some frames have
+        other content.
+        """
+        if self.length is not None:
+            return [[*range(tokens)]]
+        if self.cells is None:
+            return [[*range(EDGE, min(EDGE + HEARD, tokens - EDGE))]] if tokens > 2 * EDGE + 1 else []
+        rows, columns = self.cells
+        front, m = tokens - rows * columns, self.merge
+        if not 0 <= front <= rows * columns:
+            return []
+        places = torch.arange(rows * columns).unflatten(0, self.cells)
+        orders = [places]
+        if m > 1 and not rows % m and not columns % m:
+            orders.append(places.reshape(rows // m, columns // m, m, m).transpose(1, 2).reshape(rows, columns))
+        return [(order.flatten() + front).tolist() for order in orders]
+
+
+class TokenIds:
+    """What token ids a model takes, alone and in its decoder, and whether it takes their positions."""
+
+    def __init__(self, model: Any) -> None:
+        takes, text = inspect.signature(model.forward).parameters, text_config(model.config)
+        self.accepted, self.decodes = "input_ids" in takes, "decoder_input_ids" in takes
+        self.takes_positions = self.accepted and "position_ids" in takes and not self.decodes
+        self.longest = _stated(text, "max_position_embeddings", "n_positions", default=0) or 512
+        self.vocabulary = min(int(getattr(text, "vocab_size", None) or 64), 300)
+        self.device = next(model.parameters()).device
+
+    def draw(self, rows: int, length: int, seed: int = 0) -> Tensor:
+        """Random token ids."""
+        ids = torch.randint(4, self.vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed))
+        return ids.to(self.device)
+
+    def form(self, name: str, length: int) -> Form:
+        """Texts of this length as the argument ``name``, random or of one token each."""
+
+        def make(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
+            repeated = 4 + torch.arange(rows) % (self.vocabulary - 4)
+            return repeated[:, None].repeat(1, length) if alike else self.draw(rows, length, draw.initial_seed())
+
+        return Form(name, make, None, lambda rows: {}, length=length)
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iterator[Form]:
