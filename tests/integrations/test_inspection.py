@@ -1,6 +1,7 @@
 """`posenc inspect` says the right thing about real-world configs, and catches a misspelt key."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,14 @@ import torch
 import typer
 from typer.testing import CliRunner
 
+from posenc.commands.diff import diff
 from posenc.commands.inspect import inspect as command
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.differences import differences
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.inspection import inspect
+from posenc.integrations.sources import table
 from posenc.pictures.view import Lines
 from posenc.scaling import Default, Proportional, YaRN
 from posenc.scaling.wavelengths import slowing, turns
@@ -211,6 +215,26 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Llama's rule does not fit it: its config has 'no_rope_layer_interval'" in said.output
     refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
     assert "--output 'a.svg' does not apply to --measure" in str(refused.exception)
+
+
+def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the whole model, though the one that is measured has fewer layers, and windows of a few tokens."""
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
+    path = tmp_path / "config.json"
+    lengths = {"num_hidden_layers": 12, "sliding_window": 512, "max_position_embeddings": 8192, "rope_theta": 1e4}
+    path.write_text(json.dumps({"model_type": "cohere2", **lengths, **sizes}))
+    read, measured = table(str(path)), table(f"measured:{path}")
+    assert differences(read, measured) == []
+    assert {layer.window for layer in measured.layers.values()} == {512, None}
+    assert "layers beyond the first of every type" in measured.not_asked
+    monkeypatch.setitem(FAMILIES, "cohere2", replace(FAMILIES["cohere2"], pairing="half"))
+    app = typer.Typer()
+    app.command()(diff)
+    run = CliRunner().invoke(app, [str(path), f"measured:{path}", "--positions", "0,3"])
+    assert run.exit_code == 1
+    said = "layers 0 to 2, 4 to 6: pairs are half in ours, interleaved in theirs; cos off by"
+    assert said in run.output
+    assert "note on theirs: not asked: lengths, windows wider than" in run.output
 
 
 @pytest.mark.parametrize(

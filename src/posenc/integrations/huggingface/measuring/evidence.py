@@ -36,7 +36,7 @@ def maps_of(
         encoding: of the layer's text; None if it is rotary.
         places: rows and columns of a picture whose places the positions count, in the coordinates of ``layout``.
     """
-    D = layer.head_dim or getattr(encoding, "head_dim", channels)
+    D = int(layer.head_dim or getattr(encoding, "head_dim", channels))
     if channels < D:
         return []
     at = _coordinates(
@@ -47,7 +47,7 @@ def maps_of(
         coordinates = at[list(layer.axes)].mT if at.dim() > 1 else at[:, None]
         angles = coordinates.float() * torch.tensor(layer.float32)
         sin = -angles.sin() if layer.backwards else angles.sin()
-        eye = rotate(eye, angles.cos(), sin, layer.pairing or "half")
+        eye = rotate(eye, angles.cos(), sin, "interleaved" if layer.pairing == "interleaved" else "half")
     elif "queries_keys" in encoding.acts_on:
         eye = encoding.at(at).rotate(eye, eye)[0]
     maps = eye[0].permute(1, 2, 0).double()

@@ -154,9 +154,10 @@ class MeasuredLayer:
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
         """The factors of cos and sin, and of the products of queries and keys, that ``like`` has differently."""
         values = {}
-        hidden = self.factor is None or family.scales_before_rotation or family.norm_after_rotation
-        if like.frequencies and not hidden and not math.isclose(like.attention_factor, self.factor, rel_tol=EXACT):
-            values["attention_factor"] = float(f"{self.factor:.5g}")
+        hidden = family.scales_before_rotation or family.norm_after_rotation
+        a = like.attention_factor if hidden or self.factor is None else self.factor
+        if like.frequencies and not math.isclose(like.attention_factor, a, rel_tol=EXACT):
+            values["attention_factor"] = float(f"{a:.5g}")
         scale = getattr(encoding, "softmax_scale", None)
         if like.encoding != "nope" and not self.scores.follows_content:
             root = self.channels**0.5
@@ -181,10 +182,13 @@ class MeasuredLayer:
         """What is added to the scores, in words, if it is something else than an encoding adds."""
         if self.scores.follows_content:
             return [] if encoding is not None and encoding.uses_queries else ["a bias that reads tokens"]
-        biased = encoding is not None and "bias" in encoding.acts_on
-        if biased != (self.scores.bias is not None):
-            return ["no bias on scores" if biased else "a bias on scores"]
-        return [] if self.scores.bias is None else bias_in_words(self.scores.bias, encoding, rounding)
+        if encoding is None or "bias" not in encoding.acts_on:
+            return [] if self.scores.bias is None else ["a bias on scores"]
+        return (
+            ["no bias on scores"]
+            if self.scores.bias is None
+            else bias_in_words(self.scores.bias, encoding, rounding)
+        )
 
 
 @dataclass(frozen=True)

@@ -109,15 +109,17 @@ class Probe:
         form, parts = self.form, [(1, seed) for seed in range(rows)] if self.form.alone else [(rows, rows)]
         recordings: list[Recording] = []
         for count, seed in parts:
-            given = {name: value.to(self.ids.device) for name, value in form.given(count, alike, seed).items()}
+            given: dict[str, Any] = {
+                name: value.to(self.ids.device) for name, value in form.given(count, alike, seed).items()
+            }
             if position_ids is not None:
                 count = position_ids.shape[-2]
                 given = {form.name: given[form.name].repeat(count // rows, 1), "position_ids": position_ids}
             elif "use_cache" in inspect.signature(self.model.forward).parameters:
                 given["use_cache"] = False
             tokens = given[form.name] if form.length else None
-            hidden = alike and not form.length
-            with recorded(self.model, count, form.length, tokens, without_tables=hidden) as recording:
+            left_out = alike and tokens is None
+            with recorded(self.model, count, form.length, tokens, without_tables=left_out) as recording:
                 self.model(**given)
             recordings.append(recording)
         return recordings[0] if len(recordings) == 1 else _joined(recordings)

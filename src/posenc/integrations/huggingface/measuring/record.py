@@ -95,7 +95,7 @@ class _Recorder(TorchFunctionMode):
         elif name == "embedding":
             table = kwargs.get("weight", args[1] if len(args) > 1 else None)
             return torch.zeros_like(result) if self._look_up(table, args[0]) and self.without_tables else result
-        elif name in RESIZED and self.length is None and self._resized(args[RESIZED[name]]):
+        elif name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1):
             return torch.zeros_like(result) if self.without_tables else result
         elif name in SUMS and self.length is None and self._added(args):
             return args[0].clone() if self.without_tables else result
@@ -159,10 +159,6 @@ class _Recorder(TorchFunctionMode):
         if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
             return False
         return table.shape[-2:] == x.shape[-2:] and self._rows(table, table.shape[-2])
-
-    def _resized(self, table: Tensor) -> bool:
-        """A parameter that is laid out as a picture and resized to another."""
-        return self._rows(table, 1)
 
     def _rows(self, view: Tensor, count: int) -> bool:
         """Rows of a parameter of any shape, channels last, from the first one in the view."""

@@ -5,6 +5,7 @@ Widths and numbers of heads shrink together, depth to one period of layer types,
 windows to a few.
 """
 
+import importlib
 import inspect
 import re
 from collections.abc import Mapping
@@ -146,11 +147,7 @@ def built(config: Any) -> nn.Module:
     Raises:
         InvalidArgument: no model class of this config can be found or built here, and why.
     """
-    try:
-        import transformers
-    except ImportError as error:
-        raise MissingExtra("transformers", "hf") from error
-    model_type = model_class(transformers, config)
+    model_type = model_class(config)
     takes = inspect.signature(model_type.forward).parameters
     if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
         raise NoTokens(f"{model_type.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
@@ -179,32 +176,32 @@ def built(config: Any) -> nn.Module:
     return model
 
 
-def _built_from(model_type: type) -> object:
-    """The annotation of its ``__init__``, the only place where transformers 5.20 names the config of Aimv2's
-    text."""
-    return getattr(vars(model_type).get("__init__"), "__annotations__", {}).get("config")
-
-
-def model_class(transformers: Any, config: Any) -> Any:
+def model_class(config: Any) -> Any:
     """The model class of a config: the base model, else the first class of its module that accepts it."""
+    import transformers
+
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
     if type(config) in mapping:
         classes = mapping[type(config)]
         return classes[0] if isinstance(classes, (tuple, list)) else classes
-    import importlib
-
     place = type(config).__module__.replace("configuration_", "modeling_")
     try:
         module = importlib.import_module(place)
     except ImportError as error:
         raise InvalidArgument(f"{type(config).__name__} has no model in transformers ({error})") from error
     for value in vars(module).values():
+        is_model = isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
         if (
-            isinstance(value, type)
-            and issubclass(value, transformers.PreTrainedModel)
+            is_model
             and value.__module__ == place
             and "forward" in vars(value)
-            and type(config) in (vars(value).get("config_class"), _built_from(value))
+            and type(config) in _configs_of(value)
         ):
             return value
     raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
+
+
+def _configs_of(model_type: type) -> tuple[object, object]:
+    """Its config class, and that of its ``__init__``, the only one in transformers 5.20 for Aimv2's text."""
+    annotations = getattr(vars(model_type).get("__init__"), "__annotations__", {})
+    return vars(model_type).get("config_class"), annotations.get("config")
