@@ -118,7 +118,7 @@ def differences(
             if what == "frequencies" and (text := _frequencies(first, second)):
                 values = _origin(first), _origin(second)
             if text:
-                add(what, other if other.startswith(one) else one, values, text, _errors(what, first, second, at))
+                add(what, other if " in layer" in other else one, values, text, _errors(what, first, second, at))
     if len(ours.layer_types) != len(theirs.layer_types):
         add("layer_types", None, (len(ours.layer_types), len(theirs.layer_types)), TABLE["layer_types"].differs)
     for what, phrase in TABLE.items():

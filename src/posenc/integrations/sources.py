@@ -57,9 +57,9 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
     """The table of a config with what a small random model of it was measured to do differently."""
-    whole, measurement = of(read(path, as_type=as_type)), measure(path)
+    stated, measurement = of(read(path, as_type=as_type)), measure(path)
     small = of(read(measurement.config, as_type=as_type))
-    return carried(measurement.table(small), small, whole)
+    return carried(measurement.table(small), small, stated)
 
 
 def table(source: str, beside: str | None = None, as_type: str | None = None) -> PositionTable:

@@ -106,8 +106,8 @@ def _type(name: str) -> str:
 
 
 def _label(name: str, many: int) -> str:
-    if "layer" in name:  # of a measured model, which are named by their numbers
-        return name[:1].upper() + name[1:]
+    if name.startswith(("layer ", "layers ")):  # of a measured model, which are named by their numbers
+        return name.capitalize()
     of = "" if _type(name) in ("all", "rotary", "nope") else f" of {_type(name)}"
     return f"{many} layer{'s' * (many != 1)}{of}"
 

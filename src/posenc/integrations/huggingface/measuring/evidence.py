@@ -1,6 +1,7 @@
 """What a position table says of a layer, as the tensors that are measured: maps of queries, and biases."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -36,7 +37,7 @@ def maps_of(
         encoding: of the layer's text; None if it is rotary.
         places: rows and columns of a picture whose places the positions count, in the coordinates of ``layout``.
     """
-    D = int(layer.head_dim or getattr(encoding, "head_dim", channels))
+    D: Any = layer.head_dim or getattr(encoding, "head_dim", channels)
     if channels < D:
         return []
     at = _coordinates(

@@ -248,8 +248,11 @@ class Measured:
         """
         numbers = self.numbers
         if like is None:
-            model_type, count = str(getattr(self.config, "model_type", "")), max(numbers, default=-1) + 1
-            like = PositionTable(model_type, {"": WITHOUT}, ("",) * count, None, 0, 0)
+            towers = {i: layer.tower.rpartition(".")[2] for layer, i in zip(self.layers, numbers, strict=True)}
+            several = len({layer.tower for layer in self.layers}) > 1
+            types = tuple(towers.get(i, "") if several else "" for i in range(max(numbers, default=-1) + 1))
+            model_type = str(getattr(self.config, "model_type", ""))
+            like = PositionTable(model_type, dict.fromkeys(types, WITHOUT), types, None, 0, 0)
         family, tables = FAMILIES.get(like.model_type, Family()), self._tables(like)
         both: list[tuple[str, LayerTable]] = []
         for i in range(max(len(like.layer_types), *(n + 1 for n in numbers), 0)):
@@ -260,20 +263,17 @@ class Measured:
             if not here and read.encoding != "nope" and not parse(read.encoding).get("width"):
                 asked = [replace(read, encoding="no attention that was seen")]
             layer = next((layer for layer in asked if layer != read), read)
-            encoding, added = (
-                tables.get(read.encoding, layer.encoding),
-                tables.get(read.added_table, layer.added_table),
-            )
-            both.append((layer_type, replace(layer, encoding=encoding or "", added_table=added)))
+            encoding = tables.get(read.encoding, layer.encoding)
+            added = tables.get(read.added_table, layer.added_table)
+            both.append((layer_type, replace(layer, encoding=encoding, added_table=added)))
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
         """Tables that were looked up, by the text of the one in ``like`` that they depart from, or by None."""
         layers = like.layers.values()
-        texts = [layer.encoding for layer in layers] + [
-            *{layer.added_table for layer in layers if layer.added_table}
-        ]
-        read = [text for text in texts if text != "rotary" and parse(text).get("width")]
+        added = dict.fromkeys(layer.added_table for layer in layers)
+        texts = [text for text in (*(layer.encoding for layer in layers), *added) if text]
+        read = [text for text in texts if parse(text).get("width")]
         rotates = any(layer.frequencies for layer in layers)  # the table of a model that rotates is of cos and sin
         rows = [table for table in self.tables if table.width > 1 and (table.trained or not rotates)]
         if rows and not read:
@@ -297,10 +297,11 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
     layers = [(name, whole.layers[name]) for name in whole.layer_types]
     kinds = [name.partition(" within ")[0] for name in whole.layer_types]
     for name, read in zip(measured.layer_types, small.layer_types, strict=False):
-        i = kinds.index(read.partition(" within ")[0])
         ours, theirs = vars(measured.layers[name]), vars(small.layers[read])
         changed = {field: value for field, value in ours.items() if value != theirs[field]}
-        kinds[i], layers[i] = "", (layers[i][0], replace(layers[i][1], **changed))
+        i = kinds.index(read.partition(" within ")[0])
+        kinds[i] = ""  # the next layer of this type is the next one there
+        layers[i] = (layers[i][0], replace(layers[i][1], **changed))
     unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
     return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
 

@@ -73,8 +73,8 @@ def stacks(model: Any) -> list[Form]:
     if not ids.decodes:
         return [form]
     decoder = ids.form("decoder_input_ids", DECODED)
-    beside = replace(form, arguments=lambda rows: {**form.arguments(rows), **decoder.given(rows, False, 0)})
-    return [beside, replace(decoder, arguments=lambda rows: form.given(rows, False, 0))]
+    encoder = replace(form, arguments=lambda rows: {**form.arguments(rows), **decoder.given(rows, False, 0)})
+    return [encoder, replace(decoder, arguments=lambda rows: form.given(rows, False, 0))]
 
 
 def shown(model: Any) -> Form:
