@@ -122,7 +122,8 @@ def attention(
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which ``merge`` puts together parts of a sequence that were attended to one by one
             (ring attention). Sinks enter there, once.
-        backend: a way to compute by name: see ``Backend``; ``explain`` says which ``"auto"`` takes.
+        backend: a way to compute by name: ``Backend`` says what each does, and ``explain`` which one ``"auto"``
+            takes.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve
