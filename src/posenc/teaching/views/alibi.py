@@ -52,7 +52,7 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
     return View(
         f"The {which} head gives the nearest {min(8, length)} tokens {steep:.0%}{rest}",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
-        {f"{lines[0].name}, within 8": steep, f"{lines[-1].name}, within 8": flat},
+        {f"nearest 8, {lines[0].name}": steep, f"nearest 8, {lines[-1].name}": flat},
         "import torch, posenc\n"
         f"keys = posenc.positions.arange({length})\n"
         f"placed = posenc.ALiBi({heads}).at(keys[-1:], keys)\n"
