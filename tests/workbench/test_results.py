@@ -132,7 +132,7 @@ def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
         assert f"perplexity per {unit}" in str(shown.caption)
         panel = over_lengths(result).panels[0]
         assert panel.y_name == f"perplexity per {unit}"
-        assert panel.levels[0][1] == f"gate: a table of {unit} pairs"
+        assert panel.levels[0][1] == f"guessing from the last {unit} alone"
 
 
 def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:

@@ -36,7 +36,7 @@ print(posenc.scores(q, k, here, causal={causal})[0, 0].softmax(-1))"""
 
 @bounded
 def maps(
-    words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: Seed = 0
+    words: str = "dog bites man bites dog", encoding: str = "rotary", causal: bool = False, seed: Seed = 0
 ) -> View:
     """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
 
