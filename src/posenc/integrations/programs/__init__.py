@@ -147,7 +147,7 @@ class Program:
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with these keys in place of its own, part by part; null removes a key.
+    """A config with these keys in place of its own, part by part; null among them removes a key.
 
     A rope dictionary replaces both spellings of the existing one, with the base beside it.
     """
@@ -159,7 +159,7 @@ def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
     for key in set(BOTH_FORMS) & set(overrides):
         entry = result[key] or {}
         result[key] = {name: value for name, value in entry.items() if value is not None}
-    return {key: value for key, value in result.items() if value is not None}
+    return {key: value for key, value in result.items() if value is not None or key not in overrides}
 
 
 def config_of(
