@@ -240,6 +240,8 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
         lambda p: replace(p, scales={}),
         "the scale of queries is none in .*, 1.161 at position 22 in",
     ),
+    ("llama4_text", {}, lambda p: replace(p, chunk=None), "tokens of a chunk: none in what was read, 5 in"),
+    ("llama4_text", {}, lambda p: replace(p, chunk=7), "tokens of a chunk: 7 in what was read, 5 in"),
     ("bloom", {}, lambda p: first(p, max_exponent=4.0), "a bias that is off by .* from it in the measured model"),
     ("bloom", {}, lambda p: replace(p, recipes={"all": NOPE}), "the encoding is nope in .*, a bias on scores in"),
     ("t5", {}, lambda p: first(p, buckets=16), "a bias with several numbers in one of its buckets"),

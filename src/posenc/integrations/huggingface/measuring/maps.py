@@ -121,7 +121,7 @@ class Scores:
         bias: ``(H, T, T)``, 0 at every query's own key; None if there is none.
         follows_content: whether the bias depends on the tokens.
         window: how many keys back the last query sees, itself included; None for all, and for chunks.
-        chunked: whether some queries see less far back than others, as in chunks.
+        chunk: the same of the query that sees most, if others see less far back than they could; else None.
         tokens: how many keys there were, so that no wider window shows.
     """
 
@@ -129,7 +129,7 @@ class Scores:
     bias: Float[Tensor, "H T T"] | None
     follows_content: bool
     window: int | None
-    chunked: bool
+    chunk: int | None
     tokens: int
 
 
@@ -155,6 +155,6 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
         bias=None if follows or float(added.abs().max()) < 1e-4 * largest else added.float(),
         follows_content=follows,
         window=back[-1] if steady and back[-1] < T else None,
-        chunked=not steady,
+        chunk=None if steady else max(back),
         tokens=T,
     )

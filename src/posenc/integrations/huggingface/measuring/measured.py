@@ -171,12 +171,11 @@ class MeasuredLayer:
 
     def _mask(self, like: LayerTable) -> dict[str, Any]:
         """Windows and chunks that ``like`` has differently, if they are narrower than the inputs."""
-        scores, values = self.scores, dict[str, Any]()
-        if scores.window != (like.window if (like.window or scores.tokens) < scores.tokens else None):
-            values["window"] = scores.window
-        if like.chunk is not None and like.chunk < scores.tokens and not scores.chunked:
-            values["chunk"] = None
-        return values
+        shown = self.scores.tokens
+        read = {"window": like.window, "chunk": like.chunk}
+        seen = {"window": self.scores.window, "chunk": self.scores.chunk}
+        narrow = {name: width if width is not None and width < shown else None for name, width in read.items()}
+        return {name: width for name, width in seen.items() if width != narrow[name]}
 
     def _bias(self, encoding: Encoding | None, rounding: float) -> list[str]:
         """What is added to the scores, in words, if it is something else than an encoding adds."""

@@ -141,15 +141,15 @@ class Probe:
         ids = ids.expand(-1, self.form.length or 1).contiguous()
         try:
             moved = self.queries(self.record(rows, position_ids=ids), len(at))
-            layers = [layer_of(x, q, at) for x, q in zip(self.plain.attentions, moved, strict=True)]
         except Exception:  # whatever a model's code raises for position ids of another form
             return None
+        layers = [layer_of(x, q, at) for x, q in zip(self.plain.attentions, moved, strict=True)]
         try:
             axes = torch.eye(AXES, dtype=ids.dtype, device=ids.device)[:, :, None, None] * ids
-            by_axis = [self.queries(self.record(rows, position_ids=one), len(at)) for one in axes]
-            return [_with_axes(layer, [axis[i] for axis in by_axis]) for i, layer in enumerate(layers)]
+            by_axis = [self.queries(self.record(rows, position_ids=rotating), len(at)) for rotating in axes]
         except Exception:  # a row of position ids per axis is none of the model's forms
             return layers
+        return [_with_axes(layer, [axis[i] for axis in by_axis]) for i, layer in enumerate(layers)]
 
     def queries(self, recording: Recording, count: int) -> list[Tensor | None]:
         """The queries of every layer, a row per position; rows, heads and tokens are samples."""
