@@ -322,6 +322,13 @@ def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.Mon
     assert text.startswith("all in layers 3, 7: the encoding is rotary in what was read, nope in")
 
 
+@pytest.mark.usefixtures("recent_transformers")
+def test_queries_that_rotate_and_grow_are_told_together() -> None:
+    found = measure(small("ministral3"))
+    assert differences(found, read(found.config)) == []
+    assert re.match(r"Layers 0 to \d with rotary positions: .*; queries are scaled by 1\.\d+ at", found.describe())
+
+
 @pytest.mark.parametrize(("bend", "turns"), [(0.0, True), (1e-3, True), (0.3, False)])
 def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     """LiLT's positions are in its tokens: maps of its queries fit, in no order of pairs, and keep no angles."""

@@ -62,8 +62,8 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """The factors of a layer's scale of queries, relative to that at the first position."""
-    if layer.query_scale is None:
+    """The factors of a layer's scale of queries, relative to that at the first position; 1 for one in words."""
+    if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
     scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
     assert scale is not None

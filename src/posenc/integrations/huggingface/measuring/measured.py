@@ -121,7 +121,8 @@ class MeasuredLayer:
         expected = growth_of(like, self.positions).tolist()
         if not all(math.isclose(a, b, rel_tol=EXACT) for a, b in zip(self.growth, expected, strict=True)):
             grows = max(self.growth) > 1 + EXACT
-            values["query_scale"] = f"{self.growth[-1]:.4g} at position {self.positions[-1]}" if grows else None
+            scale = f"{self.growth[-1]:.4g} at position {self.positions[-1]}" if grows else None
+            values |= {} if scale == like.query_scale else {"query_scale": scale}
         rotation, before = self.rotation, like.frequencies
         if rotation is None:
             return values | ({"encoding": "nope", "frequencies": ()} if before else {})
