@@ -76,7 +76,7 @@ def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:
     [
         ("import time\nwhile True: time.sleep(1)\n", "has not ended after"),
         ("raise RuntimeError('no')\n", "RuntimeError: no"),
-        ("def other(x): return x\n", "there are other"),
+        ("def other(x): return x\n", "unknown function .apply_rope.; known: other"),
         ("def apply_rope(x, colour): return x\n", "it needs colour"),
     ],
 )

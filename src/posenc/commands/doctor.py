@@ -3,14 +3,11 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from posenc.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from posenc.integrations.huggingface.model_positions import ModelPositions
 
 
 def doctor(
@@ -35,7 +32,9 @@ def doctor(
     A function that --call names runs as any program of yours does, in a process of its own; exit status 1 where
     the port is not right.
     """
-    from posenc.integrations.doctor import diagnose, diagnose_call, load
+    from posenc.integrations import huggingface
+    from posenc.integrations.doctor import KINDS, diagnose, diagnose_call, load
+    from posenc.integrations.programs import llama_cpp
 
     path, _, name = (call or "").rpartition(":")
     if (numbers is None) == (call is None) or (call is not None and not (path and name)):
@@ -43,7 +42,13 @@ def doctor(
             "posenc doctor needs the port's numbers: either a file of them or --call, which must be FILE:FUNCTION, "
             "such as my_port.py:apply_rope"
         )
-    asked = _model(model, as_type)
+    asked = (
+        model
+        if model.partition("(")[0] in KINDS and not Path(model).exists()
+        else llama_cpp.positions_of(llama_cpp.fields(Path(model)))
+        if model.endswith(".gguf")
+        else huggingface.read(model, as_type=as_type)
+    )
     answer = (
         diagnose(asked, load(numbers), layer=layer)
         if numbers is not None
@@ -52,18 +57,3 @@ def doctor(
     typer.echo(json.dumps(asdict(answer), ensure_ascii=False, indent=1) if as_json else answer.text)
     if not answer.right:
         raise typer.Exit(1)
-
-
-def _model(text: str, as_type: str | None) -> "ModelPositions | str":
-    """A model that was read, or the text of an encoding that the search knows."""
-    from posenc.integrations import huggingface
-    from posenc.integrations.doctor import PORTS
-    from posenc.integrations.programs import llama_cpp
-
-    if text.partition("(")[0] in PORTS and not Path(text).exists():
-        return text
-    return (
-        llama_cpp.positions_of(llama_cpp.fields(Path(text)))
-        if text.endswith(".gguf")
-        else huggingface.read(text, as_type=as_type)
-    )

@@ -23,7 +23,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
 from posenc.integrations.differences import CLOSE
-from posenc.integrations.doctor.doctor import Expected, diagnosed, named, subject
+from posenc.integrations.doctor.doctor import Expected, diagnosed, search
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
 from posenc.scaling import planned
@@ -224,7 +224,7 @@ def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | P
         raise InvalidArgument(f"theirs has {sorted(theirs) or 'no arrays'}; give one or more of {known}")
     for name, layer in layers.items():
         given = {k: torch.as_tensor(theirs[f"{name}.{k}"]).double() for k in ours[name] if f"{name}.{k}" in theirs}
-        ladders = {named(k, layers[k]["base"]): tuple(v["inv_freq"].tolist()) for k, v in ours.items()}
+        ladders = {k: (layers[k]["base"], tuple(v["inv_freq"].tolist())) for k, v in ours.items()}
         _check(name, canonical(parse(layer["encoding"]), full=True), given, ours[name], ladders)
 
 
@@ -233,7 +233,7 @@ def _check(
     recipe: Recipe,
     theirs: Mapping[str, Tensor],
     ours: Mapping[str, Tensor],
-    ladders: Mapping[str, tuple[float, ...]],
+    ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> None:
     """Compare the arrays of a layer type."""
     room = _room(recipe, ours)
@@ -252,7 +252,7 @@ def _cause(
     recipe: Recipe,
     theirs: Mapping[str, Tensor],
     ours: Mapping[str, Tensor],
-    ladders: Mapping[str, tuple[float, ...]],
+    ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> str:
     """The mistake that gives the port's numbers, in words."""
     given = {**ours, **theirs}
@@ -266,4 +266,4 @@ def _cause(
     if not numbers:
         return "give inv_freq, rotated, or cos and sin too, and the mistake can be named"
     numbers["positions"] = ours["positions"]
-    return diagnosed([subject(Expected(recipe, ladders=ladders), numbers)]).text
+    return diagnosed([search(Expected(recipe, ladders=ladders), numbers)]).text

@@ -101,6 +101,7 @@ CONFIGS: dict[str, str | dict[str, Any]] = {
     "gemma3": "gemma-3-4b.json",
     "qwen_yarn": "qwen2.5-7b-yarn.json",
     "mistral": "mistral-7b.json",
+    "phi3": "phi-3-mini-128k.json",
     "smollm3": "smollm3-3b.json",
     "bloom": "bloom-7b1.json",
     "gemma4": {

@@ -3,8 +3,10 @@
 Each comes with its right port, so that a mistake is named against a description that is right itself.
 """
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +23,14 @@ GEMMA_NEAR = inverse_frequencies(1e4, 128, 256)
 QWEN = yarn(inverse_frequencies(1e6, 64, 128), 1e6, 4.0, 32768, 32, 1, True)
 QWEN_FACTOR = 0.1 * math.log(4.0) + 1
 MISTRAL = inverse_frequencies(1e4, 64, 128)
+MANY = np.arange(300)
+PHI3_FACTOR = math.sqrt(1 + math.log(131072 / 4096) / math.log(4096))
+
+
+def _phi3(name: str) -> Array:
+    """Frequencies divided by the long or the short factors of its config."""
+    config = json.loads((Path(__file__).parents[2] / "data" / "configs" / "phi-3-mini-128k.json").read_text())
+    return inverse_frequencies(1e4, 48, 96) / np.array(config["rope_scaling"][f"{name}_factor"])
 
 
 def _rotated(channels: int, rotate: Callable[[Array], Array], positions: Array = FAR) -> dict[str, Array]:
@@ -127,6 +137,36 @@ PLANTS = (
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR % 4096, MISTRAL), 64)),
         (r"start again every 4,096",),
+    ),
+    Plant(
+        "mistral_restarts_at_no_power_of_two",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(FAR % 3000, MISTRAL), 64)),
+        (r"start again every 3,000",),
+    ),
+    Plant(
+        "mistral_table_of_5000_rows",
+        "mistral",
+        lambda: _rotated(128, lambda x: halves(x, angles32(np.minimum(FAR, 4999), MISTRAL), 64)),
+        (r"clamped at 4,999",),
+    ),
+    Plant(
+        "mistral_neighbours_from_one_at_many_positions",
+        "mistral",
+        lambda: _rotated(128, lambda x: neighbours(x, angles32(MANY + 1, MISTRAL)), MANY),
+        (r"\(2i, 2i\+1\) instead of \(i, i\+64\)", r"off by \+1"),
+    ),
+    Plant(
+        "phi3_long",
+        "phi3",
+        lambda: _rotated(96, lambda x: halves(x, angles32(FAR, _phi3("long")), 48, PHI3_FACTOR)),
+        (),
+    ),
+    Plant(
+        "phi3_short_factors_in_a_long_context",
+        "phi3",
+        lambda: _rotated(96, lambda x: halves(x, angles32(FAR, _phi3("short")), 48, PHI3_FACTOR)),
+        (r"LongRoPE's factors for another length: 1\.05, 1\.05",),
     ),
     Plant(
         "mistral_degrees",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.integrations.doctor.call import Ways
+from posenc.integrations.doctor.call import searches
 from posenc.integrations.doctor.doctor import expected as asked_of
 from posenc.integrations.doctor.search import diagnosed
 from posenc.integrations.vectors import Vectors, assert_vectors, vectors
@@ -39,7 +39,7 @@ def code(listing: str) -> str:
     name = next(name for name in reversed(names) if not name.startswith("_") and callable(names[name]))
     model = next((model for word, model in MODELS.items() if word in name), "rotary")
     model = "rotary(base=500000)" if model == "rotary" and "500000" in listing else model
-    return str(diagnosed(Ways(names, asked_of(model, None)).subjects(name)))
+    return str(diagnosed(searches(names, name, asked_of(model, None))))
 
 
 MODELS = {"positional_encoding": "sinusoidal", "alibi": "alibi", "bucket": "t5"}

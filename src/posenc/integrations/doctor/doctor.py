@@ -13,22 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from posenc.arguments import one_of
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
-from posenc.integrations.doctor.rotation_port import RotationPort
-from posenc.integrations.doctor.search import Diagnosis, Expected, Subject, diagnosed
-from posenc.integrations.doctor.tables import BucketsPort, CodesPort, SlopesPort
+from posenc.integrations.doctor.rotation_port import ROTARY
+from posenc.integrations.doctor.search import Diagnosis, Expected, Kind, Search, diagnosed
+from posenc.integrations.doctor.tables import ALIBI, SINUSOIDAL, T5_BUCKETS
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.scaling import planned
 
-PORTS: Mapping[str, type[Subject[Any]]] = {
-    "rotary": RotationPort,
-    "alibi": SlopesPort,
-    "sinusoidal": CodesPort,
-    "t5": BucketsPort,
-}
+KINDS: Mapping[str, Kind] = {"rotary": ROTARY, "alibi": ALIBI, "sinusoidal": SINUSOIDAL, "t5": T5_BUCKETS}
 
 
 def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: str | None = None) -> Diagnosis:
@@ -47,19 +42,19 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
         InvalidArgument: names that are not these, arrays that do not belong together, or none.
         UnknownName: no such layer type, or an encoding that has no search.
     """
-    return diagnosed([subject(expected(model, layer), numbers)])
+    return diagnosed([search(expected(model, layer), numbers)])
 
 
-def subject(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Subject[Any]:
-    """What is asked: the right description, and the numbers as the search has them."""
-    if asked.recipe.name not in PORTS:
-        raise UnknownName("encoding to search", asked.recipe.name, PORTS)
-    port = PORTS[asked.recipe.name]
-    complete = [group for group in port.ARRAYS if set(group) <= set(numbers)]
-    if not complete or set(numbers) - {name for group in complete for name in group}:
-        wanted = ", or ".join(" and ".join(group) for group in port.ARRAYS)
-        raise InvalidArgument(f"a port's {' and '.join(numbers) or 'nothing'} cannot be compared; give {wanted}")
-    return port.of(asked, {name: torch.as_tensor(v).double().numpy() for name, v in numbers.items()}, note)
+def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
+    """What is asked about a port's arrays of any type."""
+    kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
+    complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
+    if not complete or set(numbers) - complete - {"positions"}:
+        raise InvalidArgument(
+            f"a port's {' and '.join(numbers) or 'nothing'} cannot be compared; give "
+            + ", or ".join(" and ".join(form) for form in kind.forms)
+        )
+    return Search(kind, asked, {name: torch.as_tensor(v).double().numpy() for name, v in numbers.items()}, note)
 
 
 def expected(model: ModelPositions | str, layer: str | None) -> Expected:
@@ -67,29 +62,20 @@ def expected(model: ModelPositions | str, layer: str | None) -> Expected:
     if isinstance(model, str):
         stated = parse(model)
         recipe = canonical(stated, full=True)
-        free = {field for name, field in PORTS.get(recipe.name, Subject).FREE.items() if stated.get(name) is None}
-        return Expected(recipe, frozenset(free))
+        choices = KINDS[recipe.name].free if recipe.name in KINDS else ()
+        return Expected(recipe, frozenset(name for name in choices if stated.get(name) is None))
     table = position_table.of(model)
     types = dict(zip(table.layer_types, model.layer_types, strict=True)) | {name: name for name in model.recipes}
-    searched = [name for name in types if model.recipes[types[name]].name in PORTS and name in model.layer_types]
+    searched = [name for name in dict.fromkeys(model.layer_types) if model.recipes[name].name in KINDS]
     if layer is None and len(searched) != 1:
         raise InvalidArgument(
             f"model_type {model.model_type!r} has {len(searched)} layer types; give layer, one of "
             f"{', '.join(searched) or 'those that rotate or that ALiBi biases'}"
         )
-    if layer is not None and layer not in types:
-        raise UnknownName("layer", layer, types)
-    recipe = canonical(model.recipes[types[layer or searched[0]]], full=True)
-    if scaling := recipe.get("scaling"):
-        recipe = recipe.with_(scaling=planned(scaling, model.max_length))
-    ladders = {named(name, other.base): other.frequencies for name, other in table.layers.items() if other.base}
-    lengths = (table.pretrained_length, table.tuned_length, table.admitted_length)
-    return Expected(recipe, ladders=ladders, lengths=tuple(filter(None, lengths)))
-
-
-def named(layer_type: str, base: float | None) -> str:
-    """A layer type in words, with its base."""
-    return f"{layer_type!r} (base {base:.10g})"
+    recipe = canonical(model.recipes[types[one_of("layer", layer or searched[0], types)]], full=True)
+    ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
+    lengths = filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length))
+    return Expected(recipe, ladders=ladders, lengths=tuple(lengths))
 
 
 def load(path: Path) -> dict[str, Any]:

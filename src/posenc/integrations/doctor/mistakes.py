@@ -1,7 +1,7 @@
 """Every single mistake that ports of a rotation make, as changes of its description; some are measured."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import permutations, product
@@ -11,8 +11,8 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation
-from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, each
-from posenc.scaling import NTK, Default, Linear, Llama3, YaRN
+from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expected, Rows, each
+from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
 SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20))
@@ -39,146 +39,133 @@ VARIANTS: Mapping[Any, list[Change]] = {
 """What else ports change of a scaling."""
 
 
-def mistakes(right: Rotation, seen: Mapping[str, Array], expected: Expected) -> list[Change]:
-    """All of them for this model; what the numbers are asked for is measured under every layout of channels."""
-    few = {name: values[:256] for name, values in seen.items()}  # enough rows to measure
-    turns = list(_turns(right, few)) if "x" in seen else []
-    D, d = right.head_dim, 2 * right.turning
+def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
+    """All of them for this model, and what the numbers are asked for."""
+    seen: Rows = next((numbers for numbers in rows if "x" in numbers), {})
+    measured = _measured(right, {name: values[:256] for name, values in seen.items()})  # enough rows to measure
+    bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
+    D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
+    stated = expected.recipe.get("scaling")
+    yarn, ntk = 0.1 * math.log(s) + 1, (right.base * s, right.base * s ** (d / max(1, d - 2)))
     return [
         *_channels(right),
         *each(
-            ladder=[ladder for ladder in expected.ladders.items() if ladder[1] != tuple(right.theta)],
-            span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1, d + 1) if n > 0],
-            base=_bases(right, few, turns),
-            scaling=[Default()],
+            ladder=[(name, *own) for name, own in expected.ladders.items() if own[1] != tuple(right.theta)],
+            span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
+            base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases, *measured["base"]),
+            scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],
             series=SERIES,
         ),
-        {"series": "twice", "factor": right.factor**2},
+        {"series": "twice", "factor": f**2},
         *_scalings(right, expected.lengths),
         *each(
             sign=[-right.sign],
             products=PRODUCTS,
             per_channel=[True],
-            factor=_factors(right, turns),
-            shift=_shifts(right, few, turns),
+            factor=(1.0, f**2, f**0.5, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s, *measured["factor"]),
+            shift=(1, -1, 2, *measured["shift"]),
             multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),
-            precision=product(ROUNDED, LOW),
+            precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
-        *_positions(right, seen, expected.lengths),
+        *(_positions(right, seen, (*expected.lengths, *measured["length"])) if seen else []),
     ]
 
 
 def _channels(right: Rotation) -> list[Change]:
-    """Which channels turn with which."""
+    """Which channels turn with which, and how many pairs."""
     P, D = right.turning, right.head_dim
-    other = {"pairing": "interleaved"} if right.pairing == "half" else {"pairing": "half", "distance": P}
+    steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
+    layouts = [(start, *step) for start in (0, D - 2 * P) for step in steps]
     return [
-        other,
-        {**other, "moved": True},
-        {"moved": True},
-        *({"distance": n} for n in (P, D // 2, D // 4) if n >= P and right.pairing == "half"),
-        {"distance": D // 2, "span": D},  # a ladder over the whole head, with zeros behind
-        {"start": D - 2 * P},
+        *each(layout=layouts),
+        *({"layout": layout, "written": right.layout} for layout in layouts),
+        *each(written=layouts),
+        {"layout": (0, 1, D // 2), "span": D},  # a ladder over the whole head, with zeros behind
         *(
-            {"turning": n, **distance, **span}
+            {"turning": n, **layout, **span}
             for n in (D // 2, P // 2, 2 * P, D // 4, D // 8)
-            for distance, span in product(({"distance": n}, {}), ({"span": 2 * n}, {}))
+            for layout, span in product(({}, {"layout": (0, 1, n)}), ({}, {"span": 2 * n}))
             if n not in (0, P)
         ),
     ]
 
 
-def _turns(right: Rotation, seen: Mapping[str, Array]) -> Iterator[Array]:
-    """cos + i·sin as the port has them, ``(N, P)``, under every layout of channels under which lengths are kept."""
-    for layout in (right, *(replace(right, **dict(change)) for change in _channels(right))):
-        with suppress(InvalidArgument), np.errstate(all="ignore"):  # a head of too few channels
-            (a, b), (c, d) = layout.channels, layout.written.channels
-            x, y = seen["x"], seen["rotated"]
-            turns = (y[:, c] + 1j * y[:, d]) / (x[:, a] + 1j * x[:, b])
-            if np.abs(np.abs(turns) / np.median(np.abs(turns)) - 1).max() < 0.02:
-                yield turns
+def _measured(right: Rotation, rows: Rows) -> dict[str, list[Any]]:
+    """Bases, factors, shifts and lengths of tables that the numbers have, under every layout that keeps lengths.
+
+    A position is what the first pair turns by whose period is longer than 2,000, or than twice all positions. A
+    clamped one is as late as it lies past the table, and one that starts again by a multiple of the period.
+    """
+    measured: dict[str, list[Any]] = {"base": [], "factor": [], "shift": [], "length": []}
+    reaches, theta = (1000, rows["position"].max()) if rows else (), right.theta
+    slow = [pair for reach in reaches for pair in np.flatnonzero((theta > 0) & (theta * reach < math.pi))[:1]]
+    for port in (right, *(replace(right, **dict(change)) for change in _channels(right))) if rows else ():
+        with suppress(InvalidArgument, IndexError), np.errstate(all="ignore"):  # a head of too few channels
+            (a, b), (c, d) = port.both_channels
+            turns = (rows["y"][:, c] + 1j * rows["y"][:, d]) / (rows["x"][:, a] + 1j * rows["x"][:, b])
+            factor, at = np.median(np.abs(turns)), rows["position"][:, 0]
+            if np.abs(np.abs(turns) / factor - 1).max() < 0.02:
+                measured["factor"] += [float(f"{factor:.{digits}g}") for digits in (3, 4, 8)]
+                for i, j in np.argwhere(at - at[:, None] == 1)[:1]:
+                    measured["base"] += _bases(right, np.abs(np.angle(turns[j] / turns[i])))
+                ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[:, slow])) / theta[slow]
+                late = -np.rint(ahead).astype(int)
+                measured["shift"] += (-late[at.argmin()]).tolist()
+                measured["length"] += [*(int(at.max()) - late[at.argmax()]).tolist(), *np.gcd.reduce(late).tolist()]
+    return measured
 
 
-def _bases(right: Rotation, seen: Mapping[str, Array], turns: list[Array]) -> Iterator[float]:
-    """Known ones, a logarithm to base 10, NTK's, and those that the frequencies of the numbers have."""
-    factor, d = getattr(right.scaling, "factor", 1.0), 2 * right.turning
-    ntk = right.base * factor, right.base * factor ** (d / max(1, d - 2))
-    yield from (*BASES, 1000.0, 100.0, right.base**LOGARITHM_TO_BASE_10, *ntk)
-    at = seen.get("positions", np.empty((0, 1)))[:, 0]
-    ahead = np.argwhere(at[None] - at[:, None] == 1)[:1]
-    thetas = [values for name, values in seen.items() if name == "inv_freq"]
-    thetas += [np.abs(np.angle(both[j] / both[i])) for both in turns for i, j in ahead]
-    for theta, span in product(thetas, dict.fromkeys((right.span, d, right.head_dim))):
+def _bases(right: Rotation, theta: Array) -> Iterator[float]:
+    """Those that measured frequencies have, over as many channels as turn, or as a head has."""
+    for span in dict.fromkeys((right.span, 2 * right.turning, right.head_dim)):
         best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
         base = theta[best] ** (-span / max(1, 2 * best)) if theta[best] else 0.0
-        if 1 < base < 1e12:
-            yield from (float(f"{base:.{digits}g}") for digits in (1, 2, 3, 4))
-            yield float(round(min(base, 1e6)))  # such as 65536
+        if 1 < base < 1e12:  # the last is for such as 65536
+            yield from (*(float(f"{base:.{digits}g}") for digits in (1, 2, 3, 4)), float(round(min(base, 1e6))))
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
     """The model's scaling with one of its numbers wrong, and others in its place; also with their own factors."""
-    scaling = right.scaling
-    factor, length = getattr(scaling, "factor", 0), getattr(scaling, "original_length", 0)
+    kind, numbers = type(right.scaling), vars(right.scaling)
+    factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(
         original_length=(*lengths, round(length * factor), 2 * length, length // 2) if length else (),
         factor=(2 * factor, factor / 2, factor**2, *FACTORS) if factor else (),
     )
     tried: list[tuple[Any, Change]] = [
         (Default, {}),
-        *((type(scaling), {**vars(scaling), **fields}) for fields in (*variants, *VARIANTS.get(type(scaling), []))),
-        *((kind, {"factor": n}) for n in (factor, *FACTORS) for kind in (Linear, NTK)),
+        *((kind, {**numbers, **fields}) for fields in (*variants, *VARIANTS.get(kind, []))),
+        *((other, {"factor": n}) for n in (factor, *FACTORS) for other in (Linear, NTK)),
         *((Llama3, {"factor": n, "original_length": 8192}) for n in (8.0, 32.0)),  # of 3.1 and 3.2
     ]
-    for kind, fields in tried:
+    for method, fields in tried:
         with suppress(InvalidArgument):
-            changed = kind(**fields)
-            yield {"scaling": changed}
-            yield {"scaling": changed, "factor": changed.frequencies(right.span, right.base).attention_factor}
+            scaling = method(**fields)
+            own = scaling.frequencies(right.span, right.base).attention_factor
+            yield from ({"scaling": scaling}, {"scaling": scaling, "factor": own})
 
 
-def _factors(right: Rotation, turns: list[Array]) -> list[float]:
-    s, D = getattr(right.scaling, "factor", 1.0), right.head_dim
-    yarn = 0.1 * math.log(s) + 1
-    measured = [float(f"{np.median(np.abs(both)):.{n}g}") for both in turns[:1] for n in (3, 4, 8)]
-    return [1.0, right.factor**2, right.factor**0.5, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s, *measured]
-
-
-def _shifts(right: Rotation, seen: Mapping[str, Array], turns: list[Array]) -> Iterator[int]:
-    """Offsets of all positions: the usual ones, and what the first pair of a period past 2,000 is ahead by."""
-    yield from (1, -1, 2)
-    for both, pair in product(turns, np.flatnonzero((right.theta > 0) & (right.theta < math.pi / 1000))[:1]):
-        row = seen["positions"][:, 0].argmin()
-        if pair < both.shape[1]:  # else of a layout in which fewer rotate
-            yield round(np.angle(both[row, pair] * np.exp(-1j * right.angles(seen)[row, pair])) / right.theta[pair])
-
-
-def _positions(right: Rotation, seen: Mapping[str, Array], known: Iterable[int]) -> list[Change]:
+def _positions(right: Rotation, rows: Rows, known: Iterable[int]) -> list[Change]:
     """Where the port believes its tokens to stand, and by which axis a pair turns."""
-    if "positions" not in seen:
-        return []
-    where = seen["positions"]
-    lengths = sorted(
-        n
-        for n in {2**k for k in range(3, 31)} | set(known) | {int(p) for p in where[:, 0] if p > 1}
-        if n <= where.max()
-    )
+    lengths = sorted(n for n in {2**k for k in range(3, 31)} | set(known) if 0 < n <= rows["position"].max())
     return each(
         last=sorted({n - 1 for n in lengths} | set(lengths)),
         period=lengths,
-        counted=["rows", "heads"] if seen["heads"].any() else ["rows"],
+        counted=["row", "head"] if rows["head"].any() else ["row"],
         axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
     )
 
 
-def _other_axes(right: tuple[int, ...], pairs: int) -> Iterator[tuple[int, ...]]:
+def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:
     """Other axes for the same pairs: laid out differently, in another order, with other counts, or one for all."""
     A, P = max(right) + 1, len(right)
     counts, orders = [right.count(axis) for axis in range(A)], list(permutations(range(A)))
-    yield from ((axis,) * pairs for axis in range(A))
-    yield from (tuple(order[axis] for axis in right) for order in orders)
-    released = (sections for sections in SECTIONS if len(sections) == A and sum(sections) == P)
-    for sections in (*permutations(counts), (*[P // A] * (A - 1), P - P // A * (A - 1)), *released):
-        yield from (tuple(axis for axis in order for _ in range(sections[axis])) for order in orders)
-        yield tuple(i % A if i < A * sections[i % A] else 0 for i in range(P))
-    yield tuple(i % A for i in range(P))
+    equal = (*[P // A] * (A - 1), P - P // A * (A - 1))
+    others = [s for s in (*permutations(counts), equal, *SECTIONS) if len(s) == A and sum(s) == P]
+    return [
+        *((axis,) * pairs for axis in range(A)),
+        *(tuple(order[axis] for axis in right) for order in orders),
+        *(tuple(axis for axis in order for _ in range(sections[axis])) for sections in others for order in orders),
+        *(tuple(i % A if i < A * sections[i % A] else 0 for i in range(P)) for sections in others),
+        tuple(i % A for i in range(P)),
+    ]

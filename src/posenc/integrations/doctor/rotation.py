@@ -2,51 +2,54 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Self
 
 import numpy as np
 
-from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.doctor.search import Array, rounded
+from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
 from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, planned
 
-SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array], Array]]] = {
-    "": ("its frequencies follow the formula", lambda port, theta: theta),
+Layout = tuple[int, int, int]
+"""The channels of pair i: start + stride·i, and the distance to the second; ``(0, 1, D/2)`` for halves of a head,
+``(0, 2, 1)`` for neighbours. Halves lie no closer than there are pairs."""
+
+SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
+    "": ("its frequencies follow the formula", lambda port, theta, plain: theta),
     "all 1": (
         "its exponent is 0 at every pair, as integer division makes it: all frequencies are 1",
-        lambda port, theta: np.ones_like(theta),
+        lambda port, theta, plain: np.ones_like(theta),
     ),
     "growing": (
         "the minus of its exponent is missing: frequencies grow with the pair",
-        lambda port, theta: 1 / theta,
+        lambda port, theta, plain: 1 / theta,
     ),
-    "backwards": ("its frequencies are in the reverse order", lambda port, theta: theta[::-1]),
+    "backwards": ("its frequencies are in the reverse order", lambda port, theta, plain: theta[::-1]),
     "from one": (
         "its exponent is off by one pair: the index begins at 1, so that no frequency is 1",
-        lambda port, theta: theta * port.base ** (-2 / port.span),
+        lambda port, theta, plain: theta * port.base ** (-2 / port.span),
     ),
     "degrees": (
         "its angles are in degrees: every frequency is multiplied by π/180",
-        lambda port, theta: np.radians(theta),
+        lambda port, theta, plain: np.radians(theta),
     ),
     "blended backwards": (
         "its ramp runs the wrong way: fast pairs are scaled and slow ones kept",
-        lambda port, theta: port.ladder_of(Default()) * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
+        lambda port, theta, plain: plain * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
     ),
     "twice": (
         "applies {scaling} twice",
-        lambda port, theta: (
-            np.array(port.scaling.scaled([Decimal(one) for one in theta]), float)
+        lambda port, theta, plain: (
+            np.array(port.scaling.scaled(list(map(Decimal, theta))), float)
             if isinstance(port.scaling, Llama3)
-            else theta * theta / port.ladder_of(Default())
+            else theta * theta / plain
         ),
     ),
 }
-"""What a port can do to the frequencies of every pair at once: in words, and as a function of them."""
+"""What a port can do to the frequencies of all pairs: in words, and as a function of them, scaled and not."""
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
@@ -68,30 +71,26 @@ class Rotation:
 
     Args:
         head_dim: channels of a head.
-        pairing: ``"half"`` for channels (s + i, s + i + distance), ``"interleaved"`` for (s + 2i, s + 2i + 1).
-        distance: between the channels of a pair with halves paired.
+        layout: the channels of every pair.
         turning: number of pairs that rotate.
         span: what the exponent of the base is divided by: base^(−2i/span).
         base, scaling: of the frequencies.
         factor: what cos and sin are multiplied by.
         sign: −1 rotates backwards.
         axes: the axis of every pair.
-        start: s, the first channel that rotates.
-        ladder: the layer type whose frequencies are used, and those; None for its own.
+        written: the channels to which a rotated pair is written; None for those that it was read from.
+        ladder: the layer type whose frequencies are used, its base, and those; None for its own.
         series: what else happens to the frequencies, a key of ``SERIES``.
         products: what becomes of a pair, a key of ``PRODUCTS``.
-        moved: whether a rotated pair is written where the other pairing has it: neighbours come out as halves, or
-            halves as neighbours.
         per_channel: whether cos has the frequency of half a pair later.
-        counted: what a position is: ``positions``, or ``rows`` or ``heads``, the numbers of an axis of x.
+        counted: what a position is: ``position``, or ``row`` or ``head``, the numbers of an axis of x.
         shift, multiple: what is added to a position, and what that is multiplied by; 0 rotates nothing.
         last, period: where positions are clamped, and after how many they start again.
-        precision: what is rounded to 16 bits, of positions, frequencies, angles and cos and sin; and the type.
+        precision: a type of 16 bits, and what is rounded to it, of positions, frequencies, angles and cos and sin.
     """
 
     head_dim: int
-    pairing: str
-    distance: int
+    layout: Layout
     turning: int
     span: int
     base: float
@@ -99,32 +98,32 @@ class Rotation:
     factor: float
     sign: int
     axes: tuple[int, ...]
-    start: int = 0
-    ladder: tuple[str, tuple[float, ...]] | None = None
+    written: Layout | None = None
+    ladder: tuple[str, float, tuple[float, ...]] | None = None
     series: str = ""
     products: str = ""
-    moved: bool = False
     per_channel: bool = False
-    counted: str = "positions"
+    counted: str = "position"
     shift: int = 0
     multiple: float = 1.0
     last: float = math.inf
     period: float = math.inf
-    precision: tuple[tuple[str, ...], str] = ((), "")
+    precision: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, recipe: Recipe, head_dim: int) -> Self:
-        """What a recipe of a rotation asks of a port."""
+    def of(cls, expected: Expected, head_dim: int) -> Self:
+        """What is asked of a port with heads of this size."""
+        recipe = expected.recipe
         rotary_dim, axes = int(recipe.get("rotary_dim") or head_dim), recipe.get("axes")
-        scaling, base = planned(recipe.get("scaling") or Default(), None), float(recipe.get("base"))
+        scaling = planned(recipe.get("scaling") or Default(), next(reversed(expected.lengths), None))
+        base = float(recipe.get("base"))
         spectrum = scaling.frequencies(rotary_dim, base)
         turning = sum(theta != 0 for theta in spectrum.exact)
         if isinstance(scaling, Proportional):  # how many pairs turn is a field of its own
             scaling = Linear(scaling.factor) if scaling.factor != 1 else Default()
         return cls(
             head_dim=head_dim,
-            pairing=recipe.get("pairing"),
-            distance=rotary_dim // 2,
+            layout=(0, 1, rotary_dim // 2) if recipe.get("pairing") == "half" else (0, 2, 1),
             turning=turning,
             span=rotary_dim,
             base=base,
@@ -137,53 +136,63 @@ class Rotation:
     @property
     def pairs(self) -> int:
         """Number of pairs, with those whose frequency is 0."""
-        return max(self.turning, self.distance)
+        return max(self.turning, self.layout[2])
 
-    @property
-    def channels(self) -> tuple[Array, Array]:
+    def channels(self, start: int, stride: int, distance: int) -> tuple[Array, Array]:
         """The first and the second channel of every pair."""
-        stride, distance = (1, self.distance) if self.pairing == "half" else (2, 1)
-        first = self.start + stride * np.arange(self.pairs)
-        if (first + distance).max(initial=0) >= self.head_dim:
-            raise InvalidArgument(f"{self.pairs} pairs {self.in_words} do not fit into {self.head_dim} channels")
-        return first, first + distance
+        first = start + stride * np.arange(self.pairs)
+        second = first + (max(distance, self.pairs) if stride == 1 else distance)
+        if second.max(initial=0) >= self.head_dim:
+            raise InvalidArgument(f"{self.pairs} pairs do not fit into {self.head_dim} channels")
+        return first, second
 
     @property
-    def written(self) -> "Rotation":
-        """This, by the channels to which it writes a rotated pair."""
-        other = "interleaved" if self.pairing == "half" else "half"
-        return replace(self, pairing=other, distance=self.pairs) if self.moved else self
+    def both_channels(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """The channels of every pair as it is read, and as it is written."""
+        return self.channels(*self.layout), self.channels(*(self.written or self.layout))
 
     @property
     def theta(self) -> Array:
         """The inverse frequency of every pair."""
-        own = SERIES[self.series][1](self, self.ladder_of(self.scaling))
-        return fill(np.array(self.ladder[1]) if self.ladder else own, self.pairs)
-
-    def ladder_of(self, scaling: Scaling) -> Array:
-        """Frequencies under a scaling; an exponent over fewer channels than rotate runs on below 1/base."""
-        channels = max(self.span, 2 * self.turning)
-        return _frequencies(scaling, channels, self.base ** (channels / self.span))[: self.turning]
+        theta, plain = (
+            frequencies(scaling, self.turning, self.span, self.base) for scaling in (self.scaling, Default())
+        )
+        return fill(
+            np.array(self.ladder[2]) if self.ladder else SERIES[self.series][1](self, theta, plain), self.pairs
+        )
 
     def rounded(self, values: Array, what: str) -> Array:
-        """To 16 bits, if ``precision`` is of this."""
-        return rounded(values, self.precision[1]) if what in self.precision[0] else values
+        """To 16 bits, if ``precision`` is of this, and to float32, as ports have the others, if it is of any."""
+        low, *names = self.precision or ("", what)
+        return rounded(values, low if what in names else "float32") if low else values
 
-    def angles(self, seen: Mapping[str, Array]) -> Array:
+    def angles(self, rows: Rows) -> Array:
         """What every row turns every pair by, ``(N, P)``."""
-        where = np.minimum((seen[self.counted] + self.shift) * self.multiple, self.last)
+        where = np.minimum((rows[self.counted] + self.shift) * self.multiple, self.last)
         where = self.rounded(np.fmod(where, self.period), "positions")
-        theta = self.rounded(self.theta, "frequencies")
-        if self.precision[0]:  # of a product in float32, as ports have it
-            where, theta = where.astype(np.float32), theta.astype(np.float32)
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
-        return self.rounded(where[:, axes] * theta, "angles")
+        return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
-    @property
-    def in_words(self) -> str:
-        """Its channels, for a sentence."""
-        s = f"{self.start} + " if self.start else ""
-        return f"({s}i, {s}i+{self.distance})" if self.pairing == "half" else f"({s}2i, {s}2i+1)"
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        """Frequencies, if rows are counted by the pair; else x rotated."""
+        (a, b), (c, d) = self.both_channels
+        if "pair" in rows:
+            theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
+            return theta, (CLOSE + rows["step"]) * np.abs(theta)
+        x, angles = rows["x"], self.angles(rows)
+        later = angles * self.base ** (-self.per_channel / self.span)
+        cos, sin = (self.factor * self.rounded(turned, "cos and sin") for turned in (np.cos(later), np.sin(angles)))
+        ours, room = x.copy(), (CLOSE + rows["step"]) * np.abs(x)
+        ours[:, c], ours[:, d] = PRODUCTS[self.products][1](x[:, a], x[:, b], cos, sin, self.sign)
+        wide = (CLOSE * (2 + np.abs(angles)) + rows["step"]) * self.factor
+        room[:, c] = room[:, d] = wide * (np.abs(x[:, a]) + np.abs(x[:, b]))
+        return ours, room
+
+
+def in_words(start: int, stride: int, distance: int) -> str:
+    """The channels of a pair, for a sentence."""
+    i = f"{start} + " * bool(start) + "2" * (stride == 2) + "i"
+    return f"({i}, {i}+{distance})"
 
 
 def fill(values: Array, count: int) -> Array:
@@ -192,5 +201,7 @@ def fill(values: Array, count: int) -> Array:
 
 
 @lru_cache(maxsize=4096)
-def _frequencies(scaling: Scaling, span: int, base: float) -> Array:
-    return np.array([float(theta) for theta in scaling.frequencies(span, base).exact])
+def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
+    """Those of the first pairs; an exponent over fewer channels than rotate runs on below 1/base."""
+    channels = max(span, 2 * pairs)
+    return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)

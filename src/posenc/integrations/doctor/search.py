@@ -6,12 +6,11 @@ differ, so that an answer can say nothing but what was tried.
 """
 
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,11 +19,16 @@ from numpy.typing import NDArray
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 
-D = TypeVar("D")
 Array = NDArray[Any]
-Change = Mapping[str, Any]
+Rows = Mapping[str, Array]
+"""Numbers of a port, one row per position, pair, head or offset: arrays of equal length, by name.
+
+The first array is what the rows are counted by, ``y`` the port's numbers, and ``step`` the relative error of 16-bit
+arithmetic; others are what a description computes ``y`` from.
+"""
+Change = dict[str, Any]
 """Fields of a description and their wrong values: one mistake, which may touch several fields at once."""
-LOW = {"bfloat16": (torch.bfloat16, 2.0**-9), "float16": (torch.float16, 2.0**-12)}
+LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 """The 16-bit types, and half a step of each, relative."""
 CLOSE = 2.0**-20
 """Sixteen roundings of float32, which a frequency may have behind it where exp and log made it."""
@@ -34,6 +38,15 @@ BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Of released models; a port may have kept one of them."""
 SHOWN = 3
 """Causes that an answer lists where the numbers cannot tell them apart."""
+UNMEASURED = {"base": None, "factor": None}
+"""Fields whose value may be measured: of two values that give the numbers the first that was named is meant."""
+
+
+class Description(Protocol):
+    """A port as somebody computes it."""
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        """``y`` as this description gives it, and how far the port's may be from it."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +74,38 @@ class Expected:
 
     Args:
         recipe: the encoding, with all its settings.
-        free: fields of a description in which a port may choose; a base among those of released models.
-        ladders: the frequencies of all layer types of the model, by name and base.
-        lengths: those that the model's config states.
+        free: settings that a port may choose.
+        ladders: base and frequencies of all layer types of the model, by name.
+        lengths: those that the model's config states, the admitted one last.
     """
 
     recipe: Recipe
     free: frozenset[str] = frozenset()
-    ladders: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    ladders: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of port, and what can be asked about it.
+
+    Args:
+        right: the description that is asked for, and the port's numbers by name, which may state sizes.
+        forms: what a port may give, by the names of arrays that belong together: the rows of each.
+        probe: rows at which two descriptions that differ at all give other numbers.
+        mistakes: every single change of the right description, for a port of these rows.
+        phrases: a function of the wrong and the right description for each field, in the order of a sentence.
+        wanted: what to give besides, where the numbers cannot tell two mistakes apart.
+        free: what a port may choose if an encoding's text does not state a setting: the field, and which values.
+    """
+
+    right: Callable[[Expected, Mapping[str, Array]], Description]
+    forms: Mapping[tuple[str, ...], Callable[..., Rows]]
+    probe: Callable[[Any], Rows]
+    mistakes: Callable[[Any, Sequence[Rows], Expected], Iterable[Change]]
+    phrases: Mapping[str, Callable[[Any, Any], str]]
+    wanted: str
+    free: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
@@ -77,166 +113,141 @@ def each(**values: Iterable[Any]) -> list[Change]:
     return [{name: value} for name, drawn in values.items() for value in drawn]
 
 
-class Subject(ABC, Generic[D]):
-    """What can be asked about one kind of port.
+class Search:
+    """What is asked about one port.
 
     Args:
-        right: the description that the model asks for.
-        seen: the port's numbers by name, in float64.
-        expected: the encoding, of which ``right`` was made.
+        expected: the encoding.
+        numbers: the port's, by name, in float64.
         note: what an answer adds, as to the order of axes.
     """
 
-    ARRAYS: ClassVar[tuple[tuple[str, ...], ...]]
-    """What a port may give, by name: those that belong together, one group or more."""
-    FREE: ClassVar[Mapping[str, str]] = {}
-    """Settings whose field a port may choose if an encoding's text does not state them; a model states all."""
-    PHRASES: ClassVar[Mapping[str, Callable[[Any, Any], str]]]
-    """A function of the wrong and the right description for each field, in the order in which they are said."""
-    MEASURED: ClassVar[tuple[str, ...]] = ()
-    """Fields whose value may be measured: of two that give the numbers the first that was named is meant."""
-    WANTED: ClassVar[str]
-    """What to give besides, where the numbers cannot tell two mistakes apart."""
-
-    def __init__(self, right: D, seen: Mapping[str, Array], expected: Expected, note: str = "") -> None:
-        self.right, self.seen, self.expected, self.note = right, seen, expected, note
-
-    @classmethod
-    @abstractmethod
-    def of(cls, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> Self:
-        """What is asked of a port that gave these numbers."""
-
-    @abstractmethod
-    def predict(self, port: D, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
-        """For each array of a port: theirs, what this description gives, and how far they may be apart."""
-
-    @abstractmethod
-    def changes(self) -> Iterable[Change]:
-        """Every single mistake."""
-
-    @property
-    def sketch(self) -> Mapping[str, Array]:
-        """A few of the numbers, which nearly every wrong description fails already."""
-        return self.seen
-
-    @property
-    def probe(self) -> Mapping[str, Array]:
-        """Inputs at which two descriptions that differ at all give other numbers."""
-        return self.seen
+    def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
+        self.kind, self.expected, self.note = kind, expected, note
+        self.right = kind.right(expected, numbers)
+        self.rows = [
+            rows(self.right, *map(numbers.__getitem__, names))
+            for names, rows in kind.forms.items()
+            if numbers.keys() >= set(names)
+        ]
+        self.sketch = [  # a few rows, from the first to the last
+            {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
+            for rows in self.rows
+        ]
 
     @cached_property
     def single(self) -> list[Change]:
-        """The changes that change something and have words, each once."""
-        changes = map(dict, dict.fromkeys(tuple(change.items()) for change in self.changes()))
-        right = vars(self.right).items()
-        return [
-            change for change in changes if change.keys() <= self.PHRASES.keys() and not right >= change.items()
-        ]
+        """The mistakes that change something, each once."""
+        changes = dict.fromkeys(
+            tuple(change.items()) for change in self.kind.mistakes(self.right, self.rows, self.expected)
+        )
+        return [dict(change) for change in changes if not vars(self.right).items() >= set(change)]
 
-    def fits(self, port: D, *inputs: Mapping[str, Array]) -> bool:
-        """Whether this description gives the numbers."""
+    def fits(self, port: Description) -> bool:
+        """Whether this description gives the numbers; a few rows come first, which nearly every wrong one fails."""
         with suppress(InvalidArgument):  # a change that the library refuses to compute
-            return all(
-                bool((np.abs(theirs - ours) <= room).all())
-                for seen in inputs
-                for theirs, ours, room in self.predict(port, seen)
-            )
+            return not any(compare(port, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
-    def fitting(self, mistakes: int) -> list[D]:
+    @np.errstate(all="ignore")  # of a wrong description: overflow, and pairs that stand still
+    def fitting(self, mistakes: int) -> list[Description]:
         """All descriptions with so many mistakes, 0 to 2 in different fields, that give the numbers."""
-        result, inputs = [], (self.sketch, self.seen)
-        with np.errstate(all="ignore"):  # of a wrong description: overflow, and pairs that stand still
-            for chosen in itertools.combinations(self.single, mistakes):
-                fields = {name: value for change in chosen for name, value in change.items()}
-                port = replace(self.right, **fields)  # type: ignore[type-var]
-                if len(fields) == sum(map(len, chosen)) and self.fits(port, *inputs):
-                    result.append(port)
-        return result
+        chosen = itertools.combinations(self.single, mistakes)
+        merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
+        disjoint = (fields for changes, fields in merged if len(fields) == sum(map(len, changes)))
+        ports = (replace(self.right, **fields) for fields in disjoint)  # type: ignore[type-var]
+        return [port for port in ports if self.fits(port)]
 
-    def same(self, one: D, other: D) -> bool:
+    def same(self, port: Description, other: Description) -> bool:
         """Whether two descriptions are one function, or one but for a measured value."""
-        pairs = zip(self.predict(one, self.probe), self.predict(other, self.probe), strict=True)
-        return self.unmeasured(one) == self.unmeasured(other) or all(
-            bool((np.abs(a - b) <= 1e-9).all()) for (_, a, _), (_, b, _) in pairs
-        )
+        ours, theirs = (description.predict(self.kind.probe(self.right))[0] for description in (port, other))
+        return vars(port) | UNMEASURED == vars(other) | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
 
-    def unmeasured(self, port: D) -> dict[str, Any]:
-        """What is wrong, whatever a measured value is."""
-        return {name: name in self.MEASURED or value for name, value in self.wrong(port).items()}
-
-    def wrong(self, port: D) -> dict[str, Any]:
-        """The fields that differ from the right description, with the wrong values."""
-        return {name: value for name, value in vars(port).items() if getattr(self.right, name) != value}
-
-    def distinct(self, ports: Iterable[D]) -> list[D]:
+    def distinct(self, ports: Iterable[Description]) -> list[Description]:
         """One of each function, the first that was named, as many as are shown and one more."""
-        found: list[D] = []
+        chosen: list[Description] = []
         for port in ports:
-            if len(found) <= SHOWN and not any(self.same(port, other) for other in found):
-                found.append(port)
-        return found
+            if len(chosen) <= SHOWN and not any(self.same(port, other) for other in chosen):
+                chosen.append(port)
+        return chosen
 
-    def is_right(self, port: D) -> bool:
+    def is_right(self, port: Description) -> bool:
         """Whether it differs in what is free alone."""
-        wrong = self.wrong(port)
-        return self.expected.free.issuperset(wrong) and wrong.get("base", BASES[0]) in BASES
+        free = (self.kind.free[setting] for setting in self.expected.free)
+        chosen = {name: getattr(self.right, name) for name, allows in free if allows(port)}
+        return replace(port, **chosen) == self.right  # type: ignore[type-var]
 
-    def words(self, port: D) -> str:
+    def words(self, port: Description) -> str:
         """What is wrong with a description."""
-        wrong = self.wrong(port)
-        said = [phrase(port, self.right) for name, phrase in self.PHRASES.items() if name in wrong]
-        return ", and ".join(dict.fromkeys(said))
+        differ = (name for name in self.kind.phrases if getattr(port, name) != getattr(self.right, name))
+        return ", and ".join(dict.fromkeys(self.kind.phrases[name](port, self.right) for name in differ))
 
     def explained(self, mistakes: int) -> Diagnosis | None:
         """The answer where so many mistakes give the numbers."""
         fitting = self.fitting(mistakes)
         right = [port for port in fitting if self.is_right(port)][:1]
-        found = right or self.distinct(fitting)
-        causes = tuple(map(self.words, found))
-        text = "; or ".join(causes[:SHOWN]) + "; or others" * (len(found) > SHOWN)
-        if len(found) != 1:
-            text = f"these numbers cannot tell apart: {text}. {self.WANTED}"
-            return Diagnosis(False, causes, text) if found else None
-        apart = np.concatenate(
-            [np.abs(theirs - ours).ravel() for theirs, ours, _ in self.predict(found[0], self.seen)]
-        )
+        chosen = right or self.distinct(fitting)
+        causes = tuple(map(self.words, chosen))
+        text = "; or ".join(causes[:SHOWN]) + "; or others" * (len(chosen) > SHOWN)
+        if len(chosen) != 1:
+            text = f"these numbers cannot tell apart: {text}. {self.kind.wanted}"
+            return Diagnosis(False, causes, text) if chosen else None
+        apart = np.concatenate([compare(chosen[0], rows)[0].ravel() for rows in self.rows])
         text = f"{text}; this reproduces all {apart.size:,} numbers to {apart.max():.0e}{self.note}"
         if not right:
             return Diagnosis(False, causes, text)
-        others = self.fitting(1) if not mistakes else []
-        if len(others) > len(self.single) / 3:
-            also = "; or ".join(map(self.words, self.distinct(others)[:SHOWN]))
-            text = f"{text}, as mistakes would that do not show here, such as: {also}. {self.WANTED}"
+        hidden = [] if mistakes else self.fitting(1)
+        if len(hidden) > len(self.single) / 3:
+            also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
+            text = f"{text}, as mistakes would that do not show here, such as: {also}. {self.kind.wanted}"
         return Diagnosis(True, (), f"right{': ' * bool(causes[0])}{text}")
 
     def unexplained(self) -> Diagnosis:
-        """Which numbers differ, and what that usually means."""
-        theirs, ours, room = next(iter(self.predict(self.right, self.seen)))
-        apart = np.abs(theirs - ours)
-        off = ~(apart <= room)
-        said = f"nothing that was tried gives these numbers: {off.sum():,} of {off.size:,} differ"
-        return Diagnosis(False, (), f"{said}; {self.symptoms(off, apart)}")
+        """Which numbers differ, from where on, and what that usually means."""
+        compared = ((rows, *compare(self.right, rows)) for rows in self.rows)
+        rows, apart, off = next(numbers for numbers in compared if numbers[2].any())
+        count, wrong, columns = next(iter(rows)), off.any(1), np.flatnonzero(off.any(0))
+        place = rows[count][:, 0]
+        first, most = int(place[wrong].min()), int(place[apart.max(1).argmax()])
+        agreeing = int(max(place[~wrong], default=0))
+        usual = {
+            "at position 0 nothing rotates, so look at the factor, the order of channels and the input": first == 0,
+            f"all before agree, up to {agreeing:,}: a table that ends there, or 16-bit positions": (
+                1 < agreeing < first
+            ),
+            f"columns {columns[0]} to {columns[-1]} alone: a scaling of some frequencies, or an axis": (
+                len(columns) <= off.shape[1] // 2
+            ),
+            "in most columns: other frequencies, or other pairs of channels": True,
+        }
+        means = next(words for words, applies in usual.items() if applies)
+        return Diagnosis(
+            False,
+            (),
+            f"nothing that was tried gives these numbers: {off.sum():,} of {off.size:,} differ; from {count} "
+            f"{first:,} on, by up to {apart.max():.3g} at {count} {most:,}" + f"; {means}" * (count == "position"),
+        )
 
-    def symptoms(self, off: Array, apart: Array) -> str:
-        """Where the first array differs, and what that usually means."""
-        first = tuple(map(int, np.argwhere(off)[0]))
-        return f"first at {list(first)} by {apart[first]:.3g}, by up to {apart.max():.3g}"
 
-
-def diagnosed(subjects: Sequence[Subject[Any]]) -> Diagnosis:
+def diagnosed(searches: Sequence[Search]) -> Diagnosis:
     """The shortest description that gives the numbers of one of them, or what is known of the first."""
-    tried = (subject.explained(mistakes) for mistakes in range(3) for subject in subjects)
-    return next(filter(None, tried), None) or subjects[0].unexplained()
+    tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
+    return next(filter(None, tried), None) or searches[0].unexplained()
 
 
-def rounded(values: Array, low: str) -> Array:
-    """To 16 bits and back, from float32 as ports have it."""
-    result: Array = torch.from_numpy(values.astype(np.float32)).to(LOW[low][0]).double().numpy()
-    return result
+def compare(port: Description, rows: Rows) -> tuple[Array, Array]:
+    """How far a port's numbers are from those of a description, and which are too far."""
+    ours, room = port.predict(rows)
+    apart = np.abs(rows["y"] - ours)
+    return apart, ~(apart <= room)
+
+
+def rounded(values: Array, dtype: str) -> Array:
+    """To this type and back to float32, from float32 as ports have it."""
+    return torch.from_numpy(values.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
 
 
 def step(values: Array) -> Array:
     """What 16-bit arithmetic may be off by, relative, for every row whose numbers all have 16 bits; else 0."""
-    steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, (_, half) in LOW.items()]
+    steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
     return ROUNDINGS * np.maximum(*steps)

@@ -1,8 +1,7 @@
 """What ports of ALiBi's bias, of sinusoidal codes and of T5's buckets can get wrong, each as a description."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -10,9 +9,10 @@ import torch
 from posenc.encodings.alibi import slopes
 from posenc.encodings.t5 import T5
 from posenc.errors import InvalidArgument
+from posenc.integrations.doctor.mistakes import mistakes
 from posenc.integrations.doctor.rotation import Rotation
-from posenc.integrations.doctor.rotation_port import RotationPort, vectors
-from posenc.integrations.doctor.search import CLOSE, Array, Change, Expected, Subject, each, step
+from posenc.integrations.doctor.rotation_port import PHRASES, probe, vectors
+from posenc.integrations.doctor.search import CLOSE, Array, Change, Expected, Kind, Rows, each, step
 from posenc.scaling import Default
 
 SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
@@ -23,8 +23,8 @@ SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
     ),
     "halving": ("its slopes are 1/2, 1/4, 1/8 …, whatever the number of heads", lambda m, i: 2**-i),
     "backwards": ("its heads are in the reverse order", lambda m, i: m[::-1]),
-    "flatter": ("its last exponent is 4 instead of 8", lambda m, i: m**0.5),
-    "steeper": ("its last exponent is 16 instead of 8", lambda m, i: m**2),
+    "flatter": ("the exponents of its slopes are half of the model's", lambda m, i: m**0.5),
+    "steeper": ("the exponents of its slopes are twice the model's", lambda m, i: m**2),
 }
 """What a port can do to the slopes m of heads i = 1 … h: in words, and as a function of them."""
 
@@ -37,111 +37,112 @@ class Slopes:
         slopes: the model's.
         series: what else is computed, a key of ``SERIES``.
         ahead: by how many heads the series is shifted: 1 begins it at 1.
-        factor: what the bias is multiplied by.
-        sign: −1 rewards distance.
+        factor: what the bias is multiplied by; below 0 it rewards distance.
     """
 
     slopes: tuple[float, ...]
     series: str = ""
     ahead: int = 0
     factor: float = 1.0
-    sign: int = 1
-
-
-class SlopesPort(Subject[Slopes]):
-    """ALiBi by its ``slopes (H,)`` or its ``bias (H, T, T)`` of tokens 0 … T − 1.
-
-    ``seen`` has the slopes that single numbers of them have, ``(H, N)``: a bias where a query sees a key before it,
-    up to a constant a row, which softmax removes; and ``step``, the error of 16-bit arithmetic.
-    """
-
-    ARRAYS: ClassVar = (("bias",), ("slopes",))
-    MEASURED = ("factor",)
-    WANTED = "Give the slopes of all heads."
-    PHRASES: ClassVar = {
-        "series": lambda port, right: SERIES[port.series][0],
-        "ahead": lambda port, right: (
-            f"its slopes are off by one head: they begin at {'1' if port.ahead > 0 else 'the second'}"
-        ),
-        "factor": lambda port, right: f"its bias is multiplied by {port.factor:.6g}",
-        "sign": lambda port, right: "its sign is wrong: far keys gain",
-    }
 
     @classmethod
-    def of(cls, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> Self:
+    def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> "Slopes":
+        """What is asked of a port of as many heads as it has."""
         heads = len(next(iter(numbers.values())))
         own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:
             raise InvalidArgument(f"there are {heads} heads, and the model has {len(own)}; give all of them")
-        given = np.concatenate([values.reshape(heads, -1) for values in numbers.values()], 1)
-        single = np.concatenate([_single(values) for values in numbers.values()], 1)
-        return cls(Slopes(tuple(own)), {"slopes": single, "step": step(given)}, expected, note)
+        return cls(tuple(own))
 
-    def predict(self, port: Slopes, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
-        i, theirs = np.arange(1.0, len(port.slopes) + 1), seen["slopes"]
-        m = SERIES[port.series][1](np.array(port.slopes), i)
-        ours = (port.sign * port.factor * 2 ** (8 * port.ahead / len(i)) * m)[:, None]
-        yield theirs, ours + np.zeros(theirs.shape), (CLOSE + seen["step"]) * np.abs(ours) + 1e-12
+    def bias(self, bias: Array) -> Rows:
+        """A row for every head: the slopes that single numbers have, where a query sees a key before it.
 
-    def changes(self) -> list[Change]:
-        measured = abs(self.seen["slopes"][0, -1]) / self.right.slopes[0]
-        factors = [d**0.5 for d in (32, 64, 80, 96, 128)] + [float(f"{measured:.{n}g}") for n in (2, 4, 8)]
-        return each(ahead=(1, -1), sign=[-1], factor=factors, series=SERIES)
+        They are up to a constant for every query, which softmax removes.
+        """
+        i, j = np.tril_indices(bias.shape[1], -1)
+        if not len(i):
+            raise InvalidArgument(f"bias has shape {bias.shape}; give two tokens or more")
+        single = (bias[:, i, j] - bias[:, i, i]) / (j - i)
+        return {"head": np.arange(len(bias))[:, None], "y": single, "step": step(bias.reshape(len(bias), -1))}
+
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        m = SERIES[self.series][1](np.array(self.slopes), np.arange(1.0, len(self.slopes) + 1))
+        ours = (self.factor * 2 ** (8 * self.ahead / len(m)) * m)[rows["head"]]
+        return ours, (CLOSE + rows["step"]) * np.abs(ours) + 1e-12
+
+    def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
+        """Every single one."""
+        measured = [float(f"{rows[0]['y'][0, -1] / self.slopes[0]:.{digits}g}") for digits in (2, 4, 8)]
+        return each(
+            ahead=(1, -1), factor=[-1.0, *(d**0.5 for d in (32, 64, 80, 96, 128)), *measured], series=SERIES
+        )
 
 
-def _single(values: Array) -> Array:
-    """The slopes that single numbers have, ``(H, N)``, of slopes or of a bias."""
-    if values.ndim == 1:
-        return values[:, None]
-    i, j = np.tril_indices(values.shape[1], -1)
-    if not len(i):
-        raise InvalidArgument(f"bias has shape {values.shape}; give two tokens or more")
-    return (values[:, i, j] - values[:, i, i]) / (j - i)
+ALIBI = Kind(
+    right=Slopes.of,
+    forms={
+        ("bias",): Slopes.bias,
+        ("slopes",): lambda right, m: right.bias(m[:, None, None] * [[0.0, 0], [-1, 0]]),
+    },
+    probe=lambda right: {"head": np.arange(len(right.slopes))[:, None], "step": np.zeros((1, 1))},
+    mistakes=Slopes.mistakes,
+    phrases={
+        "series": lambda port, right: SERIES[port.series][0],
+        "ahead": lambda port, right: (
+            f"its slopes are off by one head: they begin at {'1' if port.ahead > 0 else 'the second'}"
+        ),
+        "factor": lambda port, right: (
+            "its sign is wrong: far keys gain"
+            if port.factor == -1
+            else f"its bias is multiplied by {port.factor:.6g}" + ": far keys gain" * (port.factor < 0)
+        ),
+    },
+    wanted="Give the slopes of all heads.",
+)
 
 
-class CodesPort(RotationPort):
-    """Sinusoidal codes by their ``table (T, D)`` of positions 0 … T − 1: what becomes of (0, 1) in every pair if it
-    rotates backwards, (sin, cos)."""
+def _codes(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
+    """Sinusoidal codes as a rotation: (sin, cos) is what becomes of (0, 1) if it rotates backwards."""
+    recipe, width = expected.recipe, numbers["table"].shape[1]
+    return Rotation(
+        head_dim=width,
+        layout=(0, 1, width // 2) if recipe.get("order") == "block" else (0, 2, 1),
+        turning=width // 2,
+        span=width - 2 * (recipe.get("spacing") == "tensor2tensor"),
+        base=recipe.get("base"),
+        scaling=Default(),
+        factor=float(recipe.get("scale")),
+        sign=-1,
+        axes=(0,) * (width // 2),
+    )
 
-    ARRAYS: ClassVar = (("table",),)
-    FREE: ClassVar = {"order": "moved"}
-    WANTED = "Give more positions and all channels."
-    PHRASES: ClassVar = {
+
+def _table(right: Rotation, table: Array) -> Rows:
+    """A row for every position from 0 on."""
+    x = np.zeros(table.shape) + np.isin(np.arange(right.head_dim), right.both_channels[0][1])
+    return vectors(right, np.arange(float(len(table))), x, table)
+
+
+SINUSOIDAL = Kind(
+    right=_codes,
+    forms={("table",): _table},
+    probe=probe,
+    mistakes=mistakes,
+    phrases={
+        **PHRASES,
         "span": lambda port, right: f"its exponent is 2i/{port.span}, where the paper has 2i/{right.span}",
-        "base": RotationPort.PHRASES["base"],
-        "series": RotationPort.PHRASES["series"],
-        "per_channel": lambda port, right: "every channel has a frequency of its own, where two share one",
-        "moved": lambda port, right: (
+        "written": lambda port, right: (
             "all sines stand before all cosines, in blocks"
-            if port.written.pairing == "half"
+            if port.written[1] == 1
             else "a cosine stands behind each sine, interleaved"
         ),
         "products": lambda port, right: "sine and cosine change places",
         "shift": lambda port, right: f"it counts from position {port.shift}",
         "factor": lambda port, right: f"its codes are multiplied by {port.factor:.6g}",
-        "precision": RotationPort.PHRASES["precision"],
-    }
-
-    @classmethod
-    def of(cls, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> Self:
-        table, recipe = numbers["table"], expected.recipe
-        width = table.shape[1]
-        right = Rotation(
-            head_dim=width,
-            pairing="half" if recipe.get("order") == "block" else "interleaved",
-            distance=width // 2,
-            turning=width // 2,
-            span=width - 2 * (recipe.get("spacing") == "tensor2tensor"),
-            base=recipe.get("base"),
-            scaling=Default(),
-            factor=float(recipe.get("scale")),
-            sign=-1,
-            axes=(0,) * (width // 2),
-        )
-        x = np.zeros(table.shape)
-        x[:, right.channels[1]] = 1
-        rows = vectors({"positions": np.arange(float(len(table))), "x": x, "rotated": table}, right)
-        return cls(right, rows, expected, note)
+    },
+    wanted="Give more positions and all channels.",
+    free={"order": ("written", lambda port: True)},
+)
 
 
 @dataclass(frozen=True)
@@ -161,14 +162,24 @@ class Buckets:
     sign: int = 1
     first: int = 0
 
+    def predict(self, rows: Rows) -> tuple[Array, Array]:
+        own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided)
+        ours = self.first + own.bucket(torch.from_numpy(self.sign * rows["offset"]).long()).numpy()
+        return ours, np.full(ours.shape, 0.5)
 
-class BucketsPort(Subject[Buckets]):
-    """T5's ``buckets (N,)`` of ``offsets (N,)``, key minus query."""
 
-    ARRAYS: ClassVar = (("offsets", "buckets"),)
-    FREE: ClassVar = {"two_sided": "two_sided"}
-    WANTED = "Give offsets on both sides, past the last bucket."
-    PHRASES: ClassVar = {
+T5_BUCKETS = Kind(
+    right=lambda expected, numbers: Buckets(*map(expected.recipe.get, ("buckets", "max_distance", "two_sided"))),
+    forms={("offsets", "buckets"): lambda right, at, buckets: {"offset": at[:, None], "y": buckets[:, None]}},
+    probe=lambda right: {"offset": np.arange(-2000.0, 2000)[:, None]},
+    mistakes=lambda right, rows, expected: each(
+        buckets=(16, 32, 64, 128, 320),
+        max_distance=(32, 64, 128, 256, 800),
+        two_sided=[not right.two_sided],
+        sign=[-1],
+        first=[1],
+    ),
+    phrases={
         "buckets": lambda port, right: f"it has {port.buckets} buckets instead of {right.buckets}",
         "max_distance": lambda port, right: (
             f"its last bucket begins at {port.max_distance} instead of {right.max_distance}"
@@ -180,27 +191,7 @@ class BucketsPort(Subject[Buckets]):
         ),
         "sign": lambda port, right: "the sign of its offsets is wrong: it takes i − j for j − i",
         "first": lambda port, right: f"its buckets are counted from {port.first}",
-    }
-
-    @classmethod
-    def of(cls, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> Self:
-        stated = (expected.recipe.get(name) for name in ("buckets", "max_distance", "two_sided"))
-        return cls(Buckets(*stated), numbers, expected, note)
-
-    @property
-    def probe(self) -> Mapping[str, Array]:
-        return {"offsets": np.arange(-2000.0, 2000.0), "buckets": np.zeros(4000)}
-
-    def predict(self, port: Buckets, seen: Mapping[str, Array]) -> Iterator[tuple[Array, Array, Array]]:
-        own = T5(1, buckets=port.buckets, max_distance=port.max_distance, two_sided=port.two_sided)
-        ours = port.first + own.bucket(torch.from_numpy(port.sign * seen["offsets"]).long()).numpy()
-        yield seen["buckets"], ours, np.full(ours.shape, 0.5)
-
-    def changes(self) -> Iterable[Change]:
-        return each(
-            buckets=(16, 32, 64, 128, 320),
-            max_distance=(32, 64, 128, 256, 800),
-            two_sided=[not self.right.two_sided],
-            sign=[-1],
-            first=[1],
-        )
+    },
+    wanted="Give offsets on both sides, past the last bucket.",
+    free={"two_sided": ("two_sided", lambda port: True)},
+)

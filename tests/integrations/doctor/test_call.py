@@ -1,0 +1,86 @@
+"""Functions of signatures and results that ports have are called, and what they compute is named."""
+
+from typing import Any
+
+import pytest
+
+from posenc.integrations.doctor.call import searches
+from posenc.integrations.doctor.doctor import expected
+from posenc.integrations.doctor.search import diagnosed
+
+MODULE = """
+import torch
+
+class Rope(torch.nn.Module):
+    def __init__(self, head_dim, max_seq_len, base=10000):
+        super().__init__()
+        self.theta = base ** (-torch.arange(0, head_dim, 2) / head_dim)
+
+    def forward(self, q, k, position_ids):
+        angles = position_ids[:, None, :, None].float() * self.theta
+        cos, sin = torch.cat((angles, angles), -1).cos(), torch.cat((angles, angles), -1).sin()
+        half = q.shape[-1] // 2
+        turned = lambda x: torch.cat((-x[..., half:], x[..., :half]), -1)
+        return q * cos + turned(q) * sin, k * cos + turned(k) * sin
+"""
+OFFSET = """
+import numpy as np
+
+def rope(x, dims, base=10000.0, scale=1.0, offset=0):
+    angles = (np.arange(x.shape[-2]) + offset)[:, None] * scale * base ** (-np.arange(0, dims, 2) / dims)
+    even, odd = x[..., ::2], x[..., 1::2]
+    pair = (even * np.cos(angles) - odd * np.sin(angles), odd * np.cos(angles) + even * np.sin(angles))
+    return np.stack(pair, -1).reshape(x.shape)
+"""
+CACHE = """
+import torch
+
+def build_rope_cache(seq_len, n_elem):
+    angles = torch.outer(torch.arange(seq_len).float(), 10000.0 ** (-torch.arange(0, 64, 2) / 64))
+    return torch.stack((angles.cos(), angles.sin()), -1)
+
+def apply_rope(x, rope_cache):
+    pairs = x.unflatten(-1, (-1, 2))
+    cos, sin = rope_cache.view(1, pairs.shape[1], 1, pairs.shape[3], 2).unbind(-1)
+    a, b = pairs.unbind(-1)
+    return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(3)
+"""
+START = """
+import torch
+
+def rope(x, start_pos):
+    length, width = x.shape[-2:]
+    at = torch.arange(start_pos + 1, start_pos + 1 + length)
+    angles = at[:, None] * 10000.0 ** (-torch.arange(0, width, 2) / width)
+    a, b = x[..., : width // 2], x[..., width // 2 :]
+    return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
+"""
+SLOPES = """
+def get_slopes(n):
+    return [2 ** (-8 * (i + 1) / n) for i in range(n)]
+"""
+
+
+def answer(model: str, name: str, listing: str) -> str:
+    names: dict[str, Any] = {}
+    exec(listing, names)
+    return str(diagnosed(searches(names, name, expected(model, None))))
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "listing", "said"),
+    [
+        ("rotary", "Rope", MODULE, "right; "),
+        ("rotary(base=500000)", "rope", OFFSET, "right: rotates channels (2i, 2i+1) instead of (i, i+32)"),
+        ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); "),
+        ("rotary", "rope", START, "its positions are off by +1"),
+        ("alibi", "get_slopes", SLOPES, "its slopes are 2^(−8i/h), one series"),
+    ],
+)
+def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str, said: str) -> None:
+    assert answer(model, name, listing).startswith(said)
+
+
+def test_what_is_no_array_of_a_port_is_refused() -> None:
+    with pytest.raises(ValueError, match="a port's result cannot be compared; give positions and x and rotated"):
+        answer("rotary", "f", "def f(x):\n    return 3\n")
