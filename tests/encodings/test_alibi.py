@@ -61,7 +61,7 @@ def test_given_slopes_leave_heads_without_a_bias() -> None:
         ({"slopes": (0.5, -0.5)}, "must be a list of 2 finite numbers"),
         ({"slopes": (0.5, float("nan"))}, "must be a list of 2 finite numbers"),
         ({"slopes": 0.5}, "must be a list of 2 finite numbers"),
-        ({"slopes": (0.5, 0), "max_exponent": 4}, "max_exponent=4 would make the slopes that are given; leave one"),
+        ({"slopes": (0.5, 0), "max_exponent": 4}, "max_exponent=4 and slopes were both given; pass one"),
     ],
 )
 def test_slopes_that_are_none_are_refused(settings: dict, message: str) -> None:

@@ -208,7 +208,7 @@ def test_units_are_part_of_a_maps_text() -> None:
 @pytest.mark.parametrize("made", ["chunked({n}, 1, 1)", "axial(2, {n})", "strided({n}, 1)", "dealt(2, {n})"])
 def test_more_pairs_than_any_head_has_are_refused_before_they_are_counted(made: str) -> None:
     """A map has an entry for every pair, and a text may ask for more than there is time for."""
-    with pytest.raises(InvalidArgument, match="pairs are more than any head has; axes share 65536 at most"):
+    with pytest.raises(InvalidArgument, match="pairs are too many; the axes of a head share 65536 at most"):
         posenc.encoding(f"rotary(axes={made.format(n=10**20)})", head_dim=16)
 
 
@@ -223,17 +223,17 @@ def test_more_pairs_than_any_head_has_are_refused_before_they_are_counted(made: 
         (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
         (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
         (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of pairs, at least 1 for every axis"),
-        (lambda: strided(1, 2), r"strided\(1, 2\) cannot be dealt out in turn; the first section must be the larg"),
+        (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved; the first section must be the larg"),
         (lambda: alternating(2, 5), r"alternating\(2, 5\) needs pairs to be a multiple of axes"),
         (
             lambda: first_last(2, 1, 2),
             r"first_last\(2, 1, 2\) needs a section for time and equal ones for the other",
         ),
         (lambda: dealt(2, 5), r"dealt\(2, 5\) needs pairs to be a multiple of axes"),
-        (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must name every axis once, 0 to 1"),
+        (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must name every axis from 0 to 1 once"),
         (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
         (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
-        (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, and rotary_dim=10 rotate"),
+        (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels; set rotary_dim=10"),
         (
             lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
             r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",

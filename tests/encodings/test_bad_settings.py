@@ -38,7 +38,7 @@ THREE_HEADS = torch.zeros(1, 3, 2, 8)
 
 NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: ALiBi(0), "heads=0 must be at least 1"),
-    (lambda: ALiBi(8, max_exponent=0.0), r"max_exponent=0.0 must lie between 0 and 100; the paper has 8"),
+    (lambda: ALiBi(8, max_exponent=0.0), r"max_exponent=0.0 must be between 0 and 100; the paper uses 8"),
     (lambda: CoPE(0, 2), "head_dim=0 must be at least 1"),
     (lambda: CoPE(8, 2, positions=1), "positions=1 must be at least 2"),
     (lambda: DeBERTa(8, 0), "heads=0 must be at least 1"),
@@ -64,13 +64,13 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Inkling(0, 2), "width=0 must be at least 1"),
     (lambda: Inkling(8, 2, extent=0), "extent=0 must be at least 1"),
     (lambda: Inkling(8, 2, log_floor=0), "log_floor=0 must be a position of at least 1, or None"),
-    (lambda: Inkling(8, 2, clip=0.0), "clip=0.0 must be a length above 0, or None to cut nothing"),
+    (lambda: Inkling(8, 2, clip=0.0), "clip=0.0 must be a length above 0, or None for no limit"),
     (lambda: Inkling(8, 2, log_amount=-1.0), "log_amount=-1.0 must be finite and not negative"),
     (lambda: Kerple(0), "heads=0 must be at least 1"),
     (lambda: Layers({"nope": NoPE()}, ()), "layer_types is empty; name the type of every layer"),
     (
         lambda: Layers({"fox": FoX(8, 2)}, ("fox",)),
-        "layers=None; fox has parameters in every layer: say how many there",
+        "layers=None; fox has parameters in every layer: pass the number",
     ),
     (lambda: Learned(0, 4), "num_positions=0 must be at least 1"),
     (lambda: encoding("learned", width=8), "this encoding needs num_positions; add num_positions=… to the call"),
@@ -85,19 +85,19 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
-        "heads=None with groups=2: to give a rank some heads, say how many",
+        "heads=None with groups=2: pass heads= of the whole model",
     ),
     (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (
         lambda: PoPE(8, 2).at(arange(2)).rotate(THREE_HEADS, THREE_HEADS),
-        r"q has 3 heads and the angles are of 2; .*slice_heads",
+        r"q has 3 heads and the angles are for 2; .*slice_heads",
     ),
     (
         lambda: attention(THREE_HEADS, THREE_HEADS, THREE_HEADS, PoPE(8, 3).at(arange(2))),
         "q has 8 channels a head, and rotate of this encoding adds 8",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be a whole number of positions, at least 1; Llama 4"),
-    (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; Llama 4 has 0.1"),
+    (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; Llama 4 uses 0.1"),
     (lambda: Sandwich(0), "heads=0 must be at least 1"),
     (lambda: Sandwich(2, channels=7), "channels=7 must be even and at least 2"),
     (lambda: Sandwich(2, first=2), "first=2 must be 1, as in the paper, or 0"),
@@ -120,7 +120,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: XPos(8, pairing="half", scale_base=8),
         "scale_base=8 must be a whole number of positions, at least 64; the paper",
     ),
-    (lambda: XPos(8, pairing="half", gamma=0), "gamma=0 must be a number above 0; the paper has"),
+    (lambda: XPos(8, pairing="half", gamma=0), "gamma=0 must be a number above 0; the paper uses"),
 ]
 
 NAMES: list[tuple[Callable[[], object], str]] = [

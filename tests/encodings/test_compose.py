@@ -68,7 +68,7 @@ def test_layers_inside_a_composition_stay_layers() -> None:
         assert here.window == 3
         assert nothing.window is None
     assert torch.equal(here.bias.rows(0, 5, 5), ALiBi(8).at(arange(5)).bias.rows(0, 5, 5)[:, 4:])
-    with pytest.raises(InvalidArgument, match=r"heads are of one layer .* placed\[layer\]"):
+    with pytest.raises(InvalidArgument, match=r"heads can be cut only in one layer .* placed\[layer\]"):
         mixed.at(arange(5)).slice_heads(0, 4)
     with pytest.raises(InvalidArgument, match=r"then here\.slice_heads"):
         Stack(rope(), FoX(16, 4)).at(arange(5)).slice_heads(0, 2)
@@ -78,7 +78,7 @@ def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
     placed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope")).at(arange(5))
     q = torch.randn(1, 4, 5, 8)
     for use in (lambda: placed.rotate(q, q), lambda: placed.with_content(torch.randn(1, 5, 32))):
-        with pytest.raises(InvalidArgument, match=r"pass what this layer has: placed\[layer\]"):
+        with pytest.raises(InvalidArgument, match=r"pass the one of this layer: placed\[layer\]"):
             use()
     with pytest.raises(InvalidArgument, match=r"something else in every layer, .* placed\[layer\].with_content"):
         posenc.attention(q, q, q, placed)
@@ -147,17 +147,17 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
         (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
         (
             lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
-            "encodings in this stack are made for 4 and 8 heads; make all",
+            "encodings in this stack have 4 and 8 heads; make all",
         ),
-        (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack are made for 1 and 8 heads"),
-        (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack are made for 4 and 8 heads"),
+        (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack have 1 and 8 heads"),
+        (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack have 4 and 8 heads"),
         (
             lambda: ALiBi(8).at(arange(3)).slice_heads(4, 12),
-            "first=4 and last=12 leave the 8 heads that the bias is",
+            "first=4 and last=12 are outside the 8 heads of the bias",
         ),
         (
             lambda: SSMax(8).at(arange(3)).slice_heads(4, 12),
-            "first=4 and last=12 leave the 8 heads that the scale",
+            "first=4 and last=12 are outside the 8 heads of the scale",
         ),
         (lambda: Layers({"a": NoPE()}, ()), "layer_types is empty; name the type of every layer"),
         (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
@@ -180,7 +180,7 @@ def test_a_kind_of_one_axis_takes_the_axis_it_says() -> None:
     at = torch.stack([arange(5), 3 * arange(5), 7 * arange(5)])
     placed = layers.at(at)
     assert torch.equal(placed[1].bias.rows(0, 5, 5), 3 * placed[2].bias.rows(0, 5, 5))
-    with pytest.raises(InvalidArgument, match="axis=3 of rows must lie between 0 and 2"):
+    with pytest.raises(InvalidArgument, match="axis=3 of rows must be between 0 and 2"):
         Layers(kinds, ("turns", "rows", "time"), axis={"rows": 3})
     with pytest.raises(InvalidArgument, match=r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)"):
         layers.at(arange(5))

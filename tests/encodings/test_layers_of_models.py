@@ -116,7 +116,7 @@ def test_layers_are_asked_for_by_number() -> None:
     """All layers together have no positions of their own, and must not pass for none."""
     layers = Layers({"rope": Rotary(8, pairing="half"), "nope": NoPE()}, ("rope", "nope"))
     placed, q = layers.at(arange(3)), torch.randn(1, 2, 3, 8)
-    message = r"these are the positions of all layers; pass what this layer has: placed\[layer\]"
+    message = r"these are the placed encodings of all layers; pass the one of this layer: placed\[layer\]"
     with pytest.raises(InvalidArgument, match=message):
         placed.rotate(q, q)
     with pytest.raises(InvalidArgument, match=message):

@@ -99,7 +99,7 @@ def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() 
         (
             lambda: gathered(torch.zeros(4, 4, 8), grid(2, 2), grid(2, 2), "timm"),
             InvalidArgument,
-            r"takes a number of cells that depends on the size; resize the table first, with LearnedGrid.resized",
+            r"reads a number of cells that depends on the size; resize the table first, with LearnedGrid.resized",
         ),
         (
             lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)),

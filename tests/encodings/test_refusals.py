@@ -46,10 +46,10 @@ from support.checking import annotations_unchecked
         (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
         (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
         (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
-        (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must lie above 0"),
+        (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
         (
             lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
-            r"growth=\[2.0, 2.0\] must lie above 0 and below 2; the authors' code takes",
+            r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code replaces",
         ),
         (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
         (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at 2; every document has"),

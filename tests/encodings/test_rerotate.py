@@ -118,7 +118,7 @@ def test_a_16_bit_cache_is_rounded_once_more() -> None:
         (posenc.Learned(64, 16), "of learned cannot be moved: positions were added to the token embeddings"),
         (
             posenc.FoPE(16, 64, pairing="half"),
-            "of fope cannot be moved: its mixtures of cosines and sines lie on no",
+            "of fope cannot be moved: its mixtures of cosines and sines are not",
         ),
         (
             posenc.Layers({"rope": posenc.Rotary(16, pairing="half")}, ("rope",)),

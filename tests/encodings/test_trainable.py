@@ -188,7 +188,7 @@ def test_a_placing_from_before_the_training_loop_is_refused_in_its_second_step(t
         optimiser.zero_grad()
 
     step()
-    with pytest.raises(InvalidArgument, match=r"have changed since it was placed.*place it again, once a step"):
+    with pytest.raises(InvalidArgument, match=r"have changed since it was placed.*place it again, once per step"):
         step()
     placed = encoding.at(arange(6))
     step()

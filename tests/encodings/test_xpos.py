@@ -114,14 +114,14 @@ def test_float16_is_refused() -> None:
     xpos, x = XPos(8, pairing="half"), torch.randn(1, 2, 4, 8)
     placed = xpos.at(arange(4))
     with pytest.raises(
-        InvalidArgument, match=r"k is torch.float16 and attention takes it in torch.float16.*use torch.bfloat16"
+        InvalidArgument, match=r"k is torch.float16 and attention computes in torch.float16.*use torch.bfloat16"
     ):
         placed.rotate(x, x.half())
     with pytest.raises(InvalidArgument, match=r"q is torch.float16"):
         posenc.Stack(xpos, posenc.ALiBi(2)).at(arange(4)).rotate(x.half(), None)
     with (
         torch.autocast("cpu", torch.float16),
-        pytest.raises(InvalidArgument, match=r"q is torch.float32 and attention takes it in torch.float16"),
+        pytest.raises(InvalidArgument, match=r"q is torch.float32 and attention computes in torch.float16"),
     ):
         placed.rotate(x, x)  # which attention would round
     with torch.autocast("cpu", torch.bfloat16):

@@ -134,7 +134,7 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
         ("rotary(base=3", "cannot be read"),
         ("layers(rotary*3, nope)", "layers takes one pattern"),
         ("layers(rotray + nope)", "did you mean 'rotary'"),
-        ("os.system(1)", "is no name of an encoding"),
+        ("os.system(1)", "is not the name of an encoding"),
     ],
 )
 def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
@@ -148,7 +148,7 @@ def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
         ("alibi(slopes=(1, 0))", "must be a list of 4 finite numbers"),
         ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
         ("rotary(rotary_dim=64)", "rotary_dim=64 is more than head_dim=16"),
-        ("nowhere:Mine", "no module 'nowhere' is found from here; run where its file lies"),
+        ("nowhere:Mine", "no module 'nowhere' is found from here; run in the folder of its file"),
     ],
 )
 def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, message: str, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Every encoding, one file each, behind one small interface; ``posenc`` has their names."""
+"""Every encoding, one file each, behind one small interface. ``posenc`` exports their names."""

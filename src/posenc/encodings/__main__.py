@@ -1,6 +1,6 @@
 """``python -m posenc.encodings alibi``: formula, source and eight numbers of an encoding, to read.
 
-Everything is there already: the docstring of the module, and what the encoding computes.
+It prints the module's docstring and what the encoding computes.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def scores(encoding: posenc.Encoding) -> Tensor:
 
 
 def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:
-    """Eight numbers, and what they are."""
+    """Eight numbers that the encoding computes, and a title for them."""
     if "embeddings" in encoding.acts_on:
         at = posenc.positions.on_axes(torch.tensor([1]), encoding.axes)
         return "added to the token at position 1, first 8 channels", encoding.at(at).embed(

@@ -2,10 +2,10 @@
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
-Slopes m_h are fixed. For n = 2^j heads m_h = 2^(−8h/n), h = 1…n, one geometric series; any other n takes, as
-the authors' code does, the slopes of the largest power of two n₀ ≤ n and then the 1st, 3rd, 5th … slope of
-2n₀. The bias is added after the 1/√D scaling, is 0 at distance 0, negative away from it, and the same to both
-sides: a two-sided model never rewards the future. The causal mask is attention's business, not ALiBi's.
+Slopes m_h are fixed. For n = 2^j heads m_h = 2^(−8h/n), h = 1…n, one geometric series. For any other n they are, as
+in the authors' code, the slopes of the largest power of two n₀ ≤ n and then the 1st, 3rd, 5th … slope of 2n₀. The
+bias is added after the 1/√D scaling. It is 0 at distance 0, negative elsewhere, and the same on both sides, so a
+two-sided model never rewards the future. The causal mask is not part of ALiBi: attention applies it.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
-    """m_h for every head, in float64; ``max_exponent`` is 8 in the paper."""
+    """The slope m_h of every head, in float64; ``max_exponent`` is 8 in the paper."""
     heads = at_least(1)(heads, "heads")
     if not 0 < max_exponent < 100:
-        raise InvalidArgument(f"max_exponent={max_exponent} must lie between 0 and 100; the paper has 8")
+        raise InvalidArgument(f"max_exponent={max_exponent} must be between 0 and 100; the paper uses 8")
     power = 1 << (heads.bit_length() - 1)
     series = [2.0 ** (-max_exponent * h / power) for h in range(1, power + 1)]
     finer = [2.0 ** (-max_exponent * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
@@ -36,12 +36,12 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -> list[float]:
-    """The slopes that are given, or the paper's."""
+    """The given slopes, or the paper's if none are given."""
     paper = slopes(heads, max_exponent)
     if given is None:
         return paper
     if max_exponent != 8.0:
-        raise InvalidArgument(f"max_exponent={max_exponent} would make the slopes that are given; leave one out")
+        raise InvalidArgument(f"max_exponent={max_exponent} and slopes were both given; pass one of them")
     if (
         not isinstance(given, list | tuple)
         or len(given) != len(paper)
@@ -55,7 +55,7 @@ def _slopes_or(given: Sequence[float] | None, heads: int, max_exponent: float) -
 
 
 class LinearBias(Bias):
-    """−m_h·|offset| in the slopes' type: float32 is within 2^-23 of it, relatively."""
+    """−m_h·|offset| in the slopes' type; in float32 its relative error is at most 2^-23."""
 
     indexed_by: ClassVar[dict[str, str]] = {"slopes": "h", "q_positions": "bq", "k_positions": "bk"}
 
@@ -97,7 +97,7 @@ class LinearBias(Bias):
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
-    """The whole two-sided bias as one tensor, to look at. ``posenc.attention`` never builds it."""
+    """The whole two-sided bias as one tensor, for inspection. ``posenc.attention`` never builds it."""
     at = torch.arange(length)
     return LinearBias(torch.tensor(slopes(heads), dtype=torch.float32), at, at).rows(0, length, length)[0]
 
@@ -109,7 +109,8 @@ class ALiBi(Encoding):
     Args:
         heads: H, query heads; any count.
         max_exponent: the smallest slope of a power-of-two head count is 2^(−max_exponent); 8 in the paper.
-        slopes: m of every head instead; 0 for a head without a bias. ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])``
+        slopes: m of every head, in place of the series; 0 for a head without a bias. ``ALiBi(8, slopes=[*slopes(4),
+        0, 0, 0, 0])``
             is ALiBi on half of the heads.
     """
 
@@ -124,7 +125,7 @@ class ALiBi(Encoding):
         values = _slopes_or(slopes, heads, max_exponent)
         self.heads = len(values)
         self.max_exponent = max_exponent
-        # float64 whatever the module is cast to: the bits travel as integers.
+        # float64 even after the module is cast: the bits are stored as integers.
         bits = torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
         self.register_constants(slope_bits=bits)
 

@@ -1,7 +1,7 @@
-"""Axis maps: which coordinate of a position each pair of channels rotates by, as frozen values.
+"""Axis maps: frozen values that say by which coordinate of a position each pair of channels rotates.
 
 A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
-coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
+coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels only see a gather of A positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Order = tuple[int, ...] | None
 
 
 MOST_PAIRS = 2**16
-"""Of a head; one entry of a map each."""
+"""The most pairs of a head; a map has one entry for each."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class AxisMap:
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
     made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
-    """Name, numbers and order by which a text makes it; None for a map made by hand, which has no text."""
+    """The function, numbers and order that its text names; None for a map made by hand, which has no text."""
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
@@ -61,7 +61,7 @@ class AxisMap:
             )
 
     def __str__(self) -> str:
-        """The text that makes it: ``axial(4, 4, units=('1/14', '1/14'))``."""
+        """The text that builds this map: ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
         name, numbers, order = self.made_by
@@ -71,7 +71,7 @@ class AxisMap:
 
     @property
     def axes(self) -> int:
-        """A, the coordinates of a position."""
+        """A, the number of coordinates of a position."""
         return max(self.axis_of_pair) + 1
 
     @property
@@ -81,7 +81,7 @@ class AxisMap:
 
 @exact
 def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
-    """The frequency of every pair under an axis map: one of its axis' frequencies, in units of that axis."""
+    """The frequency of every pair under an axis map: one of the frequencies of its axis, in units of that axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     indices = axes.index_of_pair or tuple(range(axes.pairs))
@@ -101,11 +101,12 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
 
 
 def chunked(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list for all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
+    """One list of frequencies for all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16,
+    24, 24).
 
-    Here and below ``order`` names the axis of every section, 0, 1, 2 … where it is left out: ``(1, 0)`` gives the
-    first section to columns where positions are rows, columns. ``units`` and ``turns`` are those of ``AxisMap``;
-    a unit is a whole number, a fraction, or a text such as "1/14".
+    Here and below ``order`` names the axis of every section, by default 0, 1, 2 …: if positions are (row, column),
+    ``(1, 0)`` gives the first section to columns. ``units`` and ``turns`` are those of ``AxisMap``; a unit is a
+    whole number, a fraction, or a text such as "1/14".
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
@@ -113,22 +114,20 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
-    A·section of that axis; what is left over stays with axis 0.
+    """One list, interleaved round-robin (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
+    A·section of that axis; leftover pairs go to axis 0.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)
     dealt = tuple(axis if (axis := i % A) and i < A * sections[axis] else 0 for i in range(pairs))
     if tuple(dealt.count(axis) for axis in range(A)) != sections:
-        raise InvalidArgument(
-            f"strided{sections} cannot be dealt out in turn; the first section must be the largest"
-        )
+        raise InvalidArgument(f"strided{sections} cannot be interleaved; the first section must be the largest")
     return _map("strided", sections, dealt, None, None, order, units, turns)
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list whose fast pairs the later axes share in turn, and whose slowest the first axis has: h w h w … t t
-    (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """One list: its fast pairs alternate between the later axes, its slowest pairs belong to the first axis: h w h
+    w … t t (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
     first, *rest = sections
@@ -139,7 +138,7 @@ def first_last(*sections: int, order: Order = None, units: Units = None, turns: 
 
 
 def axial(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Consecutive sections, every axis with frequencies of its own over its section (Flux, towers of Qwen-VL)."""
+    """Consecutive sections, each with its axis' own list of frequencies (Flux, towers of Qwen-VL)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
     indices = tuple(index for count in sections for index in range(count))
@@ -147,7 +146,8 @@ def axial(*sections: int, order: Order = None, units: Units = None, turns: bool 
 
 
 def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Axes alternate pair by pair, each frequency once an axis: x1 y1 x.1 y.1 … (Kimi's vision tower)."""
+    """Axes alternate pair by pair, and every axis has each frequency once: x1 y1 x.1 y.1 … (Kimi's vision
+    tower)."""
     _check_shares("alternating", axes, pairs)
     indices = tuple(i // axes for i in range(pairs))
     axis = tuple(i % axes for i in range(pairs))
@@ -155,7 +155,7 @@ def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = No
 
 
 def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list dealt out in turn, then sorted by axis: 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
+    """One list, interleaved over the axes and then sorted by axis: 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
     _check_shares("dealt", axes, pairs)
     axis = tuple(i // (pairs // axes) for i in range(pairs))
     indices = tuple(index for first in range(axes) for index in range(first, pairs, axes))
@@ -165,7 +165,7 @@ def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, tu
 MAPS: dict[str, Callable[..., AxisMap]] = {
     make.__name__: make for make in (chunked, strided, first_last, axial, alternating, dealt)
 }
-"""Every maker of an axis map, by the name that texts have for it."""
+"""Every function that makes an axis map, by its name in texts."""
 
 
 def _map(
@@ -178,10 +178,10 @@ def _map(
     units: Units,
     turns: bool,
 ) -> AxisMap:
-    """A map with its sections given to the axes of ``order``, and what its text says."""
+    """A map whose sections go to the axes of ``order``, and what its text says."""
     if order is not None:
         if sorted(order) != sorted(set(axis_of_pair)):
-            raise InvalidArgument(f"order={order} must name every axis once, 0 to {max(axis_of_pair)}")
+            raise InvalidArgument(f"order={order} must name every axis from 0 to {max(axis_of_pair)} once")
         axis_of_pair = tuple(order[section] for section in axis_of_pair)
         pairs_of_axis = pairs_of_axis and tuple(pairs_of_axis[order.index(axis)] for axis in range(len(order)))
         order = None if list(order) == sorted(order) else tuple(order)
@@ -196,7 +196,7 @@ def _check_sections(sections: tuple[int, ...]) -> None:
 
 def _check_pairs(pairs: int) -> None:
     if pairs > MOST_PAIRS:
-        raise InvalidArgument(f"{pairs} pairs are more than any head has; axes share {MOST_PAIRS} at most")
+        raise InvalidArgument(f"{pairs} pairs are too many; the axes of a head share {MOST_PAIRS} at most")
 
 
 def _check_shares(name: str, axes: int, pairs: int) -> None:

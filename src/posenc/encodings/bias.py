@@ -1,4 +1,4 @@
-"""What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
+"""What is added to the scores: every bias gives dense blocks, and some offer shortcuts that attention uses."""
 
 from abc import ABC, abstractmethod
 from functools import reduce
@@ -22,17 +22,17 @@ B = TypeVar("B", bound="Bias")
 class Bias(Pytree, ABC):
     """A score bias at given positions, added after the scores were scaled.
 
-    ``heads`` is H, the query heads that it has values for.
+    ``heads`` is H, the number of query heads that it has values for.
 
-    Attention asks for these shortcuts by looking whether they are there, never by what class a bias is:
+    Attention checks whether a bias has one of these shortcuts, never which class it is:
 
-    - ``toeplitz`` ``(H, S+T−1)``: every value once, at the offsets −(S−1) … T−1, where the bias is a function of
-      the offset, positions count up by one and the queries are the last T of the S keys.
+    - ``toeplitz`` ``(H, S+T−1)``: every value once, at the offsets −(S−1) … T−1, if the bias is a function of the
+      offset, positions count up by one and the queries are the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
-      that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
-      or it plus a number that is the same along a row of scores, which softmax does not see.
-    - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
-    - ``fall`` ``(H,)``: the bias of a key d positions behind its query is −fall·d or less, and 0 at d = 0, where
+      in ``dtype``; scale · their products, summed in order, is the bias of every key that is not after its query,
+      up to a constant per row of scores, which softmax ignores.
+    - ``modifier``: what FlexAttention adds to one score, as a function of the score's indices.
+    - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, if
       positions count up by one and the queries are the last T of the S keys.
     """
 
@@ -41,11 +41,11 @@ class Bias(Pytree, ABC):
     fall: Float[Tensor, " H"] | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
-    """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
+    """Whether ``rows`` reads the scaled scores of its block, which are −∞ for hidden keys, as CoPE does."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """What the last axes of the tensors in an attribute count, by which ``cut`` slices them: ``b`` rows of the
-    batch, ``h`` heads, ``q`` queries, ``k`` keys, a dot anything else."""
+    """For each attribute the meaning of its tensors' last axes, by which ``cut`` slices them: ``b`` for rows of the
+    batch, ``h`` heads, ``q`` queries, ``k`` keys, and a dot for anything else."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -53,22 +53,22 @@ class Bias(Pytree, ABC):
         for name, part in vars(self).items():
             if isinstance(part, nn.Module) and any(x.requires_grad for x in part.parameters()):
                 raise InvalidArgument(
-                    f"{name} of {type(self).__name__} is a module whose parameters would get no gradient; keep its "
-                    "tensors as attributes instead"
+                    f"{name} of {type(self).__name__} is a module, whose parameters would get no gradient; keep "
+                    "its tensors as attributes instead"
                 )
         return tuple({id(x): x for x in tensors(self) if x.requires_grad}.values())
 
     def with_trained(self: B, tensors: tuple[Tensor, ...]) -> B:
-        """The same with these in place of ``trained``.
+        """A copy with these tensors in place of ``trained``.
 
-        A gradient that is taken inside another one must end at the bias: what a layer's queries were made of may
-        be the very table that this layer adds too.
+        A gradient that is taken inside another gradient must end at the bias: a layer's queries may depend on the
+        same table that this layer adds.
         """
         others = dict(zip(map(id, self.trained), tensors, strict=True))
         return cast(B, tree_map(lambda leaf: others.get(id(leaf), leaf), self))
 
     def derive(self) -> None:
-        """Make anew what is kept of the numbers of its tensors, such as ``toeplitz``."""
+        """Recompute what was derived from its tensors, such as ``toeplitz``."""
 
     @abstractmethod
     def rows(
@@ -79,13 +79,13 @@ class Bias(Pytree, ABC):
         scores: Float[Tensor, "B H rows near"] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "#B H rows near"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the keys ``start`` to ``keys`` (excluded), at
-        least float32."""
+        """The bias of query rows ``first`` to ``last`` (excluded) for the keys ``start`` to ``keys`` (excluded), in
+        float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.
+        """The extra channels for q and k of this type and q·k multiplied by ``scale``; None if there are none.
 
-        Asked for only where queries and keys are the same tokens and a query sees none after it.
+        Only called if queries and keys are the same tokens and no query sees a later one.
         """
         return None
 
@@ -97,12 +97,12 @@ class Bias(Pytree, ABC):
         queries: slice | None = None,
         keys: slice | None = None,
     ) -> "Bias":
-        """The same for these heads, queries and keys alone, of one row of the batch or of all.
+        """The bias of these heads, queries and keys alone, of one row of the batch or of all.
 
-        Slices have two ends. A bias that names what its tensors are ``indexed_by`` computes nothing of the rest.
+        Slices have two ends. A bias that declares ``indexed_by`` computes nothing for the rest.
 
         Raises:
-            InvalidArgument: heads of a bias that meets queries and does not name it.
+            InvalidArgument: heads are cut from a bias that uses queries and has no ``indexed_by``.
         """
         places = {"b": None if row is None else slice(row, row + 1), "h": heads, "q": queries, "k": keys}
         if not self.indexed_by:
@@ -115,17 +115,17 @@ class Bias(Pytree, ABC):
         return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
-        """The same, knowing the order of the tokens; for those that sum along it, and then know it for good."""
+        """The bias with the order of its tokens bound, for biases that sum along it."""
         return self
 
     def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
-        """The same, knowing queries and keys as they enter attention, and what multiplies their products; for those
+        """The bias with queries, keys and the scale of their products bound, as they enter attention; for biases
         that read them."""
         return self
 
 
 class CutBias(Bias):
-    """A part of a bias that does not name what its tensors are indexed by: its rows, sliced."""
+    """A part of a bias that has no ``indexed_by``: its rows, sliced."""
 
     def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:
         self.bias, self.places, self.needs_scores, self.heads = bias, places, bias.needs_scores, bias.heads
@@ -134,7 +134,7 @@ class CutBias(Bias):
             self.heads = heads.stop - heads.start
             if type(bias).meeting is not Bias.meeting:
                 raise InvalidArgument(
-                    f"{type(bias).__name__} meets queries, and does not say which of its tensors have an axis of "
+                    f"{type(bias).__name__} uses queries and does not say which of its tensors have an axis of "
                     'heads; name their axes: indexed_by = {"table": "h··"}'
                 )
 
@@ -142,7 +142,7 @@ class CutBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         q, k, head = (0 if place is None else place.start for place in (self.places[axis] for axis in "qkh"))
-        if scores is not None:  # with zeros for the other heads, as the bias takes them
+        if scores is not None:  # with zeros for the other heads, since the bias expects all of them
             scores = pad(scores, (0, 0, 0, 0, head, self.bias.heads - head - self.heads))
         block = self.bias.rows(q + first, q + last, k + keys, scores, k + start)
         return sliced(block, "bh··", self.places)
@@ -152,7 +152,7 @@ class CutBias(Bias):
 
 
 class SumBias(Bias):
-    """Several biases added; it has the shortcuts that all of them have."""
+    """The sum of several biases; it has the shortcuts that all of them have."""
 
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
@@ -214,16 +214,16 @@ def offsets(
 def rows_of_line(
     line: Float[Tensor, "H offsets"], queries: int, first: int, last: int, keys: int, start: int
 ) -> Float[Tensor, "1 H rows near"]:
-    """A block of rows as a view of ``toeplitz``, which T queries meet."""
+    """A block of rows for T queries, as a view of ``toeplitz``."""
     block = line[:, queries - last + start : queries - first - 1 + keys]
     return block.unfold(1, keys - start, 1).flip(1)[None]
 
 
 def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:
-    """Refuse queries or keys that a bias which reads them is not as wide as."""
+    """Refuse queries or keys whose width differs from that of the bias."""
     if x.shape[-1] != channels:
         raise InvalidArgument(
-            f"{name} has {x.shape[-1]} channels a head and the bias reads {channels}; make the encoding with "
+            f"{name} has {x.shape[-1]} channels per head and the bias reads {channels}; make the encoding with "
             f"head_dim={x.shape[-1]}, what {name} has when it enters attention"
         )
 
@@ -234,13 +234,14 @@ def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S
 
 
 def side_by_side(tensors: list[Tensor]) -> Tensor:
-    """Channels side by side, whichever of them have axes for the batch and for heads."""
+    """Channels concatenated; any of them may lack the axes for the batch and for heads."""
     batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """The slices of tensors whose last axes are these. Rows and heads that broadcast stay, as do other things."""
+    """The slices of tensors with these last axes. Rows and heads that broadcast stay, and so does what is no
+    tensor."""
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
@@ -250,29 +251,28 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
-    """Whether no key stands past a query that comes after it, and all within ``span`` of the first.
+    """Whether positions never decrease from one token to the next and span at most ``span``.
 
-    Looks at values on the CPU only, and says no on GPUs, and of more keys than ``span``. In a graph positions are
-    taken to do so, and an assertion holds them to it.
+    Reads values on the CPU only; False on GPUs, and for more keys than ``span``. A graph assumes it and asserts it.
     """
     if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has no second branch
         return False
     if k_positions.is_cuda and not torch.compiler.is_compiling():
-        return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
+        return False  # FlexAttention does not need this, and a failing assertion would end the process there
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
     inside = inside & (q_positions.amax() - k_positions.amin() < span)
     if is_concrete(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
     torch._assert_async(
         inside,
-        f"positions go back from one token to the next, or span {span}; attention that is compiled or on a GPU "
-        "takes them not to: pass backend='blocks' to it",
+        f"positions decrease from one token to the next, or span {span}; compiled attention and attention on a "
+        "GPU need increasing ones: pass backend='blocks' to it",
     )
     return True
 
 
 def line_of_offsets(q_positions: Tensor, k_positions: Tensor) -> Int[Tensor, " offsets"] | None:
-    """Every offset once, −(S−1) … T−1, as ``toeplitz`` has them; None where positions are not ``consecutive``."""
+    """Every offset once, −(S−1) … T−1, in the order of ``toeplitz``; None if positions are not ``consecutive``."""
     if not consecutive(q_positions, k_positions):
         return None
     return torch.arange(1 - len(k_positions), len(q_positions), device=k_positions.device)

@@ -1,4 +1,4 @@
-"""The catalogue: every encoding by name, and how a name or a text with settings becomes a module."""
+"""The catalogue: every encoding by name, and how a name or a text becomes a module."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -49,14 +49,14 @@ from posenc.scaling.registry import make as make_scaling
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The facts about a transformer that an encoding may need; each encoding takes those it uses.
+    """The facts about a transformer that an encoding may need; each encoding uses some of them.
 
     Args:
         width: C, channels of the token embeddings.
         heads: H, query heads.
         head_dim: D, channels of one head.
         num_positions: rows of a learned table, usually the trained length.
-        layers: how many layers the model has.
+        layers: the number of layers of the model.
     """
 
     width: int | None = None
@@ -66,7 +66,7 @@ class ModelShape:
     layers: int | None = None
 
     def need(self, fact: str) -> int:
-        """The fact of that name; an error that says what to add where it was left out."""
+        """The fact of that name; an error says what to add if it is missing."""
         value: int | None = getattr(self, fact)
         if value is None:
             raise InvalidArgument(f"this encoding needs {fact}; add {fact}=… to the call")
@@ -82,7 +82,7 @@ class Entry:
 
     Args:
         make: the class.
-        fresh: settings that a fresh transformer takes where the class has another default, or none on purpose.
+        fresh: settings of a fresh transformer that differ from the defaults of the class, or have none there.
     """
 
     make: Callable[..., Encoding]
@@ -131,32 +131,32 @@ def encoding(
     total_length: int | None = None,
     **settings: Any,
 ) -> Encoding:
-    """The encoding that a text stands for, in a fresh transformer.
+    """Build the encoding that a text describes, for a fresh transformer.
 
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one call serves
-    every text. Everything else is a setting of the class, by name. Rotary pairs are ``"half"`` unless it says
-    otherwise; a checkpoint's pairing must be said. ``total_length`` is what a scaling that depends on the length
-    of a request is planned for, prompt and answer together. With ``layers`` an encoding that has parameters of its
-    own in every layer comes as ``Layers`` of so many.
+    what is known of the model; each encoding uses the facts that it needs (see ``ModelShape``), so one call serves
+    every text. Every other argument is a setting of the class. The pairing is ``"half"`` unless the text sets it;
+    for a checkpoint, set its own. ``total_length`` is the planned length of a request, prompt and answer together,
+    for scalings that depend on it. With ``layers`` an encoding that has parameters of its own in every layer is
+    returned as ``Layers`` of that many.
 
     Raises:
-        UnknownName: no encoding or setting of that name; the message lists the nearest.
+        UnknownName: no encoding or setting has that name; the message lists the nearest.
         InvalidArgument: a fact is missing, or a value out of range.
     """
     recipe = parse(text)
     if settings and recipe.parts:
-        raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
+        raise InvalidArgument(f"{', '.join(settings)} cannot be set outside {recipe.name}(…); write it inside")
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
     complete = replace(recipe, settings=(*recipe.settings, *settings.items()))
     return for_layers(build(complete, shape, total_length=total_length), layers)
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:
-    """The module of a recipe in a model of this shape.
+    """Build the module of a recipe for a model of this shape.
 
-    ``total_length`` is what scalings that depend on the length of a request are planned for. Building a recipe
-    with a custom class imports its module.
+    ``total_length`` is the planned length of a request, for scalings that depend on it. Building a recipe with a
+    custom class imports its module.
     """
     if recipe.name == "stack":
         return Stack(*(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
@@ -172,7 +172,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 
 
 def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
-    """The encodings of a pattern by layer type, whose names are their texts, and what ``local`` says of them."""
+    """The encodings of a pattern by layer type (named by their texts), and the settings that ``local`` gives
+    them."""
     count = sum(n for _, n in recipe.parts)
     if count > MOST_LAYERS:
         raise InvalidArgument(f"a pattern of {count} layers must have at most {MOST_LAYERS}; it is repeated")
@@ -189,26 +190,26 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
 
 
 def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
-    """An encoding whose positions are remapped, as a recipe says."""
+    """The encoding with remapped positions that a recipe describes."""
     entry = Entry(load(REMAPS[recipe.name], Encoding, "posenc.Encoding"))
     if not rotary:
-        raise InvalidArgument(f"{recipe} does not say what rotates; write {recipe.name}(rotary, …)")
+        raise InvalidArgument(f"{recipe} lacks the encoding that rotates; write {recipe.name}(rotary, …)")
     given = named(replace(recipe, parts=()), entry)
     return entry.make(*rotary, **given)
 
 
 MOST_LAYERS = 1 << 12
-"""Layers that a pattern may have before it is repeated."""
+"""The most layers of a pattern, before it is repeated."""
 
 MOST = {"heads": 1 << 16, "head_dim": 1 << 16, "width": 1 << 16, "layers": MOST_LAYERS}
-"""The largest of sizes that are made number by number; other whole numbers are at most 2^24."""
+"""The largest value of settings that allocate memory; other whole numbers are at most 2^24."""
 
 MOST_NUMBERS = 1 << 33
-"""Numbers in the parameters of an encoding that is built: 32 GiB in float32."""
+"""The most numbers in the parameters of one encoding: 32 GiB in float32."""
 
 
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
-    """The module of an entry with these settings, its other facts taken from the shape."""
+    """The module of an entry with these settings; other facts come from the shape."""
     settings = {**entry.fresh, **given}
     for name, parameter in parameters_of(entry.make).items():
         if name in FACTS and name not in settings:
@@ -219,13 +220,13 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
     for name, value in settings.items():
         most, types = MOST.get(name, 1 << 24), plain_types(parameters_of(entry.make)[name].annotation)
         if int in types and isinstance(value, int) and value > most:
-            raise InvalidArgument(f"{name}={value} must be at most {most}; give the model's own")
+            raise InvalidArgument(f"{name}={value} must be at most {most}; pass the model's own value")
     if max(sizes, default=0) > 1 << 16:
         with torch.device("meta"):
             numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())
         if numbers > MOST_NUMBERS:
             raise InvalidArgument(
-                f"{max(sizes)} among the settings makes {numbers} parameters; give smaller numbers"
+                f"{max(sizes)} among the settings makes {numbers} parameters; use smaller numbers"
             )
     return entry.make(**settings)
 
@@ -238,7 +239,7 @@ def lookup(name: str) -> Entry:
 
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
-    """The settings that a recipe gives, all by name, checked against what the class has."""
+    """The settings of a recipe, all by name, checked against those of the class."""
     known = parameters_of(entry.make)
     order = [name for name in known if name not in FACTS]
     given: dict[str, Any] = {}
@@ -255,14 +256,14 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
 
 
 def settings_of(recipe: Recipe) -> tuple[str, ...]:
-    """The settings that a recipe's class has, given or not; facts of the model are none."""
+    """All settings of a recipe's class, given or not; facts of the model are not settings."""
     return tuple(name for name in parameters_of(lookup(recipe.name).make) if name not in FACTS)
 
 
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
-    """The one recipe of all that build the same: no alias, settings by name, defaults left out or, if ``full``, in.
+    """The canonical form of a recipe: no alias, settings by name, defaults omitted (or included if ``full``).
 
-    A foreign class is left as it was written: looking at its settings would import it.
+    A foreign class stays as written, since reading its settings would import it.
     """
     if recipe.parts:
         return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))
@@ -282,12 +283,12 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
 
 
 def canonical_text(text: str) -> str:
-    """The one text of all that build the same: ``"rotary"`` for ``"rope(base=10000)"``."""
+    """The canonical text of an encoding: ``"rotary"`` for ``"rope(base=10000)"``."""
     return str(canonical(parse(text)))
 
 
 def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
-    """A setting's value: scalings and axis maps are made from their texts."""
+    """A setting's value; scalings and axis maps are built from their texts."""
     if isinstance(value, (Recipe, str)) and key in ("scaling", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
         positional, by_name = recipe.arguments

@@ -1,4 +1,4 @@
-"""The channel map of a rotation: which channel is mixed with which, by which coordinate, at which frequency."""
+"""The channel map of a rotation: each channel's partner, coordinate and frequency."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ class RotatedChannel:
 
     Args:
         channel: the channel.
-        partner: the one that it is mixed with.
+        partner: the channel that it is mixed with.
         axis: the coordinate that it rotates by.
-        frequency: radians a step of that coordinate.
+        frequency: radians per step of that coordinate.
     """
 
     channel: int

@@ -2,11 +2,11 @@
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
-c' is the channel's partner; the sign is − for the first of a pair and + for the second. Where partners have one
-angle this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. Where tables were
-laid out for one pairing and channels paired by the other, partners have two angles: lengths change, and scores see
-where two tokens are and not only how far apart. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image, and HunYuanVL as
-transformers runs it were trained so, and their weights need it so.
+c' is the channel's partner; the sign is − for the first of a pair and + for the second. If partners share one angle
+this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. If tables are laid out for
+one pairing and channels are paired by the other, partners have two angles: lengths change, and scores depend on
+both positions and not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image, and HunYuanVL as transformers
+runs it were trained that way, and their weights need it.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def _partner(i: int, size: int, pairing: Pairing) -> int:
 
 
 def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
-    """A block of channels per axis: angles laid out as for one pairing, channels paired by another or the same."""
+    """One block of channels per axis: angles laid out for one pairing, channels paired by the same or the other."""
     pairs = size // 2
     return [
         Channel(block * size + _partner(i, size, paired), axis, i % pairs if laid == "half" else i // 2, pairs)
@@ -59,14 +59,16 @@ def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) ->
 
 
 def _ernie_image(head_dim: int) -> list[Channel]:
-    """Axes of 2, 3 and 3 eighths; angles laid out for neighbours, channels paired half a head apart."""
+    """Axes with 2, 3 and 3 eighths of the head; angles laid out for neighbours, channels paired half a head
+    apart."""
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
     angles = [(axis, index, share) for axis, share in enumerate(shares) for index in range(share)]
     return [Channel(_partner(c, head_dim, "half"), *angles[c // 2]) for c in range(2 * len(angles))]
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """Quarters of the head for four axes over one list that goes through it twice, paired half a head apart."""
+    """A quarter of the head for each of four axes; one list of frequencies is used twice; paired half a head
+    apart."""
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
 
@@ -79,8 +81,8 @@ LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
     "ernie-image": (_ernie_image, 16, 256.0),
     "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
 }
-"""Of every layout its channels, what head_dim must be at least, and its base. ERNIE-Image's head is a multiple of
-that, Gemma 4's and HunYuanVL's too; V-JEPA 2 leaves the rest of a head as it is."""
+"""For each layout its channels, the least head_dim, and its base. The head_dim of ERNIE-Image, Gemma 4 and
+HunYuanVL is a multiple of that least; V-JEPA 2 leaves the rest of a head unchanged."""
 
 
 class PlacedChannelRotary(PlacedTables):
@@ -94,19 +96,19 @@ class PlacedChannelRotary(PlacedTables):
 
 @final
 class ChannelRotary(Encoding):
-    """Rotates queries and keys, or does nearly so, as a named family of checkpoints was trained; no parameters.
+    """Rotates queries and keys, or nearly so, as a named family of checkpoints does; no parameters.
 
     Args:
         head_dim: D, channels of one head.
         layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
             ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as transformers runs it; the
             authors' own code is ``Rotary(axes=chunked(16, 16, 16, 16))``).
-        base: default the layout's.
+        base: of the frequencies; by default the layout's.
         signed: whether positions may be negative.
         phases: ``"exact"``, or ``"float32"`` for the angles that the checkpoints were trained with.
 
-    ``isometric`` and ``relative`` say whether this layout is a rotation at this head_dim. For a new model take
-    ``Rotary(axes=axial(…))``, which is one.
+    ``isometric`` and ``relative`` say whether this layout is a rotation at this head_dim. For a new model use
+    ``Rotary(axes=axial(…))``, which is a rotation.
     """
 
     name: ClassVar[str] = "channel-rotary"
@@ -160,7 +162,7 @@ class ChannelRotary(Encoding):
     def mix(
         self, x: Float[Tensor, "B H T D"], cos: Float[Tensor, "*table T n"], sin: Float[Tensor, "*table T n"]
     ) -> Float[Tensor, "B H T D"]:
-        """x with every channel mixed with its partner; in the wider type, rounded once to x's."""
+        """x with every channel mixed with its partner, computed in the wider type and rounded once to x's."""
         n = len(self.channels)
         rotary = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
         partners = self.partners.clone()  # autograd keeps it, and could not if this was built in inference mode

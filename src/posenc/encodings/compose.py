@@ -1,4 +1,4 @@
-"""Composition as values: encodings on top of each other."""
+"""Composition: encodings on top of each other."""
 
 import copy
 from typing import Any, ClassVar, final
@@ -15,21 +15,21 @@ from posenc.scaling.scaling import Scaling
 
 
 class Composed(Encoding):
-    """An encoding made of others: it declares what they declare together."""
+    """An encoding made of others, with their declarations combined."""
 
     axis_of_part: tuple[int, ...] = ()
-    """The axis that each part with one axis takes, beside parts with more; empty for axis 0."""
+    """The axis that each one-axis part uses beside parts with more axes; empty for axis 0."""
 
     def __init__(self, parts: tuple[Encoding, ...]) -> None:
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
-        self._arguments = (), {}  # its parts say more, and change
+        self._arguments = (), {}  # its parts say more, and they change
         self.per_layer = any(part.per_layer for part in parts)
         self._declare(parts)
 
     def _declare(self, parts: tuple[Encoding, ...]) -> None:
-        """Keep the parts, and declare what they declare together."""
+        """Store the parts and combine their declarations."""
         self.parts = nn.ModuleList(parts)
         self.acts_on = tuple(dict.fromkeys(place for part in parts for place in part.acts_on))
         for name in ("relative", "isometric", "signed"):
@@ -50,7 +50,7 @@ class Composed(Encoding):
         return {"parts": self.encodings}
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A fresh one with these settings changed; its parts are those of this one, with their parameters."""
+        """A new composition with these settings changed and the same parts, parameters included."""
         settings = {**self.settings, **changes}
         return type(self)(*settings.pop("parts", ()), **settings)
 
@@ -65,7 +65,7 @@ class Composed(Encoding):
         return self if parts == self.encodings else self._of(parts)
 
     def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
-        """The same of other parts, in their order."""
+        """The same composition of other parts, in their order."""
         other = copy.copy(self)
         other._modules = {}
         other._declare(parts)
@@ -77,7 +77,7 @@ class Composed(Encoding):
 
     def check(self, positions: Positions, name: str) -> None:
         if self.axes > 1 and (positions.dim() < 2 or positions.shape[0] != self.axes):
-            super().check(positions, name)  # which says what shape is expected
+            super().check(positions, name)  # it raises an error with the expected shape
         for i, part in enumerate(self.encodings):
             part.check(self._axes_for(i, positions), name)
 
@@ -90,7 +90,7 @@ class Composed(Encoding):
         return tuple(placed)
 
     def _axes_for(self, part: int, positions: Positions) -> Positions:
-        """The positions that a part takes: all axes, or the one that is its own, or axis 0."""
+        """The positions of a part: all axes, its own axis, or axis 0."""
         if self.axes == 1 or self.encodings[part].axes > 1:
             return positions
         return positions[self.axis_of_part[part] if self.axis_of_part else 0]
@@ -114,7 +114,7 @@ class PlacedStack(Placed):
         counts = {count for part in parts for count in head_counts(part).values()}
         if len(counts) > 1:
             raise InvalidArgument(
-                f"encodings in this stack are made for {' and '.join(map(str, sorted(counts)))} heads; make all of "
+                f"encodings in this stack have {' and '.join(map(str, sorted(counts)))} heads; make all of "
                 "them for as many as the model has"
             )
         self.added = sum(part.added for part in parts)
@@ -134,7 +134,7 @@ class PlacedStack(Placed):
                 self.scale = part.scale if self.scale is None else self.scale * part.scale
 
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
-        """The same of other parts."""
+        """The same stack of other parts."""
         other = PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
         other.narrow(self.window, self.chunk)
         return other
@@ -172,7 +172,7 @@ class PlacedStack(Placed):
         return self.with_parts(tuple(part.with_state(share) for part, share in pairs))
 
     def shares(self, state: ContentState | None) -> list[ContentState | None]:
-        """What of the state is each part's."""
+        """The slice of the state that belongs to each part."""
         if state is None:
             return [None] * len(self.parts)
         if state.shape[1] != self.state_size:
@@ -188,7 +188,7 @@ class Stack(Composed):
     """Encodings on top of each other: embeddings and rotations in order, biases added, scales multiplied.
 
     ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. A one-axis part of a stack with
-    more axes takes axis 0.
+    more axes uses axis 0.
     """
 
     name: ClassVar[str] = "stack"
@@ -198,17 +198,17 @@ class Stack(Composed):
 
     def _declare(self, parts: tuple[Encoding, ...]) -> None:
         super()._declare(parts)
-        # A bias that uses rotated queries depends on where they stand.
+        # A bias that uses rotated queries depends on their positions.
         self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
         if self.remapped and (self.uses_queries or sum("queries_keys" in part.acts_on for part in parts) > 1):
             raise InvalidArgument(
-                "remapped positions rotate queries and keys inside attention, and nothing else in the stack may "
-                "rotate or read them; leave it out"
+                "remapped positions rotate queries and keys inside attention, so nothing else in the stack may "
+                "rotate or read them; remove the other encoding"
             )
         if self.grows and (self.uses_queries or sum(part.grows for part in parts) > 1):
             raise InvalidArgument(
-                "xPos shrinks queries and grows keys with their positions, and nothing else in the stack may do so "
-                "or read them; leave it out, or take rotary in place of xpos"
+                "xPos shrinks queries and grows keys with their positions, so nothing else in the stack may do "
+                "that or read them; remove the other encoding, or use rotary in place of xpos"
             )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

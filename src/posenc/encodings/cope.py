@@ -1,15 +1,15 @@
-"""CoPE: positions that count what the query finds worth counting (Golovneva et al. 2024; 2405.18719).
+"""CoPE: positions that count only the keys that matter to the query (Golovneva et al. 2024; 2405.18719).
 
     score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
 
-The sum runs over what the query sees from key j on, along the order of tokens, both ends counted: a key's position
-is how many keys that matter to the query lie between the two. E has P rows of D numbers, which all heads share; q
-is not divided by √D. Hidden keys count nothing, as their score is −∞ before the gate: a gate on scores of the
-future, as some codes have it, lets a token see ahead.
+The sum runs over the keys that the query sees from key j on, in the order of tokens, both ends included: a key's
+position is the number of keys between the two that matter to the query. E has P rows of D numbers, which all heads
+share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before the gate. (Some
+implementations gate the scores of later keys too, which lets a token see ahead.)
 
-A row's scores must all be there before its first position is known, so that no fused kernel serves: attention makes
-them for some rows at a time. It knows no positions of tokens, only their order.
+Positions need all scores of a row, so no fused kernel can serve: attention computes some rows at a time. CoPE uses
+the order of tokens, not their positions.
 """
 
 from typing import Annotated, ClassVar, final
@@ -32,8 +32,8 @@ class CountedBias(Bias):
     Args:
         table: E, ``(P, D)``.
         heads: H.
-        order: the keys' places in their sequence; None while that is not known.
-        products: of every query and the P rows; None until queries are known.
+        order: the keys' places in their sequence; None until it is known.
+        products: of each query with the P rows; None until queries are known.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"order": "bk", "products": "bhq·"}
@@ -65,7 +65,7 @@ class CountedBias(Bias):
         if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
                 "this bias counts by scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, and "
-                "rows with the scores of its block"
+                "pass rows the scores of its block"
             )
         counted = self._counted(scores.sigmoid(), start, keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
@@ -75,7 +75,7 @@ class CountedBias(Bias):
         return low + (counted - below) * (high - low)
 
     def _counted(self, gates: Float[Tensor, "B H rows near"], start: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """Sums of gates from every key on, along the order."""
+        """The sum of gates from each key on, in the order of tokens."""
         assert self.order is not None
         if self.consecutive:
             return gates.flip(-1).cumsum(-1).flip(-1)
@@ -95,7 +95,7 @@ class CoPE(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        positions: P, counted positions with a row; further ones share the last. 64 in the paper's language models.
+        positions: P, counted positions with a row; larger ones share the last. 64 in the paper's language models.
         std: the table starts as N(0, std²).
     """
 

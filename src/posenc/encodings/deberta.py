@@ -1,18 +1,19 @@
-"""DeBERTa's disentangled attention: queries and keys both meet tables of the distance (He et al. 2021; 2006.03654).
+"""DeBERTa's disentangled attention: queries and keys are multiplied by tables of the distance (He et al. 2021;
+2006.03654).
 
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
-K and Q have a row of D numbers for each of 2N buckets; the scale of its checkpoints is 1/√(3D), as three terms are
-added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ keeps distances up to m = N/2; a distance n > m falls
+K and Q have a row of D numbers for each of 2N buckets; the scale of its checkpoints is 1/√(3D), because three terms
+are added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ keeps distances up to m = N/2; a distance n > m falls
 into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j: query − key, the opposite of T5. Rows are
-δ + N, at most 2N − 1: behind the query N − 1 and everything beyond share the last row, ahead of it N − 1 has row 1
-and what is beyond row 0. The authors' code takes the logarithm in floating point; here the last distance of every
-bucket is found with integers, which no type moves.
+δ + N, at most 2N − 1: behind the query, distances from N − 1 on share the last row; ahead of it N − 1 has row 1 and
+larger ones have row 0. The authors' code takes the logarithm in floating point; here the last distance of every
+bucket is computed in integers, so that it is the same in every type.
 
 Checkpoints hold one table of 2N × C for all layers, which the layer's own projections (or two more) make into K and
-Q; here every layer has K and Q themselves: ``keys`` is what the projection to keys makes of the table, ``queries``
-what that to queries does. transformers mixes up M and N where there are fewer queries than keys; here nothing but
-positions counts.
+Q; here every layer has K and Q themselves: ``keys`` is the table after the projection to keys, ``queries`` the
+table after the projection to queries. transformers mixes up M and N if there are fewer queries than keys; here only
+positions count.
 """
 
 from bisect import bisect_right
@@ -41,7 +42,8 @@ def last_distances(middle: int, max_distance: int) -> list[int]:
 
 
 class Signed(Rows):
-    """DeBERTa's buckets: ``lasts`` are the last distances of a side's, ``buckets`` as many as a side has."""
+    """DeBERTa's buckets: ``lasts`` are the last distances of one side's buckets, ``buckets`` is their number per
+    side."""
 
     def __init__(self, lasts: Tensor, buckets: int) -> None:
         self.lasts, self.buckets = lasts, buckets
@@ -59,9 +61,9 @@ class DeBERTa(RelativeTable):
         head_dim: D, channels of a head.
         heads: H, query heads.
         buckets: N, of each side; even, at least 4. 256 in DeBERTa-v3 (``position_buckets``).
-        max_distance: M; from M−1 on all distances of a side share a bucket. 512 (``max_relative_positions``).
+        max_distance: M; distances of a side from M−1 on share a bucket. 512 (``max_relative_positions``).
         std: tables start as N(0, std²).
-        softmax_scale: what all three terms are multiplied by; 1/√D by default, and 1/√(3D) in checkpoints.
+        softmax_scale: the factor of all three terms; 1/√D by default, 1/√(3D) in checkpoints.
     """
 
     name: ClassVar[str] = "deberta"

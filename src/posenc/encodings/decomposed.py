@@ -1,11 +1,11 @@
-"""Decomposed tables: queries meet a row for the offset along each axis (MViTv2, Li et al. 2022, section 4.1;
-2112.01526; as in ViTDet and SAM).
+"""Decomposed tables: queries are multiplied by one row per axis, chosen by the offset (MViTv2, Li et al. 2022,
+section 4.1; 2112.01526; as in ViTDet and SAM).
 
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
-R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. The query that meets
-them is not divided by √D, as in the authors' code. A number for every pair of offsets, as in
-Swin's windows, takes (2·size_y − 1)(2·size_x − 1) a head; these tables take (2·size_y + 2·size_x − 2)·D for all.
+R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. The query is not
+divided by √D before that, as in the authors' code. One number per pair of offsets, as in Swin's windows, would need
+(2·size_y − 1)(2·size_x − 1) numbers per head; these tables need (2·size_y + 2·size_x − 2)·D for all heads.
 """
 
 from collections.abc import Sequence
@@ -57,13 +57,13 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """The same for other sizes, its tables read between rows as SAM reads them: linearly, outer edges aligned.
-        It shares the parameters, gradients included.
+        """The encoding for another size, its tables interpolated as in SAM: linearly, with outer edges aligned. It
+        shares the parameters, gradients included.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})
         if len(other.size) != len(self.size):
-            raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, as these tables")
+            raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, as these tables have")
         other.tables = self.tables
         return other
 

@@ -1,4 +1,4 @@
-"""Encodings that add a row to each token embedding: the base of learned tables and of sinusoids."""
+"""Encodings that add a row to each token embedding: the base class of learned tables and of sinusoids."""
 
 from abc import abstractmethod
 
@@ -26,17 +26,17 @@ class PlacedTable(Placed):
 
 
 class EmbeddingTable(Encoding):
-    """Adds the row of its position to every token embedding; a subclass writes ``rows``."""
+    """Adds the row of its position to every token embedding; a subclass implements ``rows``."""
 
     acts_on = ("embeddings",)
     relative = False
 
     @abstractmethod
     def rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
-        """The rows at positions that were already checked."""
+        """The rows at positions that are already checked."""
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
-        """The rows at these positions, before they are added."""
+        """The rows at these positions, not yet added."""
         self.check(positions, "positions")
         return self.rows(positions, dtype)
 

@@ -6,7 +6,7 @@
     q, k = here.rotate(q, k)                                 # queries and keys, v never
     y = posenc.attention(q, k, v, here, causal=True)         # scores, through here.bias and here.scale
 
-What it declares, laws and callers rely on.
+Laws and callers rely on what an encoding declares.
 """
 
 import inspect
@@ -33,12 +33,12 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Checks settings by their annotations, see ``checked``, and says what Python refuses of arguments in one of
-    our errors; a custom class says what it says."""
+    """Checks settings by their annotations (see ``checked``), and turns Python's errors about arguments into ours;
+    a custom class keeps its own."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of ``__init__``."""
+        """The signature of ``__init__``."""
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
@@ -59,37 +59,38 @@ class EncodingType(ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Subclasses are final: a new kind is a new file, not a subclass of an old kind."""
+    """A positional encoding. Subclasses are final: a new encoding is a new file, not a subclass of another
+    encoding."""
 
     name: ClassVar[str]
     """The name in the catalogue."""
 
     acts_on: tuple[str, ...]
-    """Where it acts: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
+    """What it acts on: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
 
     relative: bool
     """Whether scores depend on offsets only, so that shifting every position changes nothing."""
 
     isometric: bool = True
-    """Whether ``rotate`` keeps the lengths of vectors, and changes nothing at position 0."""
+    """Whether ``rotate`` keeps the lengths of vectors and is the identity at position 0."""
 
     axes: int = 1
-    """Coordinates of a position. With A > 1 positions are ``(A, T)`` or ``(A, B, T)``."""
+    """A, the coordinates of a position. With A > 1 positions are ``(A, T)`` or ``(A, B, T)``."""
 
     signed: bool = False
     """Whether positions may be negative."""
 
     needs_content: bool = False
-    """Whether a placed one must read tokens before attention can use it."""
+    """Whether it must read tokens, once placed, before attention can use it."""
 
     uses_queries: bool = False
-    """Whether its bias reads queries and keys as they enter attention: rotated, if something rotates them."""
+    """Whether its bias reads queries and keys as they enter attention, after any rotation."""
 
     remapped: bool = False
-    """Whether attention rotates queries, and perhaps keys, for several parts: see ``posenc.remap``."""
+    """Whether attention rotates queries (and perhaps keys) once per part of the keys: see ``posenc.remap``."""
 
     causal: bool = False
-    """Whether its paper defines it for causal models alone; attention then refuses a mask that shows later keys."""
+    """Whether its paper defines it only for causal models; attention then refuses a mask that shows later keys."""
 
     grows: bool = False
     """Whether rotated keys grow with their positions and queries shrink, as in xPos; ``rotate`` refuses float16."""
@@ -98,16 +99,16 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """Whether every layer has a module of its own, with parameters of its own."""
 
     scaling: Scaling | None = None
-    """How its frequencies are set; None where it has none that a longer context could slow."""
+    """How its frequencies are set; None if it has none that could be scaled for a longer context."""
 
     position_limit: int = positions_module.LIMIT
-    """The first position that it has no value for."""
+    """The first position without a value."""
 
     places: tuple[int, ...] = ()
-    """How many positions every axis has values for, where that differs; ``position_limit`` is then the least."""
+    """The number of positions per axis, if axes differ; ``position_limit`` is then the least of them."""
 
     past_limit: str = ""
-    """What an error says of a position beyond the limit, if not which is the last."""
+    """What an error says about a position beyond the limit; by default it names the last position."""
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -118,14 +119,14 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it was made with, by name, defaults included."""
+        """Its settings by name, defaults included."""
         arguments, settings = self._arguments
         bound = inspect.signature(type(self)).bind(*arguments, **settings)
         bound.apply_defaults()
         return {name: bound.arguments[name] for name in parameters_of(type(self))}
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A fresh one with these settings changed and all others as they are, of the same device and type."""
+        """A new encoding with these settings changed and all others kept, of the same device and type."""
         encoding = type(self)(**{**self.settings, **changes})
         like = next(itertools.chain(self.parameters(), self.buffers()), None)
         if like is None:
@@ -134,17 +135,17 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """The encoding at positions that were already checked, in float32 or wider. Called by ``at``, through
+        """The encoding at positions that are already checked, in float32 or wider. ``at`` calls it through
         ``placed``."""
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """``place``, which remembers the parameters that its numbers were made from."""
+        """Call ``place``, and remember the parameters that its numbers were computed from."""
         parameters = tuple(self.parameters())
         sharded = "DTensor" in [type(x).__name__ for x in parameters]
         try:
             placed = self.place(q_positions, k_positions, torch.promote_types(dtype, torch.float32))
-        except RuntimeError as error:  # torch refuses a shard beside plain tensors
+        except RuntimeError as error:  # torch refuses to mix shards with plain tensors
             if sharded:
                 raise InvalidArgument(_SHARDED) from error
             raise
@@ -163,18 +164,19 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Placed:
-        """The encoding at these positions: does, once per forward pass, all work that depends on positions alone.
+        """Place the encoding at these positions: all work that depends on positions alone, once per forward pass.
 
         Args:
             positions: int64 or int32 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token
-                embeddings); ``(A, T)`` or ``(A, B, T)`` where the encoding has A > 1 axes.
-            k_positions: the positions of the keys where they differ, as with a KV cache; default the same.
-            dtype: of the tables computed here, float32 at least, which serves every model in float32 or below; pass
-                float64 for a float64 model.
+                embeddings); ``(A, T)`` or ``(A, B, T)`` if the encoding has A > 1 axes.
+            k_positions: the positions of the keys if they differ, as with a KV cache; by default those of the
+            queries.
+            dtype: of the tables computed here; float32 (the default) serves every model up to float32; pass float64
+                for a float64 model.
 
         Raises:
-            InvalidArgument: neither int64 nor int32, or another shape.
-            PositionOutOfRange: outside the range that the encoding has a value for.
+            InvalidArgument: positions are neither int64 nor int32, or have another shape.
+            PositionOutOfRange: a position has no value in this encoding.
         """
         return _at(self, positions, k_positions, dtype)
 
@@ -188,68 +190,68 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             positions_module.check(positions[axis], f"{name}[{axis}]", places, past_limit=self.past_limit)
 
     def layer(self, index: int) -> "Encoding":
-        """What layer ``index`` has; another in every layer only in ``Layers``."""
+        """The encoding of layer ``index``; only ``Layers`` has several."""
         return self
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> "Encoding":
-        """The same with its frequencies set by another scaling, or without any rotation for None.
+        """The encoding with its frequencies set by another scaling, or without rotation for None.
 
-        Parameters are shared with it, and ``phases`` are its own unless others are named. Itself where it has no
-        scaling.
+        It shares the parameters, and keeps ``phases`` unless others are passed. An encoding without a scaling
+        returns itself.
         """
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """The same for a picture of so many places along every axis: itself where it has a number for each, and
-        where its tables have not, with these resized, if it says how. Parameters are shared with it.
+        """The encoding for a picture of this size: itself if its tables have a value for every place, else with
+        resized tables if a convention is set. It shares the parameters.
         """
         return self
 
     @property
     def not_rerotatable(self) -> str:
-        """Why keys in a cache cannot be moved to other positions (``rerotate``); empty where they can."""
+        """Why cached keys cannot be moved to other positions (``rerotate``); empty if they can."""
         if "embeddings" in self.acts_on:
-            return "positions were added to the token embeddings, and every layer mixed them into its keys"
+            return "positions were added to the token embeddings, and every layer mixes them into its keys"
         if "queries_keys" in self.acts_on:
-            return "it does not say how its rotation is undone"
+            return "it does not define how its rotation is undone"
         return ""
 
     @final
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """Keys alone, as ``rotate`` has them; in float64 too, where a device has it."""
+        """Keys alone, rotated as by ``rotate``; also in float64 if the device has it."""
         return self.placed(positions, positions, k.dtype).rotate(None, k)[1]
 
     @final
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """Keys as they were before ``rotate`` rotated them."""
+        """The keys before ``rotate`` rotated them."""
         return self.placed(positions, positions, k.dtype).unrotate(k)
 
     def extra_repr(self) -> str:
-        """Its settings, but for those that are off."""
+        """Its settings, except those that are off."""
         settings = {
             name: value for name, value in self.settings.items() if value is not None and value is not False
         }
         return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
 
     def describe(self) -> str:
-        """One line that says what it does."""
+        """One line that describes what it does."""
         return f"{self.name}: {self.extra_repr()}" if self.extra_repr() else self.name
 
     def reset_parameters(self) -> None:
-        """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
+        """Fill parameters and buffers as the constructor does (after ``to_empty`` on a module built on meta)."""
         self.reset_buffers()
         _reset_below(self)
 
 
 _SHARDED = (
-    "the encoding's parameters are sharded, and FSDP does not gather them before at(); leave the encoding in "
-    "the group of the module that calls at(), or register at() as a forward pass whose parameters are used after "
-    "it: fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
+    "the encoding's parameters are sharded, and FSDP does not gather them before at(); leave the encoding in the "
+    "group of the module that calls at(), or register at() as a forward method and keep its parameters gathered: "
+    "fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
 )
 
 
 def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]:
-    """What a class takes by name; one without an ``__init__`` of its own takes nothing."""
+    """The parameters of a class by name; a class without its own ``__init__`` has none."""
     open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(make).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
@@ -263,22 +265,22 @@ def _text(value: object) -> str:
 
 
 def _reset_below(module: nn.Module) -> None:
-    """Reset every child that knows how to; of containers, which do not, their children."""
+    """Reset every child that has ``reset_parameters``, and the children of containers, which have none."""
     for child in module.children():
         reset = getattr(child, "reset_parameters", None)
         _reset_below(child) if reset is None else reset()
 
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
-    """``Encoding.at``; a function, so that torch.fx can take it as one step and trace past its checks."""
+    """``Encoding.at`` as a function, so that torch.fx can treat it as one step and skip its checks."""
     if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
-        with torch.inference_mode(False), torch.no_grad():  # its tables serve in training too
+        with torch.inference_mode(False), torch.no_grad():  # its tables are used in training too
             return _at(encoding, positions, k_positions, dtype)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
     encoding.check(positions, "positions")
     _refuse_unfilled(encoding, positions.device)
-    # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
+    # Copies: a decoding loop may increment its positions in place, which must not change what was placed.
     if k_positions is None:
         k_positions = positions = positions.to(torch.int64, copy=True)
     else:
@@ -298,8 +300,8 @@ torch.fx.wrap("_at")
 
 
 def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
-    """Refuse numbers on another device than positions, and buffers that got memory and no numbers. Each buffer is
-    looked at once, which may wait for its device."""
+    """Refuse numbers on another device than positions, and buffers with memory but no values. Each buffer is read
+    once, which may synchronise with its device."""
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
@@ -325,8 +327,8 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
         for buffer, (name, numbers) in zip(buffers, module.constants.items(), strict=True):
             if not torch.equal(buffer.cpu(), numbers):
                 raise InvalidArgument(
-                    f"the buffer {name} of {type(module).__name__} has not the numbers that it was made with, as "
-                    "where a model is built on meta and only weights are loaded; call encoding.reset_buffers(), "
+                    f"the buffer {name} of {type(module).__name__} has lost its initial values, as when a model "
+                    "is built on meta and only weights are loaded; call encoding.reset_buffers(), "
                     "in a model of transformers from _init_weights"
                 )
         module._looked_at = looked_at  # type: ignore[assignment]

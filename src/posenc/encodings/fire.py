@@ -2,13 +2,13 @@
 
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
-n is the distance |p_k − p_q| and p_q the query's own position, the furthest that a causal query can look: not the
-length of the sequence, by which a cached token would get another bias than the same token read whole. c and m are
-learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀ the normaliser is one number and the bias a function of the
-offset; beyond, every row has its own.
+n is the distance |p_k − p_q| and p_q the query's own position, the furthest that a causal query can look. It is not
+the length of the sequence, which would give a cached token another bias than the same token in a full pass. c and m
+are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀ the normaliser is constant and the bias a function of the
+offset; beyond it every row has its own normaliser.
 
-The network reads one number, so that it is piecewise linear with as many pieces as units and one: the piece of z is
-looked up, and no tensor with an axis of units is made. Values and gradients are the network's.
+The network reads one number, so it is piecewise linear with one piece more than it has units. The piece of z is
+looked up, without a tensor that has an axis of units. Values and gradients equal the network's.
 """
 
 from math import inf
@@ -30,13 +30,13 @@ EPSILON = 1e-6
 
 
 class FireBias(Bias):
-    """The network at the distances of every row, each measured by the row's own normaliser.
+    """The network at the distances of every row, divided by the row's own normaliser.
 
     Args:
-        c: what distances are multiplied by inside the logarithm.
-        nearest: |m|·L₀, the least that a row is measured by.
-        breaks: where the pieces of the network end, ascending.
-        pieces: value at z = 0 and slope of every piece, two numbers a head.
+        c: the factor of distances inside the logarithm.
+        nearest: |m|·L₀, the least position that a row is normalised by.
+        breaks: the values of z at which pieces of the network end, ascending.
+        pieces: value at z = 0 and slope of every piece, two numbers per head.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"pieces": "·h", "q_positions": "bq", "k_positions": "bk"}
@@ -62,7 +62,7 @@ class FireBias(Bias):
             self.toeplitz = self.values(line, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
-        """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""
+        """The network at these offsets in rows divided by ``normaliser``, which broadcasts."""
         z = self.psi(offsets.abs().to(self.c.dtype)) / (self.psi(normaliser) + EPSILON)
         piece = torch.bucketize(z.detach(), self.breaks)
         value, slope = (embedding(piece, table).movedim(-1, 0) for table in self.pieces)
@@ -93,9 +93,9 @@ class FIRE(Encoding):
 
     Args:
         heads: H, query heads.
-        units: of the network's hidden layer; 32 in the paper.
-        nearest: L₀, which times m is the least position that distances are measured by; 512 in the authors' code.
-        shared: whether all layers have one network (FIRE-S), or each its own.
+        units: units of the network's hidden layer; 32 in the paper.
+        nearest: L₀; m·L₀ is the least position that distances are normalised by; 512 in the authors' code.
+        shared: whether all layers share one network (FIRE-S) or each has its own.
     """
 
     name: ClassVar[str] = "fire"

@@ -1,4 +1,4 @@
-"""Refuses queries, keys and embeddings that do not fit the positions at which an encoding was placed."""
+"""Refuses queries, keys and embeddings that do not fit the positions of a placed encoding."""
 
 from torch import Tensor
 
@@ -8,7 +8,7 @@ from posenc.errors import InvalidArgument
 
 
 def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int, axes: int = 1) -> None:
-    """Refuse what is no batch of queries or keys at these positions; None is one that is not wanted."""
+    """Refuse queries or keys that are no batch at these positions; None is skipped."""
     if x is None:
         return
     check_bhtd(name, x)
@@ -18,7 +18,8 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
 
 
 def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
-    """Whether these keys stand where the queries do; refuses either where it does not fit what is placed."""
+    """Whether these keys are at the queries' positions; refuses queries or keys that do not fit the placed
+    encoding."""
     alike = k is None or placed.are_at_queries(k)
     check_heads("q", q, placed.q_positions, head_dim, placed.axes)
     check_heads("k", k, placed.q_positions if alike else placed.k_positions, head_dim, placed.axes)
@@ -26,7 +27,7 @@ def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim
 
 
 def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1) -> None:
-    """Refuse what is no batch of token embeddings at these positions."""
+    """Refuse embeddings that are no batch of tokens at these positions."""
     tensors(x=x)
     if x.dim() != 3 or x.shape[2] != width:
         raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width}")
@@ -34,7 +35,8 @@ def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1)
 
 
 def check_tokens(name: str, x: Tensor, positions: Positions, axes: int) -> None:
-    """Refuse another length or batch than that of the positions, another kind of number or another device."""
+    """Refuse a length or batch size other than that of the positions, a type that is not floating, or another
+    device."""
     shape, placed = x.shape, positions.shape
     if shape[-2] != placed[-1]:
         raise InvalidArgument(

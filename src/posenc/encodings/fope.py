@@ -3,11 +3,11 @@
     cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
-(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. The
-pairs that they leave have no position: their cos **and** sin are 1, as the authors train it, so that they rotate by
-45° and grow by √2, and count twice in a score. (A server that pads sin with 0 departs from training.) C and S start
-as the identity plus ``spread`` times Xavier's normal numbers. The mixture lies on no circle, so lengths change and
-scores depend on both positions and not on their offset alone. Used by Intern-S1-Pro.
+(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. Their
+pairs have no position: cos **and** sin are 1, as in the authors' training, so these pairs rotate by 45°, grow by
+√2, and count twice in a score. (A server that pads sin with 0 departs from training.) C and S start as the identity
+plus ``spread`` times Xavier's normal numbers. A mixture of waves is not on a circle, so lengths change and scores
+depend on both positions, not only on the offset. Used by Intern-S1-Pro.
 """
 
 import math
@@ -40,7 +40,7 @@ class FoPE(Rotation):
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
         base: of the frequencies; 10000 in the paper.
-        kept: how many of the fastest frequencies are kept; those of at least one rotation in L by default.
+        kept: how many of the fastest frequencies are kept; by default those with at least one rotation in L.
         groups: groups of consecutive heads with coefficients of their own; the heads of keys are a multiple of it.
         heads: H, query heads; needed where a rank holds some of several groups.
         spread: how far fresh coefficients are from the identity; 0.5 in Intern-S1-Pro.
@@ -49,7 +49,7 @@ class FoPE(Rotation):
     """
 
     name: ClassVar[str] = "fope"
-    not_rerotatable = "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
+    not_rerotatable = "its mixtures of cosines and sines are not rotations, and may not be invertible"
     relative = False
     isometric = False
 
@@ -63,7 +63,7 @@ class FoPE(Rotation):
         kept: int | None = None,
         groups: Size = 1,
         heads: Annotated[int | None, at_least(1)] = None,
-        spread: Annotated[float, such_that(is_number, "be a finite number; Intern-S1-Pro has 0.5")] = 0.5,
+        spread: Annotated[float, such_that(is_number, "be a finite number; Intern-S1-Pro uses 0.5")] = 0.5,
         shared: bool = True,
         phases: Phases = "exact",
     ) -> None:
@@ -96,7 +96,7 @@ class FoPE(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """Mixed cos and sin of every group, position and pair; both 1 where a frequency was dropped."""
+        """Mixed cos and sin of every group, position and pair; both are 1 for a dropped frequency."""
         missing = (0, self.head_dim // 2 - self.kept)
         rows = positions if positions.dim() == 2 else positions[None]
         cos, sin = (

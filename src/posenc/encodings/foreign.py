@@ -1,4 +1,4 @@
-"""Custom classes, ``module:Class``, of encodings and others: imported when built, hashed without importing."""
+"""Custom classes, ``module:Class``: imported when they are built, hashed without importing."""
 
 import hashlib
 import importlib
@@ -14,11 +14,12 @@ from posenc.errors import InvalidArgument, PosencError, StudyError
 
 
 def load(name: str, base: type, public: str) -> Any:
-    """The class of ``module:Class``, which derives from ``base``, of this public name; its module is imported.
+    """Import the module of ``module:Class`` and return the class, which must derive from ``base`` (public name
+    ``public``).
 
     Raises:
-        InvalidArgument: no such module or class, or one that is no ``base``. What the module itself raises, it
-            raises.
+        InvalidArgument: there is no such module or class, or it does not derive from ``base``. Errors of the module
+            itself are not changed.
     """
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()
@@ -33,13 +34,13 @@ def load(name: str, base: type, public: str) -> Any:
             f"module {module!r} has no {attribute!r}; write my_module:My{base.__name__}"
         ) from error
     if not (isinstance(custom, type) and issubclass(custom, base)):
-        raise InvalidArgument(f"{name} is no {public}; derive its class from {public}")
+        raise InvalidArgument(f"{name} is not a {public}; derive its class from {public}")
     return custom
 
 
 @contextmanager
 def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
-    """Turn whatever these classes raise into one sentence: that ``what`` cannot be made, why, and their line."""
+    """Turn any error of these classes into one sentence: ``what`` cannot be built, why, and at which line."""
     try:
         yield
     except PosencError:
@@ -53,10 +54,10 @@ def one_sentence(what: str, names: Iterable[str]) -> Iterator[None]:
 
 
 def source_hash(names: Iterable[str]) -> str:
-    """A hash of the sources that these classes come from.
+    """A hash of the sources of these classes.
 
-    Of a package that is every file, of a module its file and those beside it that it imports. What is installed
-    elsewhere does not count.
+    For a package these are all its files; for a module, its file and the modules beside it that it imports.
+    Packages installed elsewhere do not count.
     """
     digest = hashlib.sha256()
     for name in names:
@@ -66,9 +67,9 @@ def source_hash(names: Iterable[str]) -> str:
 
 
 def modules(names: Iterable[str]) -> tuple[Path, ...]:
-    """The files and packages that these classes come from: what another process needs to import them.
+    """The files and packages that another process needs to import these classes.
 
-    Of a module that is its file and those beside it that it imports.
+    For a module these are its file and the modules beside it that it imports.
     """
     paths: list[Path] = []
     for name in names:
@@ -78,12 +79,12 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
 
 
 def _sources(name: str) -> list[Path]:
-    """The package's files, or the module's and, in turn, those of the modules beside it that it imports."""
+    """The files of the package, or of the module and, recursively, of the modules beside it that it imports."""
     origin = _origin(name)
     if origin.is_dir():
         return sorted(origin.rglob("*.py"))
     finder = ModuleFinder([str(origin.parent)])
-    with suppress(SyntaxError, ValueError):  # of what is no Python
+    with suppress(SyntaxError, ValueError):  # a file that is not Python
         finder.run_script(str(origin))
     files = [getattr(module, "__file__", None) for module in finder.modules.values()]
     neighbours = {Path(file) for file in files if file}
@@ -102,4 +103,4 @@ def _origin(name: str) -> Path:
 
 
 def _no_module(name: str) -> str:
-    return f"{name!r}: no module {name.partition(':')[0]!r} is found from here; run where its file lies"
+    return f"{name!r}: no module {name.partition(':')[0]!r} is found from here; run in the folder of its file"

@@ -1,12 +1,11 @@
-"""FoX, the forgetting transformer: a gate per token and head fades what came before it (Lin et al. 2025;
+"""FoX, the forgetting transformer: a gate per token and head weakens all earlier tokens (Lin et al. 2025;
 2503.02130).
 
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
-The gate of the query counts, that of the key does not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax
-does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none
-here: a key ahead of its query gets no meaningful bias, so use a causal mask. The paper's model has no other
-positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
+The query's gate is included, the key's is not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax ignores
+c_i. Sums run in the order of tokens, not of positions. A key ahead of its query gets no meaningful bias, so use a
+causal mask. The paper's model has no other encoding (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
 from typing import ClassVar, final
@@ -31,7 +30,7 @@ class ForgetBias(Bias):
 
     Args:
         gates: ln f of every key.
-        q_sums, k_sums: c at the queries and at the keys, once the order is known.
+        q_sums, k_sums: c at the queries and at the keys; None until the order is known.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"gates": "bhk", "q_sums": "bhq", "k_sums": "bhk"}
@@ -43,14 +42,15 @@ class ForgetBias(Bias):
         self.gates, self.heads = gates, gates.shape[1]
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        """Sums along the order: sort, add up, and look up where every query stands. In float64: sums grow long."""
+        """Sums in the order of tokens: sort, add up, and look up each query's place; in float64, since sums can be
+        long."""
         B, H, S = self.gates.shape
         if self.k_sums is not None:
             return self
         if k_order.shape[-1] != S:
             raise InvalidArgument(
-                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass read the state of "
-                "the keys in the cache, or the state of all keys to with_state"
+                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass the state of the "
+                "cached keys to with_content, or the state of all keys to with_state"
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
         place = place[:, None].expand(B, H, S)
@@ -80,7 +80,7 @@ class ForgetBias(Bias):
 
 
 class PlacedFoX(Placed):
-    """Where queries and keys are, and once tokens were read, the gates of all keys."""
+    """Positions of queries and keys and, once tokens are read, the gates of all keys."""
 
     awaits_content = True
 
@@ -103,14 +103,14 @@ class PlacedFoX(Placed):
 
 @final
 class FoX(Encoding):
-    """Adds the sum of log gates between key and query to the scores; gates read the tokens that enter attention.
+    """Adds the sum of log gates between key and query to the scores; gates are computed from attention's input.
 
     Args:
-        width: C, channels of those tokens.
+        width: C, channels of the tokens that enter attention.
         heads: H, query heads.
-        bias: what b starts at: σ(b) is how much of the past a fresh model keeps at every token.
+        bias: the start value of b: σ(b) is the share of the past that a fresh model keeps at every token.
 
-    Every layer has its own gates. What a cache keeps beside keys and values is one log gate per head and key.
+    Every layer has its own gates. Beside keys and values a cache stores one log gate per head and key.
     """
 
     name: ClassVar[str] = "fox"

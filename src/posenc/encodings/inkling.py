@@ -1,15 +1,16 @@
-"""Inkling's banded bias: a number a token for each of the last distances (Thinking Machines 2026; no paper yet).
+"""Inkling's banded bias: each token computes a number for each distance below ``extent`` (Thinking Machines 2026;
+no paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i the token that enters attention, r a few numbers (``basis``) a head, P their curves over the
-distance, which all heads share. There is no rotation anywhere in the model. Its full layers see further with
-``log_floor`` N: scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+n is p_i − p_j, x_i the token that enters attention, r ``basis`` numbers per head, P their curves over the distance,
+shared by all heads. The model has no rotation. In its full layers, with ``log_floor`` N, scores and bias are
+multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
 
-The model's own code makes the bias of all queries and keys at once; here it is made for some rows at a time from r,
-which is all that is kept. A cache keeps nothing more than keys and values.
+The model's own code computes the bias of all queries and keys at once; here only r is stored, and the bias is
+computed for some rows at a time. A cache stores only keys and values.
 
-Inkling 2 multiplies r by a learned number a channel and cuts it to a length: r·min(1, clip/(|r| + 10⁻⁶)).
+Inkling 2 multiplies r by a learned number per channel and limits its length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
 
 from math import inf
@@ -31,7 +32,7 @@ from posenc.encodings.wide import linear
 
 
 class PlacedInkling(Placed):
-    """Where queries and keys are, and, once the tokens were read, their coefficients of the curves."""
+    """Positions of queries and keys and, once tokens are read, their coefficients of the curves."""
 
     awaits_content = True
 
@@ -53,24 +54,26 @@ Floor = Annotated[
     int | None,
     such_that(lambda p: p >= 1, "be a position of at least 1, or None for no scaling"),
 ]
-Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Inkling has 0.1")]
+Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Inkling uses 0.1")]
 Clipped = Annotated[
-    float | None, such_that(lambda x: 0 < x < inf, "be a length above 0, or None to cut nothing; Inkling 2 has 8")
+    float | None, such_that(lambda x: 0 < x < inf, "be a length above 0, or None for no limit; Inkling 2 uses 8")
 ]
 
 
 @final
 class Inkling(Encoding):
-    """Adds each token's numbers for the last ``extent`` distances to its scores. For causal models.
+    """Adds each token's numbers for the distances below ``extent`` to its scores. For causal models.
 
     Args:
         width: C, channels of the tokens that enter attention.
         heads: H, query heads.
-        extent: distances that have a value, 1024 in Inkling's full layers and the window's width in its others.
+        extent: the number of distances with a value: 1024 in Inkling's full layers, the window's width in the
+        others.
         basis: curves that a head combines; 16 in Inkling (``d_rel``).
-        log_floor: from which position on rows are scaled up (``log_scaling_n_floor``); None for never.
-        log_amount: by how much; 0.1 in Inkling (``log_scaling_alpha``).
-        clip: the longest r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, cuts nothing.
+        log_floor: the position from which rows are scaled up (``log_scaling_n_floor``); None for never.
+        log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
+        clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
+        limit.
         std: curves start as N(0, std²).
     """
 
@@ -108,7 +111,7 @@ class Inkling(Encoding):
             nn.init.ones_(self.lengths)
 
     def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
-        """r after its learned numbers and cut to ``clip``, where that is set."""
+        """r times its learned numbers and limited to ``clip``, if that is set."""
         if self.lengths is None or self.clip is None:
             return coefficients
         coefficients = coefficients * self.lengths.to(coefficients.dtype)
@@ -117,11 +120,11 @@ class Inkling(Encoding):
         ).clamp(max=1.0)
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """What rows at these positions are multiplied by, where ``log_floor`` is set."""
+        """The factors of rows at these positions, if ``log_floor`` is set."""
         return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        curves = pad(self.curves.to(dtype), (1, 1))[None]  # zeros for keys ahead, and for those beyond
+        curves = pad(self.curves.to(dtype), (1, 1))[None]  # zeros for keys ahead and for keys beyond the extent
         table = QueryTable(curves, Clip(1, self.extent, sign=-1), self.heads, q_positions, k_positions)
         scale = None if self.log_floor is None else row_scale(self.factors(q_positions, dtype))
         return PlacedInkling(self, table, scale)

@@ -3,11 +3,11 @@
     log:    score(q, k) = q·k/√D − r_h·ln(1 + g_h·n)
     power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
 
-n is the distance |p_k − p_q|, r_h and g_h are two positive numbers a head. The power with g_h = 1 is ALiBi with
-slopes that learn. The authors' code clamps r and g to 0.01 in every forward pass, past the gradient; here the
-parameters are ln r and ln g (of the power the logit of g/2), so that no step leaves the
-range and every gradient is the function's own. Their distances are cast to the model's type, which merges those
-past 256 in bfloat16; ours are integers.
+n is the distance |p_k − p_q|, r_h and g_h are two positive numbers per head. The power kernel with g_h = 1 is ALiBi
+with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside autograd. Here
+the parameters are ln r and ln g (for the power kernel the logit of g/2), so that no step leaves the range and every
+gradient is exact. The authors cast distances to the model's type, which merges distances past 256 in bfloat16; ours
+are integers.
 """
 
 import math
@@ -25,11 +25,11 @@ from posenc.errors import InvalidArgument
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
-"""What r and g start at least at, as in the authors' code."""
+"""The least start value of r and g, as in the authors' code."""
 
 
 class Penalty(OffsetBias):
-    """The penalty of r and g of every head."""
+    """The penalty computed from r and g of every head."""
 
     kernel: Kernel
     size: Tensor
@@ -40,19 +40,19 @@ class Penalty(OffsetBias):
         distance = offsets.abs().to(size.dtype)
         if self.kernel == "log":
             return -size * torch.log1p(growth * distance)
-        # 0^g has no second derivative in floating point: its logarithm is infinite.
+        # 0^g has no second derivative in floating point, since ln 0 is infinite.
         return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
 
 @final
 class Kerple(Encoding):
-    """Adds a learned penalty of the distance to the scores: two numbers a head, no largest position.
+    """Adds a learned penalty of the distance to the scores: two numbers per head, no largest position.
 
     Args:
         heads: H, query heads.
         kernel: ``"log"`` or ``"power"``. Fresh ones draw r from U(0, 2) and g from U(0, 1) for ``"log"``, and r
             from U(0, 1) and g from U(0, 2) for ``"power"``.
-        shared: whether all layers have one penalty; the authors' layers have one each.
+        shared: whether all layers share one penalty; in the authors' code each layer has its own.
     """
 
     name: ClassVar[str] = "kerple"
@@ -73,17 +73,17 @@ class Kerple(Encoding):
         self._take(self.size.detach().clone(), self.growth.detach().clone())
 
     def set(self, size: Float[Tensor, " H"], growth: Float[Tensor, " H"]) -> None:
-        """Take these r and g, as a checkpoint of the authors' code has them.
+        """Set r and g to these values, as stored in a checkpoint of the authors' code.
 
         Raises:
-            InvalidArgument: a number at 0 or below, or a power of 2 or more.
+            InvalidArgument: a number is 0 or less, or an exponent is 2 or more.
         """
         most = math.inf if self.kernel == "log" else 2.0
         for name, values, end in (("size", size, math.inf), ("growth", growth, most)):
             if not bool(((values > 0) & (values < end)).all()):
                 raise InvalidArgument(
-                    f"{name}={values.tolist()} must lie above 0 and below {end:g}; the authors' code takes what is "
-                    f"less than {LEAST} for {LEAST}: {name}.clamp(min={LEAST})"
+                    f"{name}={values.tolist()} must be above 0 and below {end:g}; the authors' code replaces "
+                    f"values below {LEAST} by {LEAST}: {name}.clamp(min={LEAST})"
                 )
         self._take(size, growth)
 

@@ -1,4 +1,4 @@
-"""Layers: the encoding of every layer of a model, as one value."""
+"""Layers: one object for the encodings of all layers of a model."""
 
 import copy
 import re
@@ -18,11 +18,11 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling
 
-_NO_LAYER = "these are the positions of all layers; pass what this layer has: placed[layer]"
+_NO_LAYER = "these are the placed encodings of all layers; pass the one of this layer: placed[layer]"
 
 
 class PlacedLayers(Placed):
-    """Every module placed once: ``placed[layer]`` is what a layer has, and only ``embed`` serves all layers."""
+    """Every module placed once: ``placed[layer]`` is the encoding of a layer; only ``embed`` serves all layers."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class PlacedLayers(Placed):
         raise InvalidArgument(_NO_LAYER)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Every encoding that embeds does so once, before the first layer."""
+        """Every encoding that acts on embeddings does so once, before the first layer."""
         for placed in self.by_name.values():
             x = placed.embed(x)
         return x
@@ -57,18 +57,18 @@ class Layers(Composed):
     """Encodings by layer type, and the type of every layer, as in the ``layer_types`` of transformers.
 
     Args:
-        encodings: one by layer type; NoPE is one, not None. One that declares ``per_layer`` is copied, and every
-            layer has parameters of its own: the first layer those that are passed, every other layer a fresh draw.
-            The others are shared and placed once.
-        layer_types: the type of every layer, first to last; shorter than the model, it is repeated.
-        windows: for types whose layers see only so many tokens back, how many; see ``Mask.window``. They travel in
-            ``placed[layer]``, and attention heeds them.
-        chunks: for types whose layers see their own chunk of tokens, how many it has; see ``Mask.chunk``.
-        axis: for encodings of one axis beside encodings of more, which of them they take; 0 by default.
-        layers: how many layers the model has; needed where an encoding is ``per_layer``. A layer beyond them is an
-            error; by default the types keep repeating.
+        encodings: one per layer type; a layer without positions has ``NoPE``, not None. An encoding that declares
+            ``per_layer`` is copied, and every layer has its own parameters: the first layer those that are passed,
+            every other layer fresh ones. Other encodings are shared and placed once.
+        layer_types: the type of every layer, first to last; if it is shorter than the model, it is repeated.
+        windows: the window of layer types that only see so many tokens back; see ``Mask.window``. ``placed[layer]``
+            stores it, and attention applies it.
+        chunks: the chunk length of layer types that only see their own chunk of tokens; see ``Mask.chunk``.
+        axis: the axis that one-axis encodings use beside encodings of more axes; 0 by default.
+        layers: the number of layers of the model; needed if an encoding is ``per_layer``. A layer beyond them is an
+            error; without it the types keep repeating.
 
-    ``by_name`` has every module by its layer type, or by ``"type_i"`` where layer i has its own.
+    ``by_name`` has every module by its layer type, or by ``"type_i"`` if layer i has its own.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3, and with
     ``chunks={"rope": 8192}`` Llama 4.
     """
@@ -93,7 +93,7 @@ class Layers(Composed):
         per_layer = [layer_type for layer_type, encoding in encodings.items() if encoding.per_layer]
         if per_layer and layers is None:
             raise InvalidArgument(
-                f"layers=None; {per_layer[0]} has parameters in every layer: say how many there are"
+                f"layers=None; {per_layer[0]} has parameters in every layer: pass the number of layers"
             )
         count = len(layer_types) if layers is None else layers
         at_least_one(layers=count)
@@ -113,7 +113,7 @@ class Layers(Composed):
         self.axis_of_part = tuple(axis.get(self.type_of[name], 0) for name in modules)
         for layer_type, chosen in axis.items():
             if not 0 <= chosen < self.axes:
-                raise InvalidArgument(f"axis={chosen} of {layer_type} must lie between 0 and {self.axes - 1}")
+                raise InvalidArgument(f"axis={chosen} of {layer_type} must be between 0 and {self.axes - 1}")
         self.layer_types, self.layers, self.windows, self.chunks = tuple(layer_types), layers, windows, chunks
         scalings = [self.by_name[name].scaling for name in self.stretched]
         changed = (scaling for scaling in scalings if scaling != Default())
@@ -121,7 +121,8 @@ class Layers(Composed):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What makes it again; where layers have modules of their own, a type's encoding is its first layer's."""
+        """The arguments that rebuild it; if layers have their own modules, a type's encoding is that of its first
+        layer."""
         first: dict[str, tuple[Encoding, int]] = {}
         for name, part, axis in zip(self.names, self.encodings, self.axis_of_part, strict=True):
             first.setdefault(self.type_of[name], (part, axis))
@@ -136,12 +137,13 @@ class Layers(Composed):
 
     @property
     def by_name(self) -> dict[str, Encoding]:
-        """Every module by its layer type, or by type and layer where layers have their own."""
+        """Every module by its layer type, or by type and layer if layers have their own."""
         return dict(zip(self.names, self.encodings, strict=True))
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The modules that a longer context stretches: those that rotate, without a window if any has none."""
+        """The modules that are scaled for a longer context: of those that rotate, the ones without a window, or all
+        if each has a window."""
         rotating = [name for name, part in self.by_name.items() if part.scaling is not None]
         return stretched(rotating, {name for name in rotating if self.type_of[name] in self.windows})
 
@@ -149,7 +151,8 @@ class Layers(Composed):
         return self.by_name[_name(self.name_of_layer, index, self.layers)]
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """As everywhere, in the modules of ``stretched``; each keeps its scaling where this is that of ``self``."""
+        """Like ``Encoding.with_scaling``, for the modules of ``stretched``; each keeps its scaling if ``scaling``
+        is that of ``self``."""
         parts = self.by_name
         for name in self.stretched:
             unchanged = scaling == self.scaling
@@ -174,7 +177,7 @@ class Layers(Composed):
         return PlacedLayers(placed, self.name_of_layer, self.axes, (q_positions, k_positions), self.layers)
 
     def describe(self) -> str:
-        """One line a run of equal layers: which, their type, what their encoding does, its window."""
+        """One line per run of equal layers: their numbers, type, encoding and window."""
         lines, first = [], 0
         for layer_type, run in groupby(self.type_of[name] for name in self.name_of_layer):
             last = first + len(list(run)) - 1
@@ -194,7 +197,7 @@ class Layers(Composed):
 
 
 def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
-    """The name of the module that a layer has."""
+    """The name of a layer's module."""
     if layers is not None and not -layers <= layer < layers:
         raise InvalidArgument(
             f"layer={layer} is beyond layers={layers}, which these positions were made for; make them for as many "
@@ -204,12 +207,13 @@ def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
 
 
 def stretched(rotating: Sequence[str], windowed: Collection[str]) -> tuple[str, ...]:
-    """Which of the layer types that rotate a longer context stretches: those without a window, or else all."""
+    """The layer types that are scaled for a longer context: of those that rotate, the ones without a window, or
+    else all."""
     return tuple(name for name in rotating if name not in windowed) or tuple(rotating)
 
 
 def for_layers(encoding: Encoding, layers: int | None) -> Encoding:
-    """The encoding as a model of so many layers holds it: a module a layer where it declares ``per_layer``."""
+    """The encoding for a model with this many layers: one module per layer if it declares ``per_layer``."""
     if layers is None or not encoding.per_layer:
         return encoding
     return Layers({encoding.name: encoding}, (encoding.name,), layers=layers)

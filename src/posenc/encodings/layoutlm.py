@@ -2,9 +2,9 @@
 
     score(q, k) = q·k/√D + Σ_a T_a[h, bucket_a(p_k,a − p_q,a)]
 
-Axis 0 is the token's place in the text, axes 1 and 2 are where its box stands on the page, x and y in whole steps
-(of a page that is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders;
-beyond ``max_distance`` an axis knows near from far and nothing more, so that no position is too far. LayoutLMv2
+Axis 0 is the token's place in the text, axes 1 and 2 are x and y of its box on the page, in whole steps (the page
+is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders; all distances from
+``max_distance`` on share the last bucket, so that no position is too far. LayoutLMv2
 adds the numbers to scores already divided by √D, as here; LayoutLMv3 divides them by √D too: multiply its tables by
 1/√D.
 """
@@ -24,13 +24,14 @@ from posenc.errors import InvalidArgument
 
 @final
 class LayoutLM(RelativeTable):
-    """Adds a learned number of every axis to the scores, by head and bucket of the distance along it.
+    """Adds one learned number per axis to the scores, by head and bucket of the distance along it.
 
     Args:
         heads: H, query heads.
         buckets: of both sides together, for every axis; 32, 64, 64 in LayoutLM (``rel_pos_bins``,
             ``rel_2d_pos_bins``).
-        max_distance: from where on distances along an axis share the last bucket; 128, 256, 256 (``max_rel_pos``,
+        max_distance: the distance along an axis from which all share the last bucket; 128, 256, 256
+        (``max_rel_pos``,
             ``max_rel_2d_pos``).
         shared: whether all layers read the same tables, as in LayoutLM, or each has its own.
         std: tables start as N(0, std²).

@@ -1,8 +1,8 @@
 """Learned absolute positions (Gehring et al. 2017, arXiv 1705.03122; used by BERT and GPT-2).
 
-    x_p + W[p],   W a trained table of num_positions × C
+    x_p + W[p],   W is a trained table of num_positions × C
 
-A table of 512 rows serves positions 0–511, so length 512; length 513 has no row and is an error.
+A table of 512 rows serves positions 0–511, that is length 512; position 512 has no row and is an error.
 """
 
 from typing import ClassVar, Literal, final
@@ -26,8 +26,8 @@ class Learned(EmbeddingTable):
         num_positions: rows of the table; the last position is ``num_positions − 1``.
         width: C, channels of the token embeddings.
         past_end: ``"error"`` (default) refuses a position without a row; ``"clamp"`` gives it the last row, for
-            experiments that must score past the end. Positions inside the table but past the trained length
-            have rows that training never touched: another failure, which no error can show.
+            experiments that score past the end. Positions inside the table but past the trained length have
+            untrained rows, which no error can detect.
         std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
     """
 
@@ -43,7 +43,7 @@ class Learned(EmbeddingTable):
             self.position_limit = num_positions
             self.past_limit = (
                 f", but the learned table has {num_positions} rows: its last position is {num_positions - 1}; "
-                "train a longer table, or pass past_end='clamp' to reuse the last row knowingly"
+                "train a longer table, or pass past_end='clamp' to reuse the last row"
             )
         self.weight = nn.Parameter(torch.empty(num_positions, width))
         self.reset_parameters()

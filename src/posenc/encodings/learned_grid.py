@@ -3,8 +3,8 @@
     x_t + W[y, x],   or   x_t + R[y] + C[x]
 
 for a token in row y and column x of its picture. W has an entry for every row and column; R and C are tables of
-rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another size takes its rows from the table
-resized to it, A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
+rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another size uses the resized table
+A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
 """
 
 from typing import Annotated, ClassVar, Literal, final
@@ -28,15 +28,16 @@ class LearnedGrid(EmbeddingTable):
     """Adds a trained row per place in a picture to the token embeddings; positions are row and column.
 
     Args:
-        num_positions: rows of the table, and its columns unless those are given.
+        num_positions: rows of the table, and its columns unless ``columns`` is given.
         width: C, channels of the token embeddings.
-        columns: of the table, where it is not square.
-        tables: ``"grid"``, one entry for every row and column; ``"sum"``, a table for rows plus one for columns.
-        resize: the convention by which it serves pictures of another size, such as ``"timm"``; a name of
-            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. None until one is needed.
+        columns: of the table, if it is not square.
+        tables: ``"grid"``, one entry for every pair of row and column; ``"sum"``, a table for rows plus one for
+        columns.
+        resize: the convention for pictures of another size, such as ``"timm"``; a name of
+            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. Optional until it is needed.
         std: entries start as N(0, std²); 0.02 as in ViT.
 
-    ``weight`` is ``(rows·columns, C)``, row by row, as public checkpoints have it but for a class token's entry; or
+    ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints without the class token's entry; or
     ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after
     ``embed``.
     """
@@ -69,9 +70,9 @@ class LearnedGrid(EmbeddingTable):
         nn.init.normal_(self.weight, std=self.std)
 
     def resized(self, rows: int, columns: int, resize: str | Resize | None = None) -> "LearnedGrid":
-        """The same table for pictures of so many rows and columns; it shares the parameter, gradients included.
+        """The encoding for pictures of this many rows and columns; it shares the parameter, gradients included.
 
-        ``resize`` is the convention, by default the table's own.
+        ``resize`` is the convention, by default that of the encoding.
         """
         how = self.resize if resize is None else named(resize)
         if how is None:
@@ -112,7 +113,7 @@ class LearnedGrid(EmbeddingTable):
         return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
 
     def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:
-        """A table resized along its first axis, which is this one of the picture."""
+        """A table resized along its first axis, which is this axis of the picture."""
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)

@@ -2,14 +2,14 @@
 
     φ_i = Σ_a p_a·F[a, g, i]
 
-one tensor F of radians per position, by axis a, group of heads g and pair i, that gradients flow to. However many
-axes there are, a score sees offsets only, because angles add up before they rotate; with two axes a pair may look
-along a diagonal, which axial rotation cannot. A fresh F is pairs/A frequencies, A times over, the A copies of each
-pointing along the axes of a random rotation: those of RoPE with one axis, RoPE-Mixed's start with two.
-Mistral Large 4 (LeRoPE) holds α with F = θ·exp(α) and one group; set F to that.
+F is one trained tensor of radians per position, by axis a, group of heads g and pair i. With any number of axes a
+score sees offsets only, because angles add up before they rotate; with two axes a pair may look along a diagonal,
+which axial rotation cannot. A fresh F has pairs/A frequencies, each A times, pointing along the axes of a random
+rotation: with one axis those of RoPE, with two the start of RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F =
+θ·exp(α) and one group; set F to that.
 
-The authors multiply floating-point positions by F, which is wrong by full rotations far out. Here F is read as the
-64-bit fraction of a turn that it is nearest to, and multiplied in wrapping integers; its gradient is the exact
+The authors multiply floating-point positions by F, which is wrong by full rotations at far positions. Here F is
+rounded to the nearest 64-bit fraction of a turn and multiplied in wrapping integers; its gradient is the exact
 p·∂φ.
 """
 
@@ -34,7 +34,7 @@ class LearnedRotary(Rotation):
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``; RoPE-Mixed is interleaved.
-        base: of a fresh F; 10000, and 10 in RoPE-Mixed, whose positions are rows and columns.
+        base: of the fresh frequencies; 10000, and 10 in RoPE-Mixed, whose positions are rows and columns.
         rotary_dim: channels that rotate, a multiple of 2·axes; the rest pass bit for bit. Default all.
         axes: coordinates of a position; with A > 1 positions are ``(A, T)`` or ``(A, B, T)``.
         groups: groups of consecutive heads with frequencies of their own; the heads of keys are a multiple of it.
@@ -42,9 +42,9 @@ class LearnedRotary(Rotation):
         shared: whether all layers read one F (LeRoPE), or each has its own (RoPE-Mixed).
         signed: whether positions may be negative.
 
-    ``.to(torch.bfloat16)`` rounds F as it does every parameter, and far positions then rotate by other angles: cos
-    is off by 0.7 at position 4096. Beside a 16-bit model keep F in float32: ``encoding.float()`` after the cast,
-    and then load its weights, which the cast has rounded.
+    ``.to(torch.bfloat16)`` rounds F like every parameter, and far positions then rotate by wrong angles: cos is off
+    by 0.7 at position 4096. In a 16-bit model keep F in float32: call ``encoding.float()`` after the cast, then
+    load its weights again, since the cast rounded them.
     """
 
     name: ClassVar[str] = "rotary-learned"
@@ -76,7 +76,7 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """F as in RoPE along the one axis, or each frequency along those of a random rotation."""
+        """Fill F as in RoPE for one axis; for more, along the axes of a random rotation."""
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)
         if A == 1:

@@ -1,9 +1,9 @@
-"""Biases q·A or k·A whose column of the table A the offset picks: O(H·T·R) memory.
+"""Biases q·A or k·A, where the offset picks the column of table A: O(H·T·R) memory.
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
-Nothing of the size T×S×n is made: every query meets the R columns, and the offset picks among these R numbers. That
-happens a block of rows at a time, whenever attention asks for it.
+No T×S×n tensor is built: every query is multiplied by the R columns, and the offset picks one of these R numbers.
+This is done block by block, whenever attention asks for rows.
 """
 
 from abc import ABC, abstractmethod
@@ -20,11 +20,12 @@ from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
-"""Keys that meet the same columns at once: with as many rows in a block, twice as many as are looked at."""
+"""Keys per tile that share their columns. With as many rows in a block, a tile has twice as many columns as are
+used."""
 
 
 class Rows(Pytree, ABC):
-    """Which row of a table an offset picks, key position − query position; several axes stand in front."""
+    """The row of a table that an offset, key position − query position, picks; several axes are leading."""
 
     @abstractmethod
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape2"]:
@@ -32,11 +33,11 @@ class Rows(Pytree, ABC):
 
 
 class LookedUp(Bias):
-    """What queries and keys that meet a table have in common.
+    """The common part of tables that are multiplied by queries or by keys.
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
-        column: which of the R columns an offset picks.
+        column: the function that gives the column of an offset.
         heads: H.
     """
 
@@ -52,12 +53,12 @@ class LookedUp(Bias):
 
 
 class QueryTable(LookedUp):
-    """The product of every query and the column that the offset picks.
+    """The product of every query with the column that the offset picks.
 
     Args:
         table, column, heads: as in ``LookedUp``.
-        added: what is added to every query of a head before it meets the table.
-        scaled: whether products are multiplied by what multiplies q·k.
+        added: a vector per head, added to its queries before they are multiplied by the table.
+        scaled: whether products are multiplied by the scale of q·k.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {
@@ -68,7 +69,7 @@ class QueryTable(LookedUp):
         "k_positions": "bk",
     }
     queries: Float[Tensor, "B H T n"] | None = None
-    """What meets the table, scaled, once it is known."""
+    """The scaled queries, once they are known."""
 
     def __init__(
         self,
@@ -85,12 +86,12 @@ class QueryTable(LookedUp):
         super().__init__(table, column, heads, q_positions, k_positions)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        if self.queries is not None:  # other numbers take the place of queries
+        if self.queries is not None:  # a stand-in for queries
             return self
         check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         q = q if self.added is None else q + self.added
-        # A view: its gradient is this table's alone, where other tables meet the same queries.
+        # A view, so that its gradient is this table's alone if other tables use the same queries.
         return self.changed(queries=q * scale if self.scaled else q.view_as(q))
 
     def rows(
@@ -105,8 +106,8 @@ class QueryTable(LookedUp):
         return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
-        which each row begins one number earlier than the one above is the bias."""
+        """The bias if positions count up by one: every row is multiplied by the columns of all offsets of its
+        block; in the result, a view whose rows each begin one number earlier than the row above is the bias."""
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
@@ -115,7 +116,7 @@ class QueryTable(LookedUp):
 
 
 class KeyTable(LookedUp):
-    """The product of every key and the column that the offset picks; arguments as in ``LookedUp``."""
+    """The product of every key with the column that the offset picks; arguments as in ``LookedUp``."""
 
     indexed_by: ClassVar[dict[str, str]] = {
         "table": "h··",
@@ -143,8 +144,8 @@ class KeyTable(LookedUp):
         return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """The same where positions count up: tiles of keys meet the columns of their offsets, the last first, and a
-        view in which each key begins one number earlier than the one before is the bias."""
+        """The bias if positions count up by one: tiles of keys are multiplied by the columns of their offsets, last
+        first; a view whose keys each begin one number earlier than the key before is the bias."""
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
         size, nearest = min(TILE, keys - begin), begin - start

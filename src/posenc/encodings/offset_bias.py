@@ -1,4 +1,4 @@
-"""Biases that are a function of the offset alone: evaluated once at each offset wherever that is possible."""
+"""Biases that are a function of the offset alone, evaluated once per offset if possible."""
 
 import math
 from abc import abstractmethod
@@ -17,8 +17,8 @@ from posenc.positions import grid
 
 
 class OffsetBias(Bias):
-    """A bias that is a function of the offset alone; a subclass writes ``values``. Where positions may be looked at
-    and span few offsets, the function is evaluated once at each of them. A logarithm of the distance:
+    """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read and
+    span few offsets, the function is evaluated once per offset. A logarithm of the distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
@@ -28,22 +28,22 @@ class OffsetBias(Bias):
 
     Args:
         heads: H.
-        q_positions: ``(T,)`` or ``(B, T)``, with their axes in front.
+        q_positions: ``(T,)`` or ``(B, T)``, after the axes if there are several.
         k_positions: the keys', likewise.
         axes: coordinates of a position.
-        bound: along one axis, offsets further than this to either side have the value of this one; None where the
-            function has no such end. With it positions need not be looked at.
-        attributes: what ``values`` computes from, kept under these names. Gradients flow to the tensors among them,
+        bound: with one axis, all offsets beyond ±bound have the value at ±bound; None if the function has no such
+            end. With a bound positions need not be read.
+        attributes: the inputs of ``values``, stored under these names. Gradients flow to the tensors among them,
             also in tuples, lists and dicts.
 
     Raises:
-        InvalidArgument: ``values`` reads a trainable tensor that is no attribute.
+        InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
     table: Float[Tensor, "offsets H"] | None = None
     head_range: slice = slice(None)
-    """Which heads of the function it has."""
+    """The heads of the function that it has."""
 
     def __init__(
         self,
@@ -68,22 +68,22 @@ class OffsetBias(Bias):
         self.derive()
 
     def _check_trained(self) -> None:
-        """Refuse a function of trainable tensors that are no attributes."""
+        """Refuse a function of trainable tensors that are not among the attributes."""
         trained = self.trained
         if not is_concrete(self.q_positions, *trained):
             return
         apart = self.q_positions.new_zeros((self.axes, 1) if self.axes > 1 else 1)
         if self.with_trained(tuple(x.detach() for x in trained)).values(apart).requires_grad:
             raise InvalidArgument(
-                f"{type(self).__name__} computes from trainable tensors that are not among its attributes, so "
-                "that they would get no gradient; pass them by name and read them from self: "
+                f"{type(self).__name__} computes from trainable tensors that are not among its attributes and "
+                "would get no gradient; pass them by name and read them from self: "
                 f"{type(self).__name__}(heads, q_positions, k_positions, weight=weight)"
             )
 
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
-        """The bias at these offsets, key position − query position, int64 of any shape, with their axes in front:
-        float32 or float64, heads in front."""
+        """The bias at these offsets (key position − query position), int64 of any shape after their axes: float32
+        or float64, heads first."""
 
     def derive(self) -> None:
         self.toeplitz, self.table = None, None
@@ -102,14 +102,15 @@ class OffsetBias(Bias):
                     self._tabulate(low, high)
 
     def _tabulate(self, low: list[int], high: list[int]) -> None:
-        """Evaluate the function once at all offsets between these, of every axis."""
+        """Evaluate the function once at all offsets between ``low`` and ``high`` on every axis."""
         device = self.k_positions.device
         sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
         points = grid(*sizes, corner=low, device=device)
         self.table = self._at(points if self.axes > 1 else points[0]).T
-        # The place of an offset in the table, as a number of as many digits as there are axes.
+        # The index of an offset in the table: a number with one digit per axis.
         steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-        # Tensors, since a compiler would keep numbers of a placing; filled, since a copy from the host would wait.
+        # Tensors, because a compiler would freeze Python numbers; filled, because a copy from the host would
+        # synchronise.
         self.low, self.steps = (
             torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
         )
@@ -146,4 +147,5 @@ class OffsetBias(Bias):
 
 
 LONGEST_TABLE = 4
-"""Offsets that are evaluated at most, in tokens, where positions do not count up by one: a grid has so many."""
+"""The most offsets that are tabulated, as a multiple of the tokens, if positions do not count up by one: enough for
+a grid."""

@@ -1,11 +1,11 @@
-"""An encoding at given positions: embeddings, rotation, bias, and what a row's scores are multiplied by.
+"""An encoding at given positions: embeddings, rotation, bias, and the scale of each row's scores.
 
     x = placed.embed(x)                        # token embeddings
     here, state = placed.with_content(x, state)        # what depends on content; itself where nothing does
     q, k = here.rotate(q, k)                   # queries and keys, v never
     y = posenc.attention(q, k, v, here, mask) # here.bias and here.scale enter there
 
-Whatever an encoding does not act on passes unchanged.
+What an encoding does not act on is returned unchanged.
 """
 
 import copy
@@ -28,12 +28,12 @@ Queries = TypeVar("Queries", bound=Tensor | None)
 Keys = TypeVar("Keys", bound=Tensor | None)
 """``(B, K, S, D)``, or None."""
 ContentState = Float[Tensor, "B n _"]
-"""One raw value per key, n of them: gathered, sharded and cached like keys and values, so the last axis is as long
-as the keys are so far: those of a cache, then all."""
+"""n raw values per key, gathered, sharded and cached like keys and values. The last axis is as long as the keys so
+far: first those of the cache, then all."""
 
 
 class Stamp:
-    """A parameter and torch's count of its changes; in copies and pickles, whose tensors are others, none."""
+    """A parameter and torch's count of its changes; empty in copies and pickles, whose tensors differ."""
 
     def __init__(self, parameter: Tensor | None = None) -> None:
         self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
@@ -49,48 +49,48 @@ class Stamp:
 class Placed(Pytree):
     """An encoding at given positions. Every method is the identity until a subclass overrides it.
 
-    A pytree of its tensors: it may be an argument of an exported program and travels between processes.
+    It is a pytree of its tensors: it can be an argument of an exported program, or be sent to another process.
 
     Args:
-        q_positions: of the queries, and of the token embeddings.
-        k_positions: of the keys.
-        axes: coordinates of a position; with more than one, positions state them as a leading axis.
-        bias: what is added to the scores, after they are scaled.
-        scale: what the scores of each query row are multiplied by, beside 1/√D.
-        softmax_scale: what q·k is multiplied by in place of 1/√D.
+        q_positions: positions of the queries and of the token embeddings.
+        k_positions: positions of the keys.
+        axes: coordinates of a position; if there are several, positions have them as a leading axis.
+        bias: added to the scores after they are scaled.
+        scale: a factor per query for its row of scores, in addition to 1/√D.
+        softmax_scale: the factor of q·k in place of 1/√D.
     """
 
     facts: ClassVar[tuple[str, ...]] = ("stamps", "asked_by")
 
     state_size: int = 0
-    """Values that it keeps per key."""
+    """Values of its state per key."""
 
     awaits_content: bool = False
     """Whether it needs ``with_content`` before attention can use it."""
 
     window: int | None = None
-    """How far its layer sees, where ``Layers`` sets it: attention takes the narrower of this and the mask's."""
+    """The window of its layer, if ``Layers`` sets one: attention uses the narrower of this and the mask's."""
 
     chunk: int | None = None
-    """The chunk that its layer sees, where ``Layers`` sets it: see ``Mask.chunk``."""
+    """The chunk length of its layer, if ``Layers`` sets one: see ``Mask.chunk``."""
 
     stamps: tuple[Stamp, ...] = ()
-    """The parameters that it was placed with."""
+    """The parameters that it was computed from."""
 
     added: int = 0
-    """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
+    """Channels that ``rotate`` adds to every head; D in 1/√D does not count them."""
 
     softmax_factor: float = 1.0
-    """What q·k is multiplied by beside ``softmax_scale`` or 1/√D: YaRN's second number."""
+    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's second number."""
 
     causal: bool = False
-    """Whether it has no numbers for keys ahead of their query; attention then refuses a mask that shows them."""
+    """Whether it has no values for keys ahead of their query; attention then refuses a mask that shows them."""
 
     remaps: "tuple[RemappedPart, ...]" = ()
-    """The parts of a remapped encoding, which attention rotates queries for one by one: see ``posenc.remap``."""
+    """The parts of a remapped encoding; attention rotates queries once for each: see ``posenc.remap``."""
 
     asked_by: set[int] | None = None
-    """The layers that asked for it, where its parameters are those of one layer."""
+    """The layers that asked for it, if its parameters belong to one layer."""
 
     def __init__(
         self,
@@ -106,79 +106,84 @@ class Placed(Pytree):
         self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
 
     def __getitem__(self, layer: int) -> "Placed":
-        """What layer ``layer`` has; the same in every layer, unless this is ``Layers``."""
+        """The placed encoding of layer ``layer``; the same for every layer, unless this is ``Layers``."""
         if self.asked_by is not None:
             self.asked_by.add(layer)
             if len(self.asked_by) > 1:
                 raise InvalidArgument(
-                    f"layers {sorted(self.asked_by)} would share the parameters of one, and this encoding is for a "
-                    "module in every layer; make one of all: posenc.encoding(…, layers=n), or shared=True if it can"
+                    f"layers {sorted(self.asked_by)} would share the parameters of one layer, but this encoding "
+                    "needs its own in every layer; build it for all layers: posenc.encoding(…, layers=n), or "
+                    "shared=True if it can"
                 )
         return self
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """The token embeddings, with their positions; once, before the first layer."""
+        """Add positions to the token embeddings; call it once, before the first layer."""
         return x
 
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple["Placed", ContentState | None]:
-        """What the tokens x that enter a layer's attention add to it, and the state of all keys so far.
+        """Read the tokens x that enter a layer's attention; returns the encoding with them and the state of all
+        keys so far.
 
-        ``state`` is that of the keys in the cache; without a cache it is None. Where nothing depends on content
-        this is the encoding itself, without a state.
+        ``state`` is that of the keys in the cache; without a cache it is None. If nothing depends on content, it
+        returns the encoding itself and None.
         """
         return self, state
 
     def with_state(self, state: ContentState | None) -> "Placed":
-        """The same with this state in place of its own, as after gathering shards; itself without one."""
+        """The encoding with this state in place of its own, for example after gathering shards; itself if it has
+        none."""
         return self
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``, with their positions; one that is None comes back as
-        None. Values are never rotated.
+        """Rotate queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``; None is returned as None. Values are never
+        rotated.
 
-        k is either the keys of the T tokens at ``q_positions``, as when new tokens meet a cache, or all S keys at
-        ``k_positions``. Tables of other positions than the queries' are made in every call; for a cache of keys
-        that are not rotated, place all keys by themselves, once for all layers.
+        k is either the keys of the T tokens at ``q_positions``, as when decoding with a cache, or all S keys at
+        ``k_positions``. Tables for positions other than the queries' are recomputed in every call; for a cache of
+        unrotated keys, place all keys by themselves, once for all layers.
         """
         return q, k
 
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
-        """Keys at ``q_positions`` as they were before ``rotate`` rotated them."""
+        """The keys at ``q_positions`` before ``rotate`` rotated them."""
         return k
 
     def narrow(self, window: int | None, chunk: int | None) -> None:
-        """Let its layer see no further than this window, and no chunk but its own."""
+        """Restrict its layer to this window and chunk."""
         windows = [size for size in (window, self.window) if size is not None]
         self.window = min(windows) if windows else None
         self.chunk = chunk or self.chunk
 
     def check_current(self) -> None:
-        """Refuse to continue with numbers made from parameters that have changed since.
+        """Refuse to continue with numbers from parameters that have changed since.
 
         Raises:
-            InvalidArgument: a parameter was changed in place, as an optimiser's step does; changes through
+            InvalidArgument: a parameter was changed in place, for example by an optimiser's step; changes through
                 ``.data`` are not noticed.
         """
         if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(
-                "the encoding's parameters have changed since it was placed, so that it would use their old "
-                "values; place it again, once a step: placed = encoding.at(positions)"
+                "the encoding's parameters have changed since it was placed, so it would use their old values; "
+                "place it again, once per step: placed = encoding.at(positions)"
             )
 
     def slice_heads(self, first: int, last: int) -> "Placed":
-        """The query heads ``first`` to ``last`` (excluded) alone: what one rank of a model split by heads has.
+        """The encoding of query heads ``first`` to ``last`` (excluded) alone, for one rank of a model that is split
+        by heads.
 
-        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
-        Content is read before; its state stays that of all heads.
+        ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, unlike ``ALiBi(4)``. Read content
+        first; its state stays that of all heads.
 
         Raises:
-            InvalidArgument: there are no such heads, or content is still to be read.
+            InvalidArgument: there are no such heads, or content was not read yet.
         """
         if self.awaits_content:
             raise InvalidArgument(
-                "heads are of one layer that has read its tokens; call here, state = placed[layer].with_content(x, "
+                "heads can be cut only in one layer that has read its tokens; call "
+                "here, state = placed[layer].with_content(x, "
                 "state), then here.slice_heads(first, last)"
             )
         if not 0 <= as_integer(first, "first") < as_integer(last, "last"):
@@ -186,8 +191,8 @@ class Placed(Pytree):
         for what, heads in head_counts(self).items():
             if last > heads:
                 raise InvalidArgument(
-                    f"first={first} and last={last} leave the {heads} heads that the {what} is of; count heads "
-                    "from 0, and make the encoding for all of the model's"
+                    f"first={first} and last={last} are outside the {heads} heads of the {what}; count heads from "
+                    "0, and build the encoding for all heads of the model"
                 )
         sliced = copy.copy(self)
         if self.bias is not None:
@@ -197,10 +202,11 @@ class Placed(Pytree):
         return sliced
 
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Whether k stand where the queries do: all keys, or those of T new tokens, the others being in a cache."""
+        """Whether k are at the queries' positions: all keys, or those of T new tokens while the others are in a
+        cache."""
         if self.k_positions is self.q_positions:
             return True
-        # Decided by a branch, and so a plain bool also where a compiler holds lengths as symbols.
+        # Decided by a branch, to get a plain bool even if a compiler has lengths as symbols.
         if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
             return True
         return False
@@ -208,13 +214,13 @@ class Placed(Pytree):
 
 @dataclass(frozen=True, eq=False)
 class RemappedPart(Pytree):
-    """Positions of queries and keys, and which keys a query meets at these: those whose ``Placed.k_positions`` lie
-    from ``q_from`` on and below ``q_until``.
+    """The rotations of one part of the keys: those whose ``Placed.k_positions`` are at least ``q_from`` and below
+    ``q_until``.
 
     Args:
-        queries: the rotation at the queries' positions.
-        keys: that of the keys, of all at once; None where they stay as the cache has them.
-        q_from, q_until: where the keys begin and end; None for no bound.
+        queries: the rotation at the queries' positions in this part.
+        keys: the rotation of all keys at once; None if they stay as the cache has them.
+        q_from, q_until: the bounds of the keys; None for no bound.
     """
 
     queries: Placed

@@ -1,14 +1,14 @@
-"""PoPE, polar positions: what a channel says is its length, where it stands its angle (Gopalakrishnan et al. 2025).
+"""PoPE, polar positions: content is a channel's length, position its angle (Gopalakrishnan et al. 2025).
 
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). RoPE rotates pairs, so that content shifts the angle; here every channel
-has a frequency of its own and content never moves the angle. Queries and keys come out with real parts, then
-imaginary ones: 2D channels, and a key cache of twice the size. Scores are still divided by √D. δ is learned for
-every query head and channel; on the queries, where the authors have it on the keys, grouped keys stay shared. The
-authors clamp δ to [−2π, 0] when it is used, which ends its gradient there; angles come round, so here nothing is
-clamped: clamp a checkpoint's δ once, when it is loaded.
+(arXiv 2509.10534, section 3). RoPE rotates pairs, so content shifts the angle; here every channel has its own
+frequency and content never changes the angle. Queries and keys are returned as real parts, then imaginary parts: 2D
+channels, and a key cache of twice the size. Scores are still divided by √D. δ is learned for every query head and
+channel. The authors apply it to keys; here it is applied to queries, so that grouped keys stay shared. The authors
+clamp δ to [−2π, 0] in use, which stops its gradient at the ends; here it is not clamped: clamp a checkpoint's δ
+once, when it is loaded.
 """
 
 import math
@@ -32,10 +32,10 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""A length that rounding left at zero or below it counts as this one when keys are unrotated."""
+"""The least length when keys are unrotated; lengths that were rounded to less are set to it."""
 
 CACHED = 1 << 16
-"""Numbers rotated at a time: a quarter of a megabyte in float32, and as much again for what they become."""
+"""Numbers rotated at a time: a quarter of a megabyte in float32, and as much again for the result."""
 
 Start = Literal["zero", "uniform"]
 
@@ -46,7 +46,7 @@ class PlacedPoPE(PlacedTables):
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(pope, q_positions, k_positions, dtype)
         self.added = pope.rotary_dim
-        self.delta = pope.weight.clone()  # as it is now, whatever becomes of the parameter
+        self.delta = pope.weight.clone()  # a copy, which later changes of the parameter do not reach
 
     def slice_heads(self, first: int, last: int) -> Placed:
         sliced = cast(PlacedPoPE, super().slice_heads(first, last))
@@ -59,14 +59,14 @@ class PlacedPoPE(PlacedTables):
         pope, tables = self.encoding, self.key_tables(q, k)
         if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
-                "of a model takes placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads and the angles are for {len(self.delta)}; a rank with some heads of a "
+                "model uses placed.slice_heads(first, last)"
             )
         wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
         return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
 
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
-        """ln(e^μ − 1) of the lengths μ that rotating back to an angle of zero leaves."""
+        """ln(e^μ − 1) of the lengths μ of keys rotated back to angle zero."""
         n = self.added
         check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
         cos, sin = (table / self.encoding.clock.frequencies.attention_factor**2 for table in self.q_tables)
@@ -76,14 +76,14 @@ class PlacedPoPE(PlacedTables):
 
 @final
 class PoPE(Encoding):
-    """Softplus of every channel as a length, its position as an angle; q and k come out wider.
+    """Softplus of every channel as a length, its position as an angle; q and k become wider.
 
     Args:
         head_dim: D, channels of one head as the model projects them.
         heads: H, query heads.
         base: of the D frequencies; 10000 in the paper.
         rotary_dim: channels that become polar, at most head_dim; the rest pass bit for bit. Default all.
-        start: of δ, ``"zero"``, or ``"uniform"`` in −2π … 0, the authors' two.
+        start: the authors' two initialisations of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
@@ -125,7 +125,7 @@ class PoPE(Encoding):
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """The same δ with other frequencies; for None they are zero, and lengths stay lengths."""
+        """The same δ with other frequencies; with None all are zero, and only lengths are left."""
         other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight
         return other
@@ -139,7 +139,7 @@ class PoPE(Encoding):
     ) -> Float[Tensor, "B H T E"]:
         """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type.
 
-        Long inputs go through it some tokens at a time, so that lengths are still in cache when they are rotated.
+        Long inputs are computed some tokens at a time, so that lengths are still in cache when they are rotated.
         """
         B, H, T, _ = x.shape
         if torch.is_grad_enabled() or not is_concrete(x, cos) or B * H * T * self.rotary_dim <= CACHED:

@@ -6,15 +6,15 @@
     llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)     Llama 4: .1, 8192, in its layers without rotation
     ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: .1, the original length
     beam         (1 + (p+1)/floor)^amount             Beam: .1, 2048, in its layers without rotation
-    inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its layers that see everything;
+    inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its full layers;
                                                       Qwen 1's log n: 1/ln L, L, its trained length, in every layer
 
-The first two differ by one: at 8191 one has 1.0693147 and the other 1. p is the position, so packing starts it
-anew and padding does not count; transformers takes the length of the cache for Llama 4. Computed in float64
-(float32 on a device without it) and rounded once, where transformers rounds every operation to float32, and
-Ministral 3's factors to the model's type. Rotation, masks and biases are left alone (Inkling scales its bias too,
-which is that bias' business): stack it on what a layer has, ``stack(nope, query-scale)``. Factors that are learned
-are ``ssmax``.
+The first two differ by one position: at 8191 llama4 gives 1.0693147 and ministral3 gives 1. p is the position, so
+it restarts in every packed document and padding does not count; for Llama 4 transformers uses the length of the
+cache. Computed in float64
+(float32 on a device without it) and rounded once, while transformers rounds every operation to float32, and
+Ministral 3's factors to the model's type. Rotation, masks and biases are unchanged (Inkling's own bias does its
+scaling): stack it on a layer's encoding, ``stack(nope, query-scale)``. For learned factors see ``ssmax``.
 """
 
 from collections.abc import Callable
@@ -54,10 +54,10 @@ RULES: dict[str, Formula] = {
 }
 
 
-Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Llama 4 has 0.1")]
+Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Llama 4 uses 0.1")]
 Floor = Annotated[
     int,
-    such_that(lambda p: type(p) is int and p >= 1, "be a whole number of positions, at least 1; Llama 4 has 8192"),
+    such_that(lambda p: type(p) is int and p >= 1, "be a whole number of positions, at least 1; Llama 4 uses 8192"),
 ]
 
 
@@ -67,8 +67,8 @@ class QueryScale(Encoding):
 
     Args:
         rule: a name in the table above.
-        amount: how steep; 0.1 in all models but Qwen 1.
-        floor: the positions that it counts in: 8192 in Llama 4, the original length in Ministral 3.
+        amount: the strength of the scaling; 0.1 in all models except Qwen 1.
+        floor: the length from which factors grow: 8192 in Llama 4, the original length in Ministral 3.
     """
 
     name: ClassVar[str] = "query-scale"

@@ -1,6 +1,6 @@
-"""Tables of relative positions, one family: the offset picks a row, and the row is added, or meets queries or keys.
+"""Tables of relative positions: the offset picks a row, which is added to scores or multiplied by queries or keys.
 
-An encoding of the family says in its own file which row an offset picks, and what checkpoints call its tables.
+The file of each encoding defines which row an offset picks and what checkpoints call its tables.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
 class Clip(Rows):
-    """A row for every offset from −``behind`` to ``ahead``; those further away take the row of the nearer end.
+    """A row for every offset from −``behind`` to ``ahead``; offsets outside use the row of the nearer end.
 
     ``sign`` −1 counts query position − key position instead.
     """
@@ -31,7 +31,7 @@ class Clip(Rows):
 
 
 class Grid(Rows):
-    """A row for every pair of places in a window of this size, query − key, the last axis first."""
+    """A row for every offset (query − key) in a window of this size; the last axis varies fastest."""
 
     def __init__(self, size: tuple[int, ...]) -> None:
         self.size = size
@@ -44,7 +44,8 @@ class Grid(Rows):
 
 
 class TableBias(OffsetBias):
-    """The numbers that an offset picks from tables ``(rows, H)``: one table, or one for every axis, added."""
+    """The numbers that an offset picks from tables ``(rows, H)``: from one table, or the sum over one table per
+    axis."""
 
     rows_of_tables: Sequence[Rows]
     tables: Sequence[Tensor]
@@ -57,7 +58,7 @@ class TableBias(OffsetBias):
 
 
 class RelativeTable(Encoding):
-    """An encoding of learned tables that start as N(0, std²), its sizes kept under their names."""
+    """An encoding of learned tables that start as N(0, std²); its sizes are attributes."""
 
     acts_on = ("bias",)
     relative = True
@@ -85,7 +86,7 @@ class RelativeTable(Encoding):
         dtype: torch.dtype,
         **settings: Any,
     ) -> Placed:
-        """Placed so that scores get the sum of the tables' rows."""
+        """The placed encoding that adds the sum of the tables' rows to scores."""
         given = {"rows_of_tables": tuple(rows), "tables": tuple(table.to(dtype) for table in tables), **settings}
         bias = TableBias(self.heads, q_positions, k_positions, axes=self.axes, **given)
         return Placed(q_positions, k_positions, self.axes, bias=bias, softmax_scale=self.softmax_scale)

@@ -1,9 +1,9 @@
-"""Moves cached keys to other positions or another encoding, without the tokens they came from.
+"""Moves cached keys to other positions or another encoding, without recomputing them from tokens.
 
-A cached key is what ``rotate`` made of it at its position. Where that can be undone, k = R(φ)⁻¹ R(φ)k, it can be
-done again: with other frequencies, when a cache has outgrown its plan (dynamic NTK, LongRoPE); at other positions,
-when a context is shifted, a prefix reused or a retrieved passage put elsewhere; or late, from keys that were kept
-as they came, because they are quantised better before they are rotated.
+A cached key was rotated at its position. If that can be undone, k = R(φ)⁻¹ R(φ)k, it can be rotated again: with
+other frequencies, when a cache outgrows its plan (dynamic NTK, LongRoPE); at other positions, when a context is
+shifted, a prefix reused or a retrieved passage moved; or when it is read, from a cache of unrotated keys, which
+quantise better.
 """
 
 from itertools import product
@@ -19,11 +19,11 @@ from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 
 ABSENT = object()
-"""What an encoding has under a name that it does not have."""
+"""The value of an attribute that an encoding lacks."""
 
 
 def _rotations(encoding: Encoding) -> list[Encoding]:
-    """What rotates in it, in order."""
+    """The rotations in it, in order."""
     if isinstance(encoding, Composed):
         return [rotation for part in encoding.encodings for rotation in _rotations(part)]
     return [encoding] if "queries_keys" in encoding.acts_on else []
@@ -36,20 +36,21 @@ def rerotate(
     to: Encoding,
     to_positions: Positions | None = None,
 ) -> Float[Tensor, "B K S E"]:
-    """Keys that ``from_`` rotated at ``positions``, as ``to`` would have rotated them.
+    """Turn keys that ``from_`` rotated at ``positions`` into keys that ``to`` rotates.
 
     Args:
         k: cached keys, ``(B, K, S, D)``.
-        positions: int64 or int32, where they were rotated, in any shape that ``at`` takes: by row, and by axis.
-        from_, to: what rotated them and what shall. ``NoPE()`` stands for keys that were not rotated: from it keys
-            rotate late, to it they rotate back.
-        to_positions: where they shall be; default where they are.
+        positions: where they were rotated, int64 or int32, in any shape that ``at`` accepts (per row, per axis).
+        from_, to: the encoding that rotated them and the new one. ``NoPE()`` stands for unrotated keys: as
+            ``from_`` it rotates keys for the first time, as ``to`` it unrotates them.
+        to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels rotate.
+        InvalidArgument: one of the two cannot be undone or applied to keys alone (the message says why), or other
+        channels rotate.
 
-    Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
-    more than keys rotated once.
+    Computed in float64 (float32 where a device has none) and rounded once, so the result has one rounding more than
+    keys rotated once.
     """
     tensors(k=k)
     for encoding in (from_, to):
@@ -63,14 +64,14 @@ def rerotate(
             if old != new and ABSENT not in (old, new):
                 raise InvalidArgument(
                     f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by "
-                    "which axis, is the model's and stays"
+                    "which axis, belongs to the model and cannot change"
                 )
     for encoding in (from_, to):
         if encoding.not_rerotatable:
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     to_positions = positions if to_positions is None else to_positions
     for encoding, at, name in ((from_, positions, "positions"), (to, to_positions, "to_positions")):
-        if encoding.acts_on:  # NoPE stands for the other's axes too
+        if encoding.acts_on:  # NoPE has the other encoding's axes
             encoding.check(at, name)
     compute_dtype = widest(k.device)
     return to.rotate_keys(from_.unrotate(k.to(compute_dtype), positions.long()), to_positions.long()).to(k.dtype)

@@ -1,12 +1,13 @@
-"""How a learned table is resized to another number of cells: the named conventions, as weights along one axis.
+"""Resizes a learned table to another number of cells: named conventions, as weights along one axis.
 
-Cell i of n takes Σ_j w((j − c_i)/s)·T[j] of a table of N cells, where c_i is where its middle lies in the table:
+Cell i of n is Σ_j w((j − c_i)/s)·T[j] over a table of N cells, where c_i is the place of its middle in the table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
 w is the triangle, or Keys' cubic (1981) with its parameter a. Without antialiasing s is 1 and cells beyond an edge
-count as the edge; with it s is N/n where that is above 1, cells beyond an edge are left out, and weights add up to
-1. Rows and columns are resized one after the other. Public code differs in all of this, by up to the table's size.
+count as the edge; with it s is N/n (if above 1), cells beyond an edge are left out, and weights add up to 1. Rows
+and columns are resized one after the other. Public implementations differ in all of this; results differ by up to
+the size of the table's entries.
 """
 
 from dataclasses import dataclass
@@ -27,10 +28,10 @@ class Resize:
 
     Args:
         kernel: ``"linear"`` or ``"cubic"``.
-        antialias: whether the kernel grows as the table shrinks. Its cubic then has a = −1/2, and else −3/4, as in
-            torch and Pillow.
+        antialias: whether the kernel grows as the table shrinks. The cubic has a = −1/2 with antialiasing and −3/4
+            without, as in torch and Pillow.
         align_corners: whether the outermost cells stay where they are.
-        slack: added to the new number of cells before the ratio is taken; 0.1 in DINO's code, against rounding.
+        slack: added to the new number of cells before the ratio is computed; 0.1 in DINO's code, against rounding.
     """
 
     kernel: Literal["linear", "cubic"]
@@ -40,7 +41,7 @@ class Resize:
 
     @property
     def reach(self) -> int:
-        """Cells on either side that a kernel of its usual width sees."""
+        """Cells on either side that a kernel of unit scale reads."""
         return 2 if self.kernel == "cubic" else 1
 
 
@@ -52,7 +53,7 @@ RESIZES: dict[str, Resize] = {
     "qwen3-vl": Resize("linear", align_corners=True),
     "inkling2": Resize("linear"),
 }
-"""Conventions by the code that has them; "vit" is also that of DINOv2 and DeiT in transformers."""
+"""Conventions by the code that uses them; "vit" also covers DINOv2 and DeiT in transformers."""
 
 
 def named(resize: str | Resize) -> Resize:
@@ -65,13 +66,13 @@ def named(resize: str | Resize) -> Resize:
 def taps(
     resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
-    """The table's cells that cell ``index`` of ``target`` takes, and their weights in float64.
+    """The table's cells that cell ``index`` of ``target`` reads, and their weights in float64.
 
-    ``target`` may differ from cell to cell, so that pictures of several sizes are one call and sizes are data;
-    nothing here looks into a tensor.
+    ``target`` may differ from cell to cell, so that one call serves pictures of several sizes; no tensor is read on
+    the host.
     """
     at = index.to(torch.float64)
-    cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # which is sent to no device
+    cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # which is copied to no device
     if resize.align_corners:
         gaps = (cells - 1).clamp(min=1) if isinstance(cells, Tensor) else max(cells - 1, 1)
         centre = at * (source - 1) / gaps
@@ -101,21 +102,21 @@ def gathered(
     sizes: Int[Tensor, "2 *#S"],
     resize: str | Resize,
 ) -> Float[Tensor, "*S C"]:
-    """Rows of a table resized to each token's own picture, by gathers and sums alone.
+    """Rows of a table resized to each token's own picture, with gathers and sums only.
 
     Args:
         table: rows, columns, channels.
         positions: row and column of every token in its picture, ``(2, *S)``.
-        sizes: rows and columns of its picture, the same shape or one that broadcasts to it.
-        resize: a convention without antialiasing, whose number of cells would depend on the sizes.
+        sizes: rows and columns of its picture, in the same shape or one that broadcasts to it.
+        resize: a convention without antialiasing (which would read a number of cells that depends on the sizes).
 
-    Sizes are data: one graph serves all of them when compiled or exported, ONNX included. Sums are in float32 at
-    least, and the result is in that type.
+    Sizes are data: one compiled or exported graph serves all of them, in ONNX too. Sums and result are in float32
+    or wider.
     """
     resize = named(resize)
     if resize.antialias:
         raise InvalidArgument(
-            f"resize={resize} takes a number of cells that depends on the size; resize the table first, with "
+            f"resize={resize} reads a number of cells that depends on the size; resize the table first, with "
             "LearnedGrid.resized(rows, columns)"
         )
     compute_dtype = torch.promote_types(table.dtype, torch.float32)
@@ -128,7 +129,7 @@ def gathered(
 
 
 def _kernel(resize: Resize, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The weight of a cell so far from the middle."""
+    """The weight of a cell at this distance from the middle."""
     x = x.abs()
     if resize.kernel == "linear":
         return (1 - x).clamp(min=0)

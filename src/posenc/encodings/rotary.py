@@ -2,9 +2,9 @@
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
-so that ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score sees only the offset, key − query. Which two channels form pair i
-is the *pairing*: ``"interleaved"`` takes (2i, 2i+1) as the paper and GPT-J do, ``"half"`` takes (i, i+d/2) as
-Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutation of channels and are not
+so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score sees only the offset, key − query. The *pairing* says which two channels
+form pair i: (2i, 2i+1) with ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) with ``"half"``, as in
+Llama, GPT-NeoX and most public checkpoints. They differ by a fixed permutation of channels and are not
 interchangeable on trained weights. Values are never rotated.
 """
 
@@ -31,7 +31,7 @@ from posenc.scaling.scaling import Base, Scaling, check_dim_and_base, fixed
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
-    """Channel order that makes half vectors of interleaved ones: ``half = interleaved[..., order]``."""
+    """Channel order that turns interleaved vectors into half ones: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]
 
 
@@ -46,23 +46,24 @@ class Rotary(Rotation):
 
     Args:
         head_dim: D, channels of one head.
-        pairing: ``"half"`` or ``"interleaved"``. There is no default here (a text of ``posenc.encoding`` takes
-            half): a checkpoint needs the one it was trained with, and the other breaks it without an error.
+        pairing: ``"half"`` or ``"interleaved"``. There is no default here (in a text of ``posenc.encoding`` it is
+            half): a checkpoint needs the pairing that it was trained with, and the other breaks it without an
+            error.
         base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
         rotary_dim: channels that rotate, even, at most head_dim; the rest pass bit for bit. Default all.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
-        axes: which coordinate of a position every pair rotates by, such as ``chunked(16, 24, 24)`` of
+        axes: the map from pairs to coordinates of a position, such as ``chunked(16, 24, 24)`` of
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
-        backwards: whether pairs turn the other way, φ = −p·θ_i, as in nanochat.
-        softmax_factor: what attention's 1/√D is multiplied by; by default that of the scaling, which is not 1 for
-            ``YaRN(…, mscale_all_dim=…)`` alone. 1 for models whose code ignores it. ``scale=`` of attention
+        backwards: whether pairs rotate in the other direction, φ = −p·θ_i, as in nanochat.
+        softmax_factor: the factor of attention's 1/√D; by default the scaling's, which differs from 1 only for
+            ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores it. ``scale=`` of attention
             overrides it.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
-        backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"`` and ``"native"``
-            equal it, forward and backward; ``"auto"`` picks by device, the native kernel where it was compiled
-            with the package, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one
-            operator, and ``"auto"`` a formula that the compiler fuses.
+        backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` equal it,
+            forward and backward; ``"auto"`` picks by device (the native kernel if it was compiled with the
+            package), and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one operator, ``"auto"``
+            a formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"
@@ -96,7 +97,7 @@ class Rotary(Rotation):
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
-                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} rotate"
+                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; set rotary_dim={rotary_dim} so"
             )
         self.axis_map, self.signed, self.backwards = axes, signed, backwards
         self.softmax_factor = as_scale(softmax_factor, "softmax_factor") or self.scaling.softmax_factor
@@ -110,7 +111,7 @@ class Rotary(Rotation):
         self.clock = Clock(frequencies, phases, () if axes is None else axes.axis_of_pair)
 
     def explain(self) -> str:
-        """Which backend rotates on the device this module is on, and why, in one sentence."""
+        """The backend on this module's device, and the reason, in one sentence."""
         return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -119,14 +120,14 @@ class Rotary(Rotation):
         return self.with_settings(scaling=scaling, phases=phases or self.clock.phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        """cos and sin at these positions, times the attention factor, heads' axis inserted."""
+        """cos and sin at these positions, times the attention factor, with the axis of heads inserted."""
         cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
         return (cos.unsqueeze(1), sin.unsqueeze(1)) if cos.dim() == 3 else (cos, sin)
 
     def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
+        """cos and sin of every pair at its coordinate of these positions, times ``scale``."""
         cos, sin = self.clock(positions, dtype, scale)
         return (cos, -sin) if self.backwards else (cos, sin)
 

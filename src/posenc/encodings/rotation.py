@@ -1,4 +1,4 @@
-"""Rotation of queries and keys by any tables of cos and sin: the base of rotary, learned and custom rotations."""
+"""Rotation of queries and keys by tables of cos and sin: the base class of rotary, learned and custom rotations."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, cast, get_args
@@ -21,10 +21,10 @@ from posenc.kernels.rotary.specification import Pairing
 
 
 class Rotation(Encoding):
-    """Rotates pairs of channels of queries and keys by angles that ``tables`` gives.
+    """Rotates pairs of channels of queries and keys by the angles of ``tables``.
 
-    (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass writes ``tables`` and
-    declares ``relative``; caches, gradients, 16-bit types and ``rerotate`` follow. Learned frequencies:
+    (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
+    and declares ``relative``; then caches, gradients, 16-bit types and ``rerotate`` work. Learned frequencies:
 
         class LearnedFrequencies(posenc.Rotation):
             name, relative = "learned-frequencies", True
@@ -41,11 +41,11 @@ class Rotation(Encoding):
                 angles = self.angles(positions, self.frequencies)
                 return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    What is computed from trained parameters, such as the exp of logarithms, is computed in float64,
-    ``self.a.double().exp()``, so that a cast to 16 bits rounds the parameters alone.
+    Compute from trained parameters in float64, such as ``self.a.double().exp()``, so that a cast to 16 bits rounds
+    only the parameters.
 
     Args:
-        head_dim: D, channels of one head; those behind the pairs of ``tables`` pass bit for bit.
+        head_dim: D, channels of one head; channels beyond the pairs of ``tables`` pass bit for bit.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
     """
 
@@ -53,7 +53,7 @@ class Rotation(Encoding):
     not_rerotatable = ""
 
     attention_factor: float = 1.0
-    """What its tables are multiplied by."""
+    """The factor of its tables."""
 
     groups: int = 1
     """Groups of consecutive heads with tables of their own; the heads of keys are a multiple of it."""
@@ -62,7 +62,7 @@ class Rotation(Encoding):
     """H, query heads; needed where a rank holds some of several groups."""
 
     softmax_factor: float = 1.0
-    """What attention's 1/√D is multiplied by."""
+    """The factor of attention's 1/√D."""
 
     backend: RotationBackend = "auto"
     """Who computes."""
@@ -83,9 +83,9 @@ class Rotation(Encoding):
         """Σ_a p_a·F[a, g, i] in radians, exact at any position, with a gradient to the frequencies F.
 
         Args:
-            positions: as ``at`` takes them.
+            positions: in the shapes that ``at`` accepts.
             frequencies: F, radians per position, ``(pairs,)``, ``(groups, pairs)`` or ``(axes, groups, pairs)``;
-                each is read as the 64-bit fraction of a turn that it is nearest to.
+                each is rounded to the nearest 64-bit fraction of a turn.
         """
         compute_dtype = widest(positions.device)
         F = frequencies.to(compute_dtype).reshape(self.axes, -1, frequencies.shape[-1])
@@ -104,8 +104,8 @@ class Rotation(Encoding):
 
 
 class PlacedTables(Placed):
-    """Tables of cos and sin at the queries' positions; those of other keys are made where they are rotated: a model
-    that caches rotated keys attends over all of them and never needs them."""
+    """Tables of cos and sin at the queries' positions. Tables of other keys are built when those keys are rotated:
+    a model that caches rotated keys never needs them."""
 
     def __init__(
         self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -119,7 +119,7 @@ class PlacedTables(Placed):
         return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
-        """Those of the keys; refuses either where it does not fit what is placed."""
+        """The tables of the keys; refuses queries or keys that do not fit the placed encoding."""
         alike = keys_at_queries(self, q, k, self.encoding.head_dim)
         return self.q_tables if alike else self.tables(self.k_positions)
 
@@ -143,13 +143,13 @@ class PlacedRotation(PlacedTables):
             return sliced
         if heads is None or heads % groups:
             raise InvalidArgument(
-                f"heads={heads} with groups={groups}: to give a rank some heads, say how many there are"
+                f"heads={heads} with groups={groups}: pass heads= of the whole model to give some of them to a rank"
             )
         size = heads // groups
         cuts = first % size or last % size
         if cuts and first // size != (last - 1) // size:
             raise InvalidArgument(
-                f"first={first} and last={last} cut groups of {size} heads; take whole groups, or part of one"
+                f"first={first} and last={last} cut groups of {size} heads; slice whole groups, or a part of one"
             )
         sliced.of_groups = slice(first // size, (last - 1) // size + 1)
         return sliced
@@ -157,16 +157,16 @@ class PlacedRotation(PlacedTables):
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
     ) -> tuple[Queries, Keys]:
-        """Queries and keys rotated, in fresh memory or into ``out``; one that is None comes back as None.
+        """Rotate queries and keys, into new tensors or into ``out``; None is returned as None.
 
-        ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a part of a cache,
-        takes the result without a detour, also where it overlaps q or k. Autograd follows both.
+        ``out=(q, k)`` rotates in place. Other tensors of the same shapes and types, such as a part of a cache,
+        receive the result directly, even if they overlap q or k. Autograd supports both.
 
         Args:
-            out: memory for the queries and for the keys; None for fresh memory.
+            out: tensors for the queries and for the keys; None for new ones.
 
         Raises:
-            InvalidArgument: an out that does not fit q and k.
+            InvalidArgument: ``out`` does not fit q and k.
         """
         if self.stamps:
             self.check_current()
@@ -191,9 +191,9 @@ class PlacedRotation(PlacedTables):
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
         """Keys rotated back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
 
-        DeepSeek-V4 does so to the outputs of attention, whose values rotate as its keys do (one tensor is both):
-        what a query takes of a value then depends on the distance alone. There the channels that rotate are the
-        last 64 of 512: pass these, ``y[..., -64:]``.
+        DeepSeek-V4 does this to the outputs of attention, since its values are its rotated keys: the part of a
+        value in an output then depends on the distance alone. There the last 64 of 512 channels rotate: pass
+        ``y[..., -64:]``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.
@@ -209,7 +209,7 @@ class PlacedRotation(PlacedTables):
         groups = self.of_groups.stop - self.of_groups.start
         if heads % groups:
             raise InvalidArgument(
-                f"there are {heads} heads and groups={groups}; the heads of queries and of keys must both be a "
-                "multiple of it"
+                f"there are {heads} heads and groups={groups}; the heads of queries and of keys must be multiples "
+                "of groups"
             )
         return Tables(*(x[:, self.of_groups].repeat_interleave(heads // groups, dim=1) for x in tables))

@@ -1,13 +1,13 @@
-"""Sandwich: ALiBi's place taken by what sinusoidal positions have in common (Chi et al. 2023; 2212.10356).
+"""Sandwich: an ALiBi-like bias from the products of sinusoidal positions (Chi et al. 2023; 2212.10356).
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 
-n is the distance |p_k − p_q|, C the channels of the sinusoids, i runs over C/2 numbers from ``first`` on. The sum
-is the product of two sinusoidal positions, at most C/2, at distance 0; C/2 is taken off so that the bias is a
-penalty, which softmax does not see. It falls roughly with the logarithm of the distance, and ripples.
+n is the distance |p_k − p_q|, C the channels of the sinusoids, and i runs over C/2 numbers from ``first`` on. The
+sum is the product of two sinusoidal positions, with its maximum C/2 at distance 0. Subtracting C/2 makes the bias a
+penalty, which softmax ignores. It falls roughly with the logarithm of the distance, with ripples.
 
-The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 one has
-−0.623 and the other −1.083 before the heads' factor.
+The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 the
+paper gives −0.623 and attention-gym −1.083, before the heads' factor.
 """
 
 from typing import Annotated, ClassVar, final
@@ -75,12 +75,12 @@ class SandwichBias(Bias):
         return batch_first(self._scaled(sums))
 
     def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        """The bias of every head from the sums of cosines, which are C/2 at distance 0."""
+        """The bias of every head, from the sums of cosines (C/2 at distance 0)."""
         at_most_0 = (sums - self.k_waves.shape[-1] / 2).to(self.factors.dtype)
         return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
 
 
-Channels = Annotated[int, even_from(2, "attention-gym has 128")]
+Channels = Annotated[int, even_from(2, "attention-gym uses 128")]
 First = Annotated[int, such_that(lambda i: i in (0, 1), "be 1, as in the paper, or 0, as in attention-gym")]
 
 
@@ -90,7 +90,7 @@ class Sandwich(Encoding):
 
     Args:
         heads: H, query heads.
-        channels: C, of the sinusoids; even. 128 in attention-gym; NeMo has the model's head_dim.
+        channels: C, channels of the sinusoids; even. 128 in attention-gym, the model's head_dim in NeMo.
         base: 10000 in the paper.
         first: where the sum starts, 1 (paper, NeMo) or 0 (attention-gym).
     """

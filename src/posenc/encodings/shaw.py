@@ -2,9 +2,9 @@
 
     score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
 
-A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away take
-the row of the nearer end, so that no position is too far. Values may have a table of their own in the paper; no
-model in use has one, and there is none here. Whatever ``scale`` attention is called with multiplies q·A too.
+A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away use the
+row of the nearer end, so that no position is too far. In the paper values may have a table too; no model in use has
+one, so there is none here. The ``scale`` of attention multiplies q·A too.
 """
 
 from typing import ClassVar, final
@@ -26,10 +26,10 @@ class Shaw(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        behind: the furthest offset before the query with a row of its own; 64 in wav2vec2-BERT
+        behind: the largest distance before the query with its own row; 64 in wav2vec2-BERT
             (``left_max_position_embeddings``).
         ahead: the same after the query; 8 there (``right_max_position_embeddings``).
-        shared: whether all layers read one table; in models in use every layer has its own.
+        shared: whether all layers share one table; in models in use every layer has its own.
         std: the table starts as N(0, std²).
     """
 

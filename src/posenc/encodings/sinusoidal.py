@@ -2,7 +2,7 @@
 
     PE(p, 2i) = sin(p·θ_i)    PE(p, 2i+1) = cos(p·θ_i)    θ_i = base^(−2i/C),  i = 0 … ⌈C/2⌉−1
 
-One fixed rotation takes any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths run from 2π
+One fixed rotation maps any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths run from 2π
 to 2π·base^((C−2)/C) (60 611 at C=512, not 62 832).
 """
 
@@ -29,7 +29,7 @@ def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = 
     """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
-    if spacing == "paper":  # an odd width has one frequency more than it has whole pairs
+    if spacing == "paper":  # an odd width has one more frequency than whole pairs
         frequencies = falling(base, range(0, width + 1, 2), width)
     else:  # the authors' code ends at exactly 1/base
         frequencies = falling(base, range(width // 2), max(width // 2 - 1, 1))
@@ -39,10 +39,10 @@ def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = 
 def sinusoids(
     cos: Float[Tensor, "*shape pairs"], sin: Float[Tensor, "*shape pairs"], width: int, order: Order
 ) -> Float[Tensor, "*shape C"]:
-    """Lay sines and cosines out as ``width`` columns.
+    """Arrange sines and cosines in ``width`` columns.
 
-    ``"interleaved"``: sin, cos, sin, cos … as in the paper. ``"block"``: all sines, then all cosines, a fixed
-    permutation of it. With an odd width the last cosine is left out.
+    ``"interleaved"``: sin, cos, sin, cos … as in the paper. ``"block"``: all sines, then all cosines (a fixed
+    permutation of the former). With an odd width the last cosine is left out.
     """
     if order == "interleaved":
         return torch.stack((sin, cos), dim=-1).flatten(-2)[..., :width]
@@ -54,13 +54,13 @@ class Sinusoidal(EmbeddingTable):
     """Adds the sinusoidal table's rows to the token embeddings; no parameters, no largest position.
 
     Args:
-        width: C, channels of the token embeddings; odd widths leave out the last cosine.
+        width: C, channels of the token embeddings; an odd width leaves out the last cosine.
         base: 10000 in the paper.
-        scale: the rows are multiplied by it. The paper multiplies embeddings by √C instead; at small widths
-            the ratio of the two decides whether training finds the content.
+        scale: the factor of the rows. The paper multiplies embeddings by √C instead; at small widths the ratio of
+            the two decides whether training succeeds.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C); ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), the authors'
-            code (also Whisper and M2M100): another table, whose slowest wavelength is exactly 2π·base.
+            code (also Whisper and M2M100): this is another table, whose longest wavelength is exactly 2π·base.
     """
 
     name: ClassVar[str] = "sinusoidal"
@@ -70,7 +70,7 @@ class Sinusoidal(EmbeddingTable):
         width: Size,
         *,
         base: Base = 10_000.0,
-        scale: Annotated[float, such_that(is_number, "be a finite number; 1.0 leaves the rows alone")] = 1.0,
+        scale: Annotated[float, such_that(is_number, "be a finite number; 1.0 leaves the rows unchanged")] = 1.0,
         order: Order = "interleaved",
         spacing: Spacing = "paper",
     ) -> None:

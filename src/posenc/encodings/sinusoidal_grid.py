@@ -2,7 +2,7 @@
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 
-Every axis a has C_a of the C channels, half of them each for rows and columns, and frequencies of its own.
+Every axis a has C_a of the C channels (half each for rows and columns) and its own frequencies.
 """
 
 from itertools import groupby
@@ -27,9 +27,10 @@ class SinusoidalGrid(EmbeddingTable):
 
     Args:
         width: C, channels of the token embeddings, even.
-        axes: which channels each coordinate has, in pairs: ``axial(C/4, C/4)`` by default, rows before columns, as
-            DETR has it; with ``order=(1, 0)`` columns come first, as in MAE's code. ``units`` and ``turns`` make
-            coordinates parts of the picture: DETR's ``normalize`` is ``units=("1/parts", "1/parts"), turns=True``.
+        axes: the channels of each coordinate, in pairs: by default ``axial(C/4, C/4)``, rows before columns, as in
+            DETR; with ``order=(1, 0)`` columns come first, as in MAE's code. ``units`` and ``turns`` make
+            coordinates relative to the picture: DETR's ``normalize`` is ``units=("1/parts", "1/parts"),
+            turns=True``.
         base: 10000 in the paper.
         order: within an axis, ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"`` (sines first; MAE).
         signed: whether positions may be negative.

@@ -1,12 +1,12 @@
-"""Scalable softmax: scores grow with the logarithm of what a query sees (Nakanishi 2025, arXiv 2501.19399).
+"""Scalable softmax: scores grow with the logarithm of the number of keys (Nakanishi 2025, arXiv 2501.19399).
 
     score(q, k) = (s_h·ln(p+1) + b_h)·q·k/√D
 
-so that softmax over more keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
-head and layer; b is there on request (the paper leaves it out, Mistral Large 4 has it). n is the query's position
-plus one, the keys that a causal query sees without a window: packing starts it anew and padding does not count,
-where the paper takes the length of the sequence. In float32 whatever the model's type; transformers rounds
-ln(p+1) and s to the model's, and so ln 131072 to 11.8125 in bfloat16.
+so that softmax over many keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
+head and layer; b is optional (the paper omits it, Mistral Large 4 has it). n is the query's position plus one, the
+number of keys that a causal query sees without a window: it restarts in every packed document and padding does not
+count, while the paper uses the length of the sequence. Computed in float32 for every type of model; transformers
+rounds ln(p+1) and s to the model's type, and so ln 131072 to 11.8125 in bfloat16.
 """
 
 import math
@@ -27,11 +27,11 @@ Length = Annotated[
 
 @final
 class SSMax(Encoding):
-    """Multiplies the scores of every query by a learned multiple of the logarithm of its place.
+    """Multiplies the scores of every query by a learned multiple of ln(p+1).
 
     Args:
         heads: H, query heads.
-        length: where a fresh one changes nothing: s starts at 1/ln(length).
+        length: the number of keys at which a fresh encoding has factor 1: s starts at 1/ln(length).
         offset: whether b is added; it starts at zero.
     """
 

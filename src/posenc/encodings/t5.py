@@ -2,14 +2,14 @@
 
     score(q, k) = q·k·scale + T[h, bucket(p_k − p_q)]
 
-Two-sided (encoders) half of the buckets serve keys behind the query, half those ahead; one-sided (decoders) all
-serve keys behind, and every key ahead falls into bucket 0. Of a side's N buckets the first e = N/2 hold one
-distance each; distance n ≥ e falls into e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1, so that the last is open: no
-position is too far.
+In encoders (two-sided) half of the buckets serve keys behind the query and half keys ahead. In decoders (one-sided)
+all serve keys behind, and every key ahead is in bucket 0. Of a side's N buckets the first e = N/2 hold one distance
+each; distance n ≥ e is in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1. The last bucket is open, so no position
+is too far.
 
-T5 itself does not divide q·k by √D: its checkpoints need ``softmax_scale=1.0``. The authors' code takes
-the logarithm in floating point; here the first distance of every bucket is found with integers, so that no type
-moves it.
+T5 itself does not divide q·k by √D: its checkpoints need ``softmax_scale=1.0``. The authors' code takes the
+logarithm in floating point; here the first distance of every bucket is computed in integers, so that it is the same
+in every type.
 """
 
 from bisect import bisect_left
@@ -37,8 +37,8 @@ def first_distances(buckets: int, max_distance: int) -> list[int]:
 
 
 class Logarithmic(Rows):
-    """T5's buckets: ``firsts`` are the first distances of a side's, from the second on; keys ahead have buckets
-    from ``ahead`` on, and share the first where that is None."""
+    """T5's buckets: ``firsts`` are the first distances of one side's buckets, from the second bucket on. Keys ahead
+    have the buckets from ``ahead`` on; if it is None they share the first."""
 
     def __init__(self, firsts: Tensor, ahead: int | None) -> None:
         self.firsts, self.ahead = firsts, ahead
@@ -56,12 +56,12 @@ class T5(RelativeTable):
     Args:
         heads: H, query heads.
         buckets: of both sides together; 32 in T5. Even, at least 4.
-        max_distance: M, from where on all distances share the last bucket; 128 in T5.
-        two_sided: whether keys ahead have buckets of their own, as in encoders. Bucket buckets/2, distance 0 ahead,
+        max_distance: M, the distance from which all share the last bucket; 128 in T5.
+        two_sided: whether keys ahead have buckets of their own, as in encoders. Bucket buckets/2 (distance 0 ahead)
             is then never used, as in T5.
-        shared: whether all layers read one table (T5), or each has its own (UMT5).
+        shared: whether all layers share one table (T5) or each has its own (UMT5).
         std: the table starts as N(0, std²).
-        softmax_scale: what q·k is multiplied by; 1/√D by default, and 1 in checkpoints of T5.
+        softmax_scale: the factor of q·k; 1/√D by default, 1 in checkpoints of T5.
     """
 
     name: ClassVar[str] = "t5"

@@ -5,7 +5,7 @@ rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings,
 stack(rotary, fox)                      on top of each other
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
 layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
-self-extend(rotary, group=8, window=1024)       rotary at remapped positions: see posenc.remap
+self-extend(rotary, group=8, window=1024)       rotary, positions remapped: see posenc.remap
 my_module:Mine(width=3)                 a custom class; imported when it is built, and not before
 """
 
@@ -22,18 +22,18 @@ from posenc.names import REMAPS
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
 FLAGS = {"true": True, "false": False}
-"""Flags as TOML has them; a text that is one of these words is quoted."""
+"""Flags as in TOML; a string that equals one of these words is quoted."""
 
 LAYER_SETTINGS = {"window": 1, "chunk": 1, "axis": 0}
-"""What ``local`` says of a layer type, as ``Layers`` has it, and the least of each."""
+"""The settings of ``local``, as named by ``Layers``, and the least value of each."""
 
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
 )
-"""Names that Python's grammar has no single word for, my_module:Mine and query-scale; strings are passed over."""
+"""Names that are no Python identifiers, such as my_module:Mine and query-scale; strings are skipped."""
 
 WORDS = str.maketrans("-:.", "ーːˑ")
-"""Letters that stand for the marks in long names while Python's parser reads a text, and that no name has."""
+"""Letters, unused in names, that stand for the punctuation in long names while Python's parser reads a text."""
 MARKS = str.maketrans("ーːˑ", "-:.")
 
 LOCAL = "window=, chunk= (whole numbers of at least 1) or axis=, such as local(rotary, window=1024)"
@@ -43,17 +43,17 @@ TAKES = {
     "local": f"an encoding and {LOCAL}",
     **dict.fromkeys(REMAPS, "an encoding and settings by name"),
 }
-"""What goes into the brackets of names that are made of other encodings."""
+"""The arguments of names that are composed of other encodings."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an encoding is made: a name, settings, and for composed ones parts with counts.
+    """How an encoding is built: a name, settings, and for composed encodings parts with counts.
 
     Args:
-        name: of the catalogue, ``stack``, ``layers``, ``local`` in these, or ``module:Class``.
+        name: a name of the catalogue, ``stack``, ``layers``, ``local`` inside them, or ``module:Class``.
         settings: name and value of every setting given, sorted by name; positional ones come first, as "0", "1".
-        parts: for composed ones, each part with how many layers in a row have it.
+        parts: for composed encodings, each part with the number of consecutive layers that have it.
     """
 
     name: str
@@ -62,28 +62,28 @@ class Recipe:
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """The ``module:Class`` names in it, whose modules building it imports."""
+        """The ``module:Class`` names in it; building it imports their modules."""
         here = (self.name,) if ":" in self.name else ()
         return here + tuple(name for part, _ in self.parts for name in part.foreign)
 
     def get(self, setting: str, default: Any = None) -> Any:
-        """The value of a setting that was given, or the default."""
+        """The value of a given setting, or the default."""
         return dict(self.settings).get(setting, default)
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """The values of settings that stand by their place, in order, and the others by name."""
+        """The values of positional settings in order, and the other settings by name."""
         by_name = {key: value for key, value in self.settings if not key.isdigit()}
         return [value for key, value in self.settings if key.isdigit()], by_name
 
     def with_(self, **settings: Any) -> "Recipe":
-        """The same with these settings set; None takes one out."""
+        """The recipe with these settings changed; None removes a setting."""
         settings_now = {**dict(self.settings), **settings}
         given = tuple(sorted((key, value) for key, value in settings_now.items() if value is not None))
         return Recipe(self.name, given, self.parts)
 
     def __str__(self) -> str:
-        """The text that parses to this recipe."""
+        """The text of this recipe; ``parse`` reads it back."""
         if self.parts:
             sign = " + " if self.name == "layers" else ", "
             inside = sign.join(f"{part}*{n}" if n > 1 else str(part) for part, n in self.parts)
@@ -93,7 +93,7 @@ class Recipe:
 
 
 def value_text(value: Any) -> str:
-    """A setting's value as the grammar has it."""
+    """A setting's value in the grammar."""
     if isinstance(value, Recipe):
         return str(value) if value.settings or value.parts else f"{value}()"
     if isinstance(value, AxisMap):
@@ -110,19 +110,21 @@ def value_text(value: Any) -> str:
         inner = ", ".join(value_text(v) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
-        word = value.isascii() and value.isidentifier() and not iskeyword(value)  # Python folds other letters
+        word = value.isascii() and value.isidentifier() and not iskeyword(value)  # Python normalises other letters
         return value if word and value not in FLAGS else repr(value)
     return repr(value)
 
 
 def parse(text: str) -> Recipe:
-    """The recipe that a text stands for; nothing is looked up, imported or evaluated.
+    """The recipe that a text describes; nothing is looked up, imported or evaluated.
 
     Raises:
-        InvalidArgument: the text is not of the grammar; the message shows where.
+        InvalidArgument: the text does not follow the grammar; the message shows where.
     """
     if not isinstance(text, str) or not text.strip():
-        raise InvalidArgument(f"encoding {text!r} is no text; write a name, such as rotary, or rotary(base=500000)")
+        raise InvalidArgument(
+            f"encoding {text!r} is not a string; write a name, such as rotary, or rotary(base=500000)"
+        )
     try:
         words = LONG_NAME.sub(lambda match: match[0].translate(WORDS) if match["name"] else match[0], text.strip())
         recipe = _recipe(ast.parse(words, mode="eval").body)
@@ -137,7 +139,7 @@ def parse(text: str) -> Recipe:
 
 
 def split(texts: str) -> list[str]:
-    """Encodings separated by commas, commas inside brackets aside: ``"t5,stack(rotary, fox)"`` are two."""
+    """Split at commas outside brackets: ``"t5,stack(rotary, fox)"`` are two."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
@@ -153,23 +155,23 @@ def _recipe(node: ast.expr) -> Recipe:
     if not isinstance(node, ast.Call):
         return Recipe(name)
     if any(keyword.arg is None for keyword in node.keywords):
-        raise InvalidArgument(f"{_shown(node)}: ** has no place here; write every setting as name=value")
+        raise InvalidArgument(f"{_shown(node)}: ** is not allowed here; write every setting as name=value")
     by_name = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
     settings = tuple((key, by_name[key]) for key in sorted(by_name))
     if name in TAKES:
         return _composed(name, node, settings)
-    # Positional ones first and by number: as text the eleventh would be the second.
+    # Positional settings first, sorted by number: sorted as text, the eleventh would be the second.
     return Recipe(name, (*((str(i), _value(argument)) for i, argument in enumerate(node.args)), *settings))
 
 
 def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) -> Recipe:
-    """A pattern of layers, a stack, or one encoding with what its layers see or how its positions are remapped."""
+    """A pattern of layers, a stack, or one encoding with a window, chunk or remapped positions."""
     count, has_settings = len(node.args), name not in ("layers", "stack")
     if count < 1 or (count > 1 and name != "stack") or bool(settings) != has_settings:
         raise InvalidArgument(f"{_shown(node)}: {name} takes {TAKES[name]}")
     parts = [part for argument in node.args for part in _terms(argument)]
     if name != "layers" and (len(parts) > count or any(layers > 1 for _, layers in parts)):
-        raise InvalidArgument(f"{_shown(node)}: in a {name} * means nothing; write the encoding as often as meant")
+        raise InvalidArgument(f"{_shown(node)}: in a {name} * has no meaning; repeat the encoding instead")
     for key, value in settings if name == "local" else ():
         if type(value) is not int or value < LAYER_SETTINGS.get(key, value + 1):
             raise InvalidArgument(f"{_shown(node)}: {key}={value!r} is none of {LOCAL}")
@@ -177,7 +179,7 @@ def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) 
 
 
 def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
-    """The encodings of a sum, each with how often it stands there."""
+    """The encodings of a sum, each with its count."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*_terms(node.left), *_terms(node.right)]
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
@@ -189,14 +191,14 @@ def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
 
 
 def _shown(node: ast.expr) -> str:
-    """The part of the text that a node was read from."""
+    """The part of the text that a node stands for."""
     return ast.unparse(node).translate(MARKS)
 
 
 def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         return node.id.translate(MARKS)
-    raise InvalidArgument(f"{_shown(node)!r} is no name of an encoding; write one, such as rotary or alibi")
+    raise InvalidArgument(f"{_shown(node)!r} is not the name of an encoding; write one, such as rotary or alibi")
 
 
 def _value(node: ast.expr) -> Any:
@@ -206,7 +208,7 @@ def _value(node: ast.expr) -> Any:
     number = node.operand if isinstance(node, ast.UnaryOp) and negative else node
     if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
         if abs(number.value) > sys.float_info.max:
-            raise InvalidArgument("a number of more than 308 digits is no value; write a smaller one")
+            raise InvalidArgument("a number of more than 308 digits is not allowed; write a smaller one")
         return -number.value if negative else number.value
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(element) for element in node.elts)
@@ -214,4 +216,4 @@ def _value(node: ast.expr) -> Any:
         return _recipe(node)
     if isinstance(node, ast.Name):
         return FLAGS[node.id] if node.id in FLAGS else _name(node)
-    raise InvalidArgument(f"{_shown(node)!r} is no value; write numbers, names, tuples, or name(…)")
+    raise InvalidArgument(f"{_shown(node)!r} is not a value; write numbers, names, tuples, or name(…)")

@@ -1,12 +1,12 @@
-"""Transformer-XL's relative positions, as speech encoders have them (Dai et al. 2019, section 3.3; 1901.02860).
+"""Transformer-XL's relative positions, as used in speech encoders (Dai et al. 2019, section 3.3; 1901.02860).
 
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
-s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns, W a learned map of it to D
-numbers a head, u and v two learned vectors a head. The authors lay scores out by distance and shift the rows into
-place, which needs a table of just the right length and breaks on padding and caches. Here a distance is looked up
-where positions count up by one; where they do not, sin and cos of a difference are written as products of those of
-its two ends, so that packed and padded sequences, and a few tokens that meet a cache, get the same numbers.
+s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns, W maps it to D numbers per
+head, u and v are two learned vectors per head. The authors arrange scores by distance and shift the rows into
+place, which needs a table of the exact length and breaks with padding and caches. Here, if positions count up by
+one, distances are looked up; if not, sin and cos of a difference are computed from those of its two ends, so that
+packed and padded sequences and decoding with a cache get the same numbers.
 """
 
 from typing import Annotated, ClassVar, final
@@ -31,14 +31,14 @@ Waves = tuple[Tensor, Tensor]
 
 
 class WaveBias(Bias):
-    """Queries that meet sinusoids of the distance, wherever positions lie.
+    """Products of queries with sinusoids of the distance, for any positions.
 
     Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
 
     Args:
         maps: W's columns for sines and for cosines, ``(H, D, pairs)`` each.
         added: v, ``(H, 1, D)``.
-        waves: cos and sin at the queries, and at the keys.
+        waves: cos and sin at the queries' and at the keys' positions.
         queries: q + v, scaled; None until queries are known.
     """
 
@@ -75,7 +75,7 @@ class WaveBias(Bias):
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
 
 
-Width = Annotated[int, even_from(2, "sines and cosines come in pairs")]
+Width = Annotated[int, even_from(2, "each sine needs its cosine")]
 
 
 @final
@@ -83,11 +83,11 @@ class TransformerXL(Encoding):
     """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Behind and ahead differ; no position is too far.
 
     Args:
-        width: C, columns of the sinusoids; even. The model's in every model in use.
+        width: C, columns of the sinusoids; even. It equals the model's width in every model in use.
         heads: H, query heads.
         head_dim: D, channels of a head.
         base: of the sinusoids; 10000 in the paper.
-        order: columns ``"interleaved"`` (conformers) or first all sines, ``"block"`` (Transformer-XL, XLNet).
+        order: of columns: ``"interleaved"`` (conformers), or ``"block"``, all sines first (Transformer-XL, XLNet).
 
     ``weight`` is W, ``(H·D, C)``, ``u`` and ``v`` are ``(H, D)``: what checkpoints call linear_pos or
     relative_k_proj, pos_bias_u or bias_u, pos_bias_v or bias_v. Every layer has its own.
@@ -119,15 +119,16 @@ class TransformerXL(Encoding):
         weight = self.weight.to(dtype).unflatten(0, (self.heads, self.head_dim))
         u, v = self.u.to(dtype)[:, :, None], self.v.to(dtype)[:, None]
         of_keys = KeyTable(u, Clip(0, 0), self.heads, q_positions, k_positions)
-        # W meets every distance in a table, and every query in products: fewer queries than channels are the less.
-        # Their count is asked about last: a graph, which may look at no position, then serves every length.
+        # A table multiplies W by every distance, products multiply it by every query: cheaper for fewer queries
+        # than channels.
+        # The count is tested last, so that a graph, which cannot read positions, serves every length.
         looked_up = consecutive(q_positions, k_positions) and q_positions.shape[-1] >= self.head_dim
         of_distance = self._looked_up if looked_up else self._multiplied
         bias = SumBias((of_keys, of_distance(weight, v, q_positions, k_positions)))
         return Placed(q_positions, k_positions, bias=bias)
 
     def _looked_up(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """From a table of the S + T − 1 distances that there are."""
+        """From a table of all S + T − 1 distances."""
         last = k_positions.shape[-1] - 1
         distances = torch.arange(last, -q_positions.shape[-1], -1, device=k_positions.device)
         cos, sin = self.clock(distances, weight.dtype)
@@ -135,7 +136,7 @@ class TransformerXL(Encoding):
         return QueryTable(table, Clip(last, q_positions.shape[-1]), self.heads, q_positions, k_positions, added=v)
 
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """From the sinusoids of both ends, counted from the first key so that only distances matter."""
+        """From the sinusoids of both ends, counted from the first key."""
         start = k_positions[..., :1]
         waves = tuple(self.clock(at - start, weight.dtype) for at in (q_positions, k_positions))
         pairs = self.width // 2

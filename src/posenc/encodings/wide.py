@@ -1,4 +1,4 @@
-"""Linear maps in float32 or wider, which autocast leaves alone: rounded to 16 bits, far offsets would merge."""
+"""Linear maps in float32 or wider, exempt from autocast: in 16 bits far offsets would merge."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -27,12 +27,12 @@ def product(x: Float[Tensor, "*shape n m"], y: Float[Tensor, "*shape2 m k"]) -> 
 
 
 def unrounded(x: Tensor) -> AbstractContextManager[object]:
-    """Where autocast is off on x's device; the meta device knows none."""
+    """A context that turns autocast off on x's device; the meta device has no autocast."""
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def attended_dtype(x: Tensor) -> torch.dtype:
-    """The type that attention takes x in: autocast's, where that is on."""
+    """The type of x inside attention: autocast's, if that is on."""
     device = x.device.type
     if x.dtype == torch.float64 or device == "meta" or not torch.is_autocast_enabled(device):
         return x.dtype

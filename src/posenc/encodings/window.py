@@ -2,10 +2,11 @@
 
     score(q, k) = q·k/√D + T[h, Δ_y, Δ_x],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
-Positions are the row and the column of a token in its window, ``(2, T)``; more axes, as of video, are taken alike.
+Positions are the row and the column of a token in its window, ``(2, T)``; more axes, as in video, work the same
+way.
 T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x
-− 1, as in checkpoints. A place outside the window has no row, and is an error. BEiT's tables hold three rows more,
-for the class token, which has no place; that token's scores are its model's business.
+− 1, as in checkpoints. A place outside the window has no row and is an error. BEiT's tables have three more rows
+for the class token, which has no place; its model computes that token's scores.
 """
 
 import math
@@ -28,7 +29,7 @@ class Window(RelativeTable):
     Args:
         heads: H, query heads.
         size: places along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
-        shared: whether all layers read one table; in models in use every layer has its own.
+        shared: whether all layers share one table; in models in use every layer has its own.
         std: the table starts as N(0, std²).
     """
 

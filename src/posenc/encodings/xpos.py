@@ -4,9 +4,9 @@
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
 (section 2.2), so that far scores stop oscillating. As the authors do, ``rotate`` multiplies queries by ζ^{p/s} and
-keys by ζ^{−p/s}. They count p from half the length, so that a cached key is stale when the length grows; here p is
-the position. Queries shrink and keys grow with it, up to e^±64, where positions end. Keys ahead of their query
-would score the more the further they are, so the model is causal. LeX, their attention in windows at test time, is
+keys by ζ^{−p/s}. They count p from half the length, so a cached key becomes stale when the length grows; here p is
+the position. Queries shrink and keys grow with it, up to e^±64, which limits positions. Scores of keys ahead of
+their query would grow with distance, so the model is causal. LeX, the authors' windowed attention at test time, is
 a ``Mask`` with a window.
 """
 
@@ -31,8 +31,8 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
 LARGEST = 64.0
-"""The largest exponent of a factor. float32 and bfloat16 hold e^±87: a query and a hidden key far ahead of it may
-multiply to e^23 = 1e10 besides, and a gradient may be as small a part of the others, before a number is lost."""
+"""The largest exponent of a factor. float32 and bfloat16 hold e^±87, which leaves e^23 = 1e10 for the product of a
+query with a hidden key far ahead, and for the spread of gradients, before a number overflows or vanishes."""
 
 
 class PlacedXPos(PlacedRotation):
@@ -52,12 +52,12 @@ class PlacedXPos(PlacedRotation):
         """As ``PlacedRotation.rotate``.
 
         Raises:
-            InvalidArgument: float16, whose numbers end at 65 504, or an out that does not fit q and k.
+            InvalidArgument: float16, whose largest number is 65 504, or ``out`` does not fit q and k.
         """
         for name, x in (("q", q), ("k", k)):
             if x is not None and attended_dtype(x) == torch.float16:
                 raise InvalidArgument(
-                    f"{name} is {x.dtype} and attention takes it in torch.float16, whose numbers end at 65504; "
+                    f"{name} is {x.dtype} and attention computes in torch.float16, whose largest number is 65504; "
                     f"keys of xPos grow up to e^{LARGEST:g}: use torch.bfloat16, or torch.float32 without autocast"
                 )
         return super().rotate(q, k, out=out)
@@ -66,23 +66,23 @@ class PlacedXPos(PlacedRotation):
 ScaleBase = Annotated[
     int,
     such_that(
-        lambda s: type(s) is int and s >= 64, "be a whole number of positions, at least 64; the paper has 512"
+        lambda s: type(s) is int and s >= 64, "be a whole number of positions, at least 64; the paper uses 512"
     ),
 ]
-Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a number above 0; the paper has 0.4")]
+Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a number above 0; the paper uses 0.4")]
 
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, whose pairs fade with distance; no parameters.
+    """Rotates queries and keys, and lets pairs fade with distance; no parameters.
 
-    Positions end where ζ^{p/s} of the fastest pair reaches e^−64: at 26,155 by the paper's settings.
+    The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,155 with the paper's settings.
 
     Args:
         head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
-        scale_base: s, positions over which pair i fades by ζ_i.
-        gamma: γ above 0; small values fade the fastest pairs sooner, and positions end sooner.
+        scale_base: s, the number of positions over which pair i fades by ζ_i.
+        gamma: γ, above 0; smaller values fade the fastest pairs sooner and lower the largest position.
     """
 
     name: ClassVar[str] = "xpos"
@@ -130,7 +130,7 @@ class XPos(Rotation):
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """As everywhere; without rotation pairs still fade."""
+        """As in ``Encoding.with_scaling``; without rotation pairs still fade."""
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
