@@ -45,7 +45,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
-        (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 is for --launcher local"),
+        (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 applies to --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),

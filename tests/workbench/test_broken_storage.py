@@ -40,7 +40,7 @@ def test_a_run_that_cannot_write_says_so_and_leaves_nothing_half_written(
     job = TrainingJob(plan=plan_of("nope", steps=2), folder=tmp_path)
     with (
         no_file_above(2**16),
-        pytest.raises(StudyError, match=r"cannot be written to .*; make room and run the same"),
+        pytest.raises(StudyError, match=r"cannot be written to .*; free some space and run the same"),
     ):
         job.run(ignore_progress)
     assert [file.suffix for file in tmp_path.iterdir()] == []
@@ -54,7 +54,7 @@ def test_a_study_without_room_for_weights_fails_run_by_run_and_goes_on_later(tmp
         with no_file_above(2**18):  # the ledger has room, weights have not
             outcome = Comparison(STUDY, text, ledger).run(in_process)
         assert [failure.plan.encoding for failure in outcome.failures] == ["rotary", "alibi"]
-        assert all("make room and run the same command" in failure.reason for failure in outcome.failures)
+        assert all("free some space and run the same command" in failure.reason for failure in outcome.failures)
         assert [run.plan.encoding for run in ledger.runs()] == ["nope"]
         assert Comparison(STUDY, text, ledger).run(in_process).failures == ()
         assert Comparison(STUDY, text, ledger).missing == []

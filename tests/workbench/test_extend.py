@@ -269,7 +269,7 @@ def test_names_with_a_factor() -> None:
     ]
     assert methods(("self-extend(2)",), Default(), 64, 8.0)[1].remap == "self-extend(rotary, group=3, window=16)"
     for name in ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)"):
-        with pytest.raises(InvalidArgument, match="must be a name, with a factor where it has one, as yarn"):
+        with pytest.raises(InvalidArgument, match="must be a name with an optional factor, such as yarn"):
             methods((name,), Default(), 4096, 6.0)
     with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
         methods(("yarm(2)",), Default(), 4096, 6.0)
@@ -283,10 +283,10 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         measure(model, BYTES[:50], TEXT, request(), kept, in_process)
     with pytest.raises(
         InvalidArgument,
-        match="length 16 reaches no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
+        match="length 16 has no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
     ):
         measure(model, BYTES, TEXT, request(length=16), kept, in_process)
-    with pytest.raises(StudyError, match="is not there; pass a model's folder"):
+    with pytest.raises(StudyError, match="does not exist; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
     with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be scaled"):

@@ -148,7 +148,7 @@ def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.Monk
     with Ledger(cut, write=True) as ledger:
         one = replace(TINY, encodings=("rotary",), tasks=("language",), tokenizer="bpe", vocabulary=256)
         Comparison(one, pieces.load(), ledger).run(inline)
-    with pytest.raises(StudyError, match=r"cut' reads tokens that a tokenizer cut, .* --tokenizer bytes --output"):
+    with pytest.raises(StudyError, match=r"cut' reads tokens of a tokenizer, .* --tokenizer bytes --output"):
         open_model(cut, None, "cpu", "float32")
     empty = tmp_path / "empty"
     Ledger(empty, write=True).close()

@@ -56,7 +56,7 @@ def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> N
     (row,) = json.loads((tmp_path / "tables.json").read_text())["training"]["ordering"]
     assert (row["steps"], row["planned"]) == (60, 60)
     assert "60 of 60" in page
-    assert "those of a task differ in encoding and seed alone" in page
+    assert "those of one task differ only in encoding and seed" in page
     assert "2 small transformers" in page
 
 

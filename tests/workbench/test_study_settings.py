@@ -110,8 +110,8 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
     [
         ('preset = ["quick"]', "unknown preset ['quick']; did you mean 'quick'? known: quick, standard"),
         ("seeds = 1.5", "seeds=1.5 must be a list"),
-        ("seeds = 0", "seeds=0 must be how many there are, 1 … 65,536, or a list such as [0, 1]"),
-        ("seeds = 1_000_000_000", "seeds=1000000000 must be how many there are"),
+        ("seeds = 0", "seeds=0 must be their number, 1 … 65,536, or a list such as [0, 1]"),
+        ("seeds = 1_000_000_000", "seeds=1000000000 must be their number"),
         ("text = 3", "text=3 must be a path"),
         ("lengths = [inf]", "lengths=inf must be a number, 1 … 65,536 × the trained length"),
         ("lengths = [nan]", "lengths=nan must be a number"),
@@ -227,7 +227,7 @@ def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
         cut = [file.read_text() for file in (tmp_path / "cache" / "texts").glob("*/sha256")]
         assert cut.count(pieces.sha256) == 2
     parquet.write_table(pyarrow.table({"body": rows}), tmp_path / "other.parquet")
-    with pytest.raises(StudyError, match="no parquet table with a column 'text'"):
+    with pytest.raises(StudyError, match="not a parquet table with a column 'text'"):
         load(tmp_path / "other.parquet")
     with pytest.raises(StudyError, match="use bytes, bpe, or the path of a tokenizer"):
         Source(folder, str(tmp_path / "none.json")).load()

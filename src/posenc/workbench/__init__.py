@@ -1,4 +1,4 @@
-"""Everything that is run rather than imported: studies, claims, figures, the lab, the command line."""
+"""The parts of posenc that users run: studies, claims, figures, the lab, the command line."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def open(study: str | Path = "study") -> "Opened":
-    """A study of ``posenc compare``: runs, numbers, losses and verdicts as frames, and figures of them."""
+    """Open a study of ``posenc compare``: its runs, numbers, losses and verdicts as frames, and figures of them."""
     from posenc.workbench.notebook import Opened
 
     return Opened(study)
 
 
 def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
-    """Hold a task to its laws: ``print(check_task("my_module:MyTask"))``; takes seconds.
+    """Check that a task keeps its laws: ``print(check_task("my_module:MyTask"))``; this takes seconds.
 
     Args:
         task: a name, ``module:Class``, or an instance.
-        text: for tasks that read one; the default text unless given.
+        text: the text of tasks that read one; the default text unless given.
     """
     from posenc.workbench.tasks.check import check_task
 
@@ -30,7 +30,7 @@ def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
 
 
 def __getattr__(name: str) -> Any:
-    """``extend``, loaded when it is used."""
+    """``extend``, imported on first use."""
     if name != "extend":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from posenc.workbench.extended import extend

@@ -1,4 +1,4 @@
-"""``posenc.workbench.extend``: score long documents as they are, cut and under every scaling, and decide."""
+"""``posenc.workbench.extend``: score long documents unchanged, cut and under every scaling, and decide."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ from posenc.workbench.study.study import check_device
 
 @dataclass(frozen=True, repr=False)
 class Extended:
-    """What ``extend`` decided and wrote; it prints as the command does.
+    """What ``extend`` decided and wrote; it prints like the command.
 
     Args:
         extension: losses by method, document and position, and what to do: ``chosen`` among ``candidates``.
@@ -52,7 +52,7 @@ class Extended:
         return report.printed(self.extension, self._files())
 
     def _files(self) -> Iterator[str]:
-        """What was written, a line each."""
+        """The files that were written, one per line."""
         if self.patch:
             yield f"config  {self.folder}/config-patch.json; commands for servers: posenc inspect --for"
             yield f"        its fingerprint, for CI: {self.fingerprint}"
@@ -83,32 +83,34 @@ def extend(
     console: Console | None = None,
     command: str = "",
 ) -> Extended:
-    """Score long documents as they are, cut, and under every scaling, and decide; ``posenc extend`` as a function.
+    """Score long documents unchanged, cut, and under every scaling, and decide; ``posenc extend`` as a function.
 
-    What was scored before, in ``output``, is not scored again.
+    Scores that ``output`` already has are not computed again.
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the length to reach: tokens, or a multiple of the length that the model was released for, ``"4x"``; by
-            default 8 times that of a study's model, and twice that of others.
-        replace_scaling: write over the scaling that the config states; without it such a model is refused.
+        to: the length to reach: tokens, or a multiple of the length that the model was released for, such as
+            ``"4x"``; by default 8 times for a study's model, 2 times for others.
+        replace_scaling: replace the scaling that the config states; without this flag such a model is refused.
         text: a file to read instead of a study's own text, or of the default one.
-        methods: names; ``"yarn(2)"`` is one at a factor of its own. All that are scalings by default.
-        documents: to score at most.
-        finetune: steps under each method, after which all is scored again; by default 60 for a study, else 0.
-        positions: of the windows that a fine-tune reads, ``"counted"`` or ``"pose"``.
-        longppl: ``"self"``, or the folder or .gguf file of another model: what names the key tokens of LongPPL.
-        beta_fast: YaRN's: rotations above which a pair keeps its frequency.
+        methods: names, such as ``"yarn(2)"`` for YaRN at its own factor. By default all scalings.
+        documents: the most documents to score.
+        finetune: training steps under each method, after which everything is scored again; by default 60 for a
+        study, else 0.
+        positions: of the windows in a fine-tune: ``"counted"`` or ``"pose"``.
+        longppl: the model that picks the key tokens of LongPPL: ``"self"``, or the folder or .gguf file of another
+        model.
+        beta_fast: of YaRN: the rotations above which a pair keeps its frequency.
         device, dtype: of weights and activations; ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
-        output: a folder for the ledger, scores and page; by default ``extension`` in the model's folder,
-            or here for a file.
-        console: where to say how far it is.
-        command: which the page names.
+        output: a folder for the ledger, scores and page; by default ``extension`` in the model's folder, or in the
+            current one if the model is a file.
+        console: where progress is printed.
+        command: the command line to print on the page.
 
     Raises:
-        InvalidArgument: a value that this model, or none, can take.
-        StudyError: a model or text that cannot be read or is too short, or memory or disk that do not suffice.
+        InvalidArgument: a value is invalid, or invalid for this model.
+        StudyError: the model or text cannot be read, the text is too short, or memory or disk does not suffice.
     """
     path, console = Path(model), console or terminal.SILENT
     asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
@@ -173,7 +175,7 @@ def _announce(console: Console, model: LanguageModel, request: Request, folder: 
         return
     gib = model.memory(request.length) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
-    if request.finetune:  # weights under each method, and a folder of the best
+    if request.finetune:  # weights for each method, and a folder for the best
         check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
 
 

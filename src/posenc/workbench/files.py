@@ -14,26 +14,26 @@ PARTIAL = ".partial"
 
 
 def cache(kind: str) -> Path:
-    """A folder of ``$POSENC_CACHE``, or of posenc's part of the user's cache; no link on the way."""
+    """A folder in ``$POSENC_CACHE``, or in posenc's part of the user's cache; symbolic links are refused."""
     home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
     return Path(home).expanduser().resolve() / kind
 
 
 def refuse_address(folder: Path) -> None:
-    """Raise for what a path makes of ``s3://bucket/study``.
+    """Refuse an address such as ``s3://bucket/study`` that was parsed as a path.
 
     Raises:
-        StudyError: says how to bring a study from there.
+        StudyError: the message says how to copy a study from there.
     """
     if folder.parts and folder.parts[0].endswith(":"):
-        raise StudyError(f"{str(folder)!r} is an address; copy what lies there into a folder first")
+        raise StudyError(f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first")
 
 
 @contextmanager
 def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A name to write to; at the end of the block that file becomes ``path``, for every reader at once.
+    """A temporary name to write to; at the end of the block the file is renamed to ``path`` atomically.
 
-    An error inside the block leaves ``path`` as it was. ``mode`` is that of folders that have to be made.
+    An error inside the block leaves ``path`` unchanged. ``mode`` is for folders that must be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
@@ -53,10 +53,10 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 @contextmanager
 def lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a lock, which the operating system releases however this process ends.
+    """Hold a lock; the operating system releases it when this process ends, in any way.
 
     Raises:
-        sqlite3.OperationalError: another process holds it, unless this one waits; or the file cannot be opened.
+        sqlite3.OperationalError: another process holds it and ``wait`` is off, or the file cannot be opened.
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=1.0 if wait else 0.0)
     try:
@@ -73,7 +73,7 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
 
 
 def sweep(folder: Path, stem: str) -> None:
-    """Remove the half-written files that killed processes left, of names that begin like this."""
+    """Remove incomplete files of killed processes whose names begin with this prefix."""
     for partial in folder.glob(f"{stem}*{PARTIAL}"):
         partial.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""A study in a notebook: its runs, numbers and losses as frames, and as figures that draw themselves."""
+"""A study in a notebook: its runs, numbers and losses as frames, and as figures that display themselves."""
 
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """A study's folder, read once; open it again to see what has been added.
+    """A study's folder, read once; open it again to see later runs.
 
     Args:
         study: its folder.
@@ -33,22 +33,23 @@ class Opened:
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
-        """A row for each run: every setting, its cost, its result."""
+        """One row per run: every setting, its cost, its result."""
         return _frame(self._settings)
 
     @cached_property
     def numbers(self) -> "pandas.DataFrame":
-        """A row for each measured number."""
+        """One row per measured number."""
         return _frame(self._numbers)
 
     @cached_property
     def losses(self) -> "pandas.DataFrame":
-        """A row for each training step of a run."""
+        """One row per training step of a run."""
         return _frame(self._steps)
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A row for each encoding of a task at its best: values of axes, the measure at every length, a verdict."""
+        """One row per encoding of a task at its best axis values: these values, the measure at every length, a
+        verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
@@ -65,7 +66,8 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """By task, the newest runs, and those that differ in encoding, seed and values of axes alone."""
+        """Results by task, from the newest runs: the newest, and those that differ from it only in encoding, seed
+        and axis values."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         results = {name: newest(self._runs, name) for name in names}
         return {name: result for name, result in results.items() if result}
@@ -78,7 +80,7 @@ class Opened:
         return Drawing(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawing":
-        """Training loss, validation loss and gradient norm of every encoding at its best, step by step."""
+        """Training loss, validation loss and gradient norm of every encoding at its best axis values, by step."""
         from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_steps
 

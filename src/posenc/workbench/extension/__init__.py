@@ -1,1 +1,1 @@
-"""How far past its trained length a checkpoint holds, with each scaling method."""
+"""Measures how far past its trained length a checkpoint stays good, with each scaling method."""

@@ -26,14 +26,14 @@ from posenc.workbench.study.statistics import paired as over_pairs
 from posenc.workbench.tasks.text import Text
 
 SAME = 0.005
-"""Nats below which a gain is none, however sure it is."""
+"""Gains below this many nats do not count, however sure they are."""
 MARGIN = 0.05
-"""Nats below which a loss far out is as good as another."""
+"""Losses on the last positions that differ by less than this many nats are equally good."""
 ERROR = 0.05
-"""The probability that a change is chosen which gains nothing."""
+"""The probability of choosing a change that gains nothing."""
 CHANGES = ("nothing", "cut", "config", "code", "weights", "weights and config", "weights and code")
-"""What a candidate has to change, cheapest first: nothing; how much of a text is read; keys of the config; the code
-of the program, where no config can ask for it; the weights, by a fine-tune.
+"""What a candidate changes, cheapest first: nothing; how much of a text is read; keys of the config; the program's
+code, if no config can express it; the weights, by a fine-tune.
 """
 
 
@@ -250,6 +250,6 @@ def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] |
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """The mean difference on the same documents, with an interval where they are enough for one."""
+    """The mean difference on the same documents, with an interval if there are enough of them."""
     difference = over_pairs(ours, theirs)
     return difference if len(ours) >= FEW else replace(difference, low=math.nan, high=math.nan)

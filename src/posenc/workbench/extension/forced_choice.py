@@ -1,6 +1,6 @@
-"""Tasks by forced choice: sentences to hide in a text, and questions with a fixed set of answers.
+"""Forced-choice tasks: sentences to hide in a text, and questions with a fixed set of answers.
 
-lm-evaluation-harness asks them, see ``lm_eval_tasks``. The sentences and questions are data, in ``tasks.toml``.
+lm-evaluation-harness runs them; see ``lm_eval_tasks``. The sentences and questions are data, in ``tasks.toml``.
 """
 
 import tomllib
@@ -23,26 +23,26 @@ DEPTHS = tuple(i / (SENTENCES - 1) for i in range(SENTENCES))
 """The share of the text before each sentence; 0 is the beginning, 1 just before the question."""
 
 Encode = Callable[[str], Int[Tensor, " n"]]
-"""The tokens of a text, without any that the tokenizer puts before it."""
+"""The tokens of a text, without special tokens at its start."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The sentences and questions of a task for one text; over nine texts every number lies at every depth once."""
+    """The sentences and questions of a task for one text; over nine texts every number is at every depth once."""
 
     task: str
     number: int
 
     @property
     def sentences(self) -> list[str]:
-        """In the order of their depths."""
+        """The sentences in the order of their depths."""
         task = TASKS[self.task]
         first, later = task["sentence"], task.get("next", task["sentence"])
         return [(later if cell >= 3 else first).format(**self._fields(cell)) for cell in range(SENTENCES)]
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """Of each question: its text with ``{answer}`` in it, the options, and which is right."""
+        """Each question: its text with ``{answer}`` in it, the options, and the index of the right one."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -55,10 +55,11 @@ class Sheet:
         ]
 
     def haystack(self, encode: Encode, text: Int[Tensor, " n"], length: int) -> Int[Tensor, " T"]:
-        """A stretch of the text with the sentences in it; with the longest question it has ``length`` tokens.
+        """A passage of the text with the sentences inserted; together with the longest question it has ``length``
+        tokens.
 
         Raises:
-            StudyError: a text without so long a stretch, or a length without room for the sentences.
+            StudyError: the text is too short, or the length has no room for the sentences.
         """
         sentences = [encode(sentence) for sentence in self.sentences]
         longest = max(len(encode(question.format(answer=right))) for question, _, right in self.asked)
@@ -66,8 +67,8 @@ class Sheet:
         stretch = text[self.number * length : self.number * length + room]
         if len(stretch) != room:
             raise StudyError(
-                f"haystack {self.number} of {length} tokens needs {room} of a text of {len(text)}, beside its "
-                "sentences; pass fewer texts or another length"
+                f"haystack {self.number} of {length} tokens needs {room} of a text of {len(text)}, in addition to "
+                "its sentences; pass fewer texts or another length"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):
@@ -105,7 +106,7 @@ class Sheet:
         return every[TASKS[self.task]["options"]]
 
     def _fields(self, cell: int) -> dict[str, str]:
-        """The words of a sentence, by the names that templates use."""
+        """The words of a sentence, by their names in templates."""
         group, turn = self._group(cell), cell // 3
         words, places = DATA["words"][DATA["kinds"][group]], DATA["places"]
         named = [*words, self._frequent(group), self._frequent(group)]

@@ -1,14 +1,15 @@
 """LongPPL: the perplexity of the tokens that far text helps to predict (Fang et al. 2024, arXiv 2410.23771).
 
-An evaluator names the key tokens of a document. With its loss −log P(x | context) in nats, x is one where
+An evaluator picks the key tokens of a document. With its loss −log P(x | context) in nats, x is a key token if
 
     LSD = loss after a short context − loss after the long one > ``GAIN``     (long-short difference)
     LCL = −loss after the long one > ``LIKELY``                             (long-context likelihood)
 
-and LongPPL of a model is exp(its mean loss on them). The short context of a block of ``stride`` tokens begins
-``short`` tokens before it, and the long one is all that precedes the token. We differ from the authors where an
-evaluator is trained to less than the document: it reads windows of its trained length there, so that a long context
-has three quarters of that at least, and where that length is below four of theirs, ``short`` is a quarter of it.
+LongPPL of a model is exp(its mean loss on key tokens). The short context of a block of ``stride`` tokens begins
+``short`` tokens before it; the long context is everything before the token. We differ from the authors if the
+evaluator's trained length is less than the document: it then reads windows of its trained length, so a long context
+has at least three quarters of that. If the trained length is less than four of the authors' short contexts,
+``short`` is a quarter of it.
 """
 
 import hashlib
@@ -37,18 +38,19 @@ GAIN, LIKELY = 2.0, -2.0
 """α and β of the paper, in nats."""
 NOTHING = Interval(math.nan, math.nan, math.nan, "blocks")
 SHORT = 4096
-"""Tokens of a short context at least, where the evaluator has room; four blocks of targets."""
+"""The least tokens of a short context, if the evaluator has room; four blocks of targets."""
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """The model that names key tokens, as it is configured; LongPPL under another one is another measure."""
+    """The model that picks key tokens, with its configuration; LongPPL under another evaluator is another
+    measure."""
 
     model: LanguageModel
 
     @property
     def long(self) -> int:
-        """Tokens of its long context, at most."""
+        """The most tokens of its long context."""
         return self.model.original_length
 
     @property
@@ -60,7 +62,7 @@ class Evaluator:
         return max(1, self.short // 4)
 
     def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """Of n tokens, what it reads with long contexts and with short ones: from, first target, end."""
+        """The windows of n tokens with long and with short contexts: start, first target, end."""
         step, after = max(1, self.long // 4), self.long + 1
         ends = [(first, min(first + step, n)) for first in range(after, n, step)]
         long = [(0, 1, min(after, n)), *((end - after, first, end) for first, end in ends)]
@@ -68,7 +70,7 @@ class Evaluator:
         return long, [(i, i + self.short, min(i + self.short + self.stride, n)) for i in starts]
 
     def work(self, n: int) -> int:
-        """Tokens that it reads for a text of n."""
+        """The tokens that it reads for a text of n tokens."""
         return sum(end - start for windows in self.windows(n) for start, _, end in windows)
 
     def key(self, ids: Int[Tensor, " n"], tick: Tick) -> Bool[Tensor, " n"]:
@@ -80,11 +82,11 @@ class Evaluator:
                     read = self.model.losses(ids[start:end], None, part_of(tick, (end - start) / total))
                     row[first:end] = read[first - end :]
         long, short = losses
-        return (short - long > GAIN) & (-long > LIKELY)  # False where a loss was not read
+        return (short - long > GAIN) & (-long > LIKELY)  # False if a loss was not measured
 
     @property
     def method(self) -> Method:
-        """Its positions."""
+        """The method of its positions."""
         return Method("key tokens", "key tokens", self.model.scaling)
 
     @property
@@ -94,7 +96,7 @@ class Evaluator:
         return {**lengths, "gain": GAIN, "likely": LIKELY}
 
     def as_json(self) -> dict[str, Any]:
-        """Which model it is, and its rule."""
+        """The model and its rule, as JSON."""
         return {"model": self.model.name, "identity": self.model.identity, **self.rule}
 
 
@@ -112,9 +114,10 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """1 for each key target of a document cut by another tokenizer: all its characters are those of key tokens.
+    """1 for each key target of a document cut by another tokenizer: a target is key if all its characters are in
+    key tokens.
 
-    ``spans`` has the first character of each token in ``text``, and the one after its last.
+    ``spans`` has the first character of each token in ``text``, and the character after its last.
     """
     assert not isinstance(model, StudyModel)
     ids, theirs = model.spans(text)
@@ -135,13 +138,14 @@ def jobs(
     plan: Scoring,
     folder: Path,
 ) -> list[ScoringJob]:
-    """Name the key tokens of each document of ``model``'s tokens, cut from ``data`` one after the other.
+    """Jobs that pick the key tokens of each document; documents have ``model``'s tokens and follow each other in
+    ``data``.
 
     Args:
-        plan: that of a document scored by ``model``.
+        plan: the plan of a document that ``model`` scores.
 
     Raises:
-        InvalidArgument: a model that reads bytes with another evaluator, or a tokenizer without offsets.
+        InvalidArgument: the model reads bytes and the evaluator is another model, or a tokenizer has no offsets.
     """
     theirs = evaluator.model
     theirs.check_memory(evaluator.long)
@@ -149,7 +153,7 @@ def jobs(
     cuts: list[dict[str, Any]] = [{"ids": ids} for ids in documents]
     if theirs is not model:
         if isinstance(model, StudyModel) or isinstance(theirs, StudyModel):
-            raise InvalidArgument(f"longppl={theirs.name!r} does not read what {model.name} reads; use self")
+            raise InvalidArgument(f"longppl={theirs.name!r} has other tokens than {model.name}; use self")
         rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
     jobs = []
     for index, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
@@ -170,7 +174,7 @@ def jobs(
 
 
 def _passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """The text of documents with the spans of their tokens in it; each begins with the last token before."""
+    """The text of each document and the spans of its tokens; it begins with the last token before the document."""
     text = data.decode("utf-8", "replace")
     spans, start, cuts = model.spans(text)[1], 0, []
     for length in lengths:
@@ -183,7 +187,7 @@ def _passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[
 
 @dataclass(frozen=True)
 class LongPPL:
-    """Of one method.
+    """The LongPPL of one method.
 
     Args:
         value: exp(mean loss over the key tokens) of each document, averaged over documents by their key tokens, as
@@ -221,7 +225,7 @@ def _mean(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]
 
 
 def _over(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> float:
-    """Documents' perplexities over key tokens, weighted by their number."""
+    """The perplexities of documents over key tokens, averaged with the number of key tokens as weight."""
     counts = key.sum(1)
     each = [perplexity(loss) * n for loss, n in zip(_mean(losses, key).tolist(), counts.tolist(), strict=True) if n]
     return sum(each) / int(counts.sum()) if each else math.nan

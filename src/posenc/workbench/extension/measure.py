@@ -1,9 +1,9 @@
-"""Scores long documents under every method of extension, and gathers the loss at every position.
+"""Scores long documents under every method and collects the loss at every position.
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
-document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. The targets
-that methods are judged by are scored once more by the unchanged model with the last trained length of context
-alone: what extension has to beat.
+document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. The
+unchanged model also scores the last targets with only the last trained length of context: a method has to beat this
+baseline.
 """
 
 from dataclasses import dataclass, replace
@@ -28,26 +28,26 @@ from posenc.workbench.run.plan import Run
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
-"""Buckets of the trained length; those beyond it are as wide."""
+"""Buckets per trained length; later buckets are as wide."""
 TUNE_LENGTHS = 4
-"""A fine-tune reads windows of at most this many trained lengths."""
+"""The longest windows of a fine-tune, in trained lengths."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure.
+    """What to measure, and how.
 
     Args:
-        length: targets per document, brought down to a multiple of a quarter of the trained length.
-        documents: how many at most; fewer where the text ends.
+        length: targets per document, rounded down to a multiple of a quarter of the trained length.
+        documents: the most documents to score; fewer if the text ends.
         methods: ``"none"`` among them.
-        finetune: steps, 0 for none.
+        finetune: training steps, 0 for none.
         dtype, device: of weights and activations; they are part of every plan.
-        positions: of the windows that a fine-tune reads: ``"counted"``, up to four trained lengths, or ``"pose"``,
-            of the trained length, with positions drawn from all of ``length``.
+        positions: of the windows in a fine-tune: ``"counted"`` for windows of up to four trained lengths, or
+            ``"pose"`` for windows of one trained length with positions drawn from all of ``length``.
 
     Raises:
-        InvalidArgument: a value that no model can take.
+        InvalidArgument: a value is out of range for every model.
     """
 
     length: int
@@ -64,9 +64,11 @@ class Request:
         if self.documents < 1:
             raise InvalidArgument(f"documents={self.documents} must be at least 1")
         if self.finetune < 0:
-            raise InvalidArgument(f"finetune={self.finetune} must be a number of steps; 0 tunes nothing")
+            raise InvalidArgument(f"finetune={self.finetune} must be a number of steps; 0 for no fine-tune")
         if self.finetune and self.dtype != "float32":
-            raise InvalidArgument(f"dtype={self.dtype!r} would round a fine-tune's steps away; use --dtype float32")
+            raise InvalidArgument(
+                f"dtype={self.dtype!r} would round a fine-tune's updates to zero; use --dtype float32"
+            )
 
 
 def measure(
@@ -80,25 +82,25 @@ def measure(
     evaluator: "LanguageModel | None" = None,
     expect: Read = lambda tokens: None,
 ) -> Extension:
-    """Score what the ledger does not hold yet, and gather everything.
+    """Score what the ledger lacks, and collect all scores.
 
-    A fine-tune reads what the model was trained on where that is known, else the text after the documents. With an
-    ``evaluator`` losses are kept token by token, and its key tokens beside them. ``read`` is called with the tokens
-    just read, and ``expect`` once before with all that will be.
+    A fine-tune reads the model's training text if it is known, else the text after the documents. With an
+    ``evaluator`` the losses of each token and the key tokens are stored too. ``read`` is called with the number of
+    tokens just read, and ``expect`` once, before, with the total.
 
     Raises:
-        StudyError: the text is too short for one document, or memory for its length.
-        InvalidArgument: a length within the trained one.
+        StudyError: the text is too short for one document, or memory is too small for its length.
+        InvalidArgument: the length is within the trained length.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
     if length <= model.original_length:
         raise InvalidArgument(
-            f"length {request.length} reaches no whole bucket of {width} positions past the trained "
+            f"length {request.length} has no whole bucket of {width} positions past the trained "
             f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
         )
     if request.positions == "pose" and not request.finetune:
-        raise InvalidArgument("positions='pose' are those of a fine-tune; add --finetune STEPS")
+        raise InvalidArgument("positions='pose' apply to a fine-tune; add --finetune STEPS")
     model.check_memory(length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
@@ -136,19 +138,19 @@ def measure(
 
 
 def _rows(runs: list[Run]) -> Float[Tensor, "documents buckets"]:
-    """The runs' losses, a row a document."""
+    """The runs' losses, one row per document."""
     return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
 
 
 def _span(model: LanguageModel, length: int, positions: str) -> int:
-    """Tokens of one window of a fine-tune."""
+    """The tokens per window of a fine-tune."""
     return min(length, (TUNE_LENGTHS if positions == "counted" else 1) * model.original_length)
 
 
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """The text's first documents of ``length`` targets, none sharing a target."""
+    """The first documents of a text, with ``length`` targets each and no shared targets."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
@@ -182,7 +184,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of one extension: every method on every document. ``by_token`` keeps the loss of each token."""
+    """The jobs of one extension: every method on every document. ``by_token`` stores the loss of each token."""
 
     model: LanguageModel
     text: Text
@@ -195,7 +197,7 @@ class _Grid:
 
     @property
     def folder(self) -> Path:
-        """Of states and of tuned weights."""
+        """The folder of states and tuned weights."""
         return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> Candidate:
@@ -224,7 +226,7 @@ class _Grid:
         return self._job(self.plan(method, (document,)), method, [[self.documents[document]]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
-        """All documents after a fine-tune under a method."""
+        """The job of all documents after a fine-tune under a method."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
@@ -235,12 +237,12 @@ class _Grid:
 
     @property
     def alone(self) -> Method:
-        """The unchanged model, which reads its trained length alone."""
+        """The job of the unchanged model that reads only its trained length."""
         return Method("cut", "cut", self.model.scaling)
 
     @property
     def unread(self) -> Scoring:
-        """The plan of no document yet."""
+        """A plan without documents."""
         return self.plan(self.alone, ())
 
     def cut(self, document: int) -> ScoringJob:

@@ -17,14 +17,15 @@ from posenc.scaling import Default, LengthScaling, Scaling, method, planned, to_
 
 @dataclass(frozen=True)
 class Method:
-    """One way.
+    """A method that runs a rotary model past its trained length.
 
     Args:
-        name: as the command line has it.
-        label: as figures and tables have it.
-        scaling: what the layers that are stretched get; None drops the rotation (DroPE, arXiv 2512.12167), which
-            only a fine-tune can make good.
-        remap: how their positions are remapped, as text, ``rotary`` for what they have; empty where they are not.
+        name: on the command line.
+        label: in figures and tables.
+        scaling: the new scaling of the layers that are stretched; None drops the rotation (DroPE, arXiv
+            2512.12167), which needs a fine-tune.
+        remap: how their positions are remapped, as a text in which ``rotary`` is the model's encoding; empty for no
+        remapping.
     """
 
     name: str
@@ -38,13 +39,14 @@ class Method:
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
-        """Equal for methods under which a text of this length is read alike, as under dynamic NTK a short one."""
+        """A key that is equal for methods with the same frequencies at this length, such as dynamic NTK on a short
+        text."""
         if self.scaling is None or self.remap:
             return self.values
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
 
     def positions(self, model: Any, length: int) -> Encoding:
-        """A language model's positions under this method, for a request of a length."""
+        """A language model's positions under this method, for a request of this length."""
         encoding: Encoding = model.with_scaling(self.scaling, length)
         return remapped(encoding, self.remap) if self.remap else encoding
 
@@ -60,18 +62,18 @@ LABELS = {
     "yarn-paper": "YaRN (ramp by turns)",
     "llama3": "Llama 3",
 }
-"""The methods that a factor is enough for, as figures and tables have them."""
+"""The methods that need only a factor, with their labels in figures and tables."""
 REMAPPED = {
     "self-extend": "Self-Extend",
     "dca": "DCA",
     "rerope": "ReRoPE",
     "string": "STRING",
 }
-"""The methods that leave frequencies alone and remap positions; compared where they are named."""
+"""The methods that keep frequencies and remap positions; compared only if they are named."""
 ALL = LABELS | REMAPPED | {"own": "as configured", "drope": "DroPE"}
-"""All that can be named."""
+"""All names of methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
-"""What is compared when nothing is chosen; ``own`` joins where the config has a scaling of its own."""
+"""The methods that are compared by default; ``own`` is added if the config has its own scaling."""
 
 
 def methods(
@@ -83,20 +85,20 @@ def methods(
 ) -> tuple[Method, ...]:
     """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has a factor of its own.
 
-    ``own`` is the scaling that the model was configured with. ``beta_fast`` is YaRN's: where the trained length
-    makes fewer than 32 turns of the fastest pair (201 positions), the default keeps no pair at all.
+    ``own`` is the scaling in the model's config. ``beta_fast`` belongs to YaRN: if the fastest pair makes fewer
+    than 32 turns within the trained length (201 positions), the default keeps no pair.
     """
     unchanged = "none" if own == Default() else "own"
     names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
     if not names or len(set(names)) != len(names):
-        raise InvalidArgument(f"methods={','.join(names)!r} must name at least one, and none twice")
+        raise InvalidArgument(f"methods={','.join(names)!r} must name at least one method, and none twice")
 
     def read(name: str) -> Method:
         base, stated, text = name.partition("(")
         one_of("method", base, ALL)
         number = re.fullmatch(r"(\d+(?:\.\d+)?)\)", text)
         if stated and (number is None or base in ("own", "drope")):
-            raise InvalidArgument(f"method {name!r} must be a name, with a factor where it has one, as yarn(4)")
+            raise InvalidArgument(f"method {name!r} must be a name with an optional factor, such as yarn(4)")
         times = float(number[1]) if number else factor
         if base in LABELS:
             scaling: Scaling | LengthScaling | None = method(base, times, original_length, beta_fast=beta_fast)
@@ -109,11 +111,11 @@ def methods(
 
 
 def remappings(trained: int, length: int) -> dict[str, str]:
-    """Every remapping as text, with settings by which a text of ``length`` uses no distance beyond trained ones.
-    STRING serves less than two trained lengths, and is set to what it serves where that is too little.
+    """Every remapping as text, with settings under which a text of ``length`` uses trained distances only. STRING
+    serves less than two trained lengths; for longer texts it is set to its limit.
 
-    Windows are a quarter or, where far keys stand close to them, half of the trained length; DCA's chunks as its
-    authors have them, and STRING's window too.
+    Windows are a quarter of the trained length, or half if far keys are remapped close to them; DCA's chunks and
+    STRING's window are those of their authors.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)

@@ -1,4 +1,4 @@
-"""Language models that score a text under any scaling: those of a study, and pretrained ones."""
+"""Language models that score a text under any scaling: models of a study, and pretrained models."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""Called with the share of a document's work that was just done."""
+"""Called with the share of a document's work that is just done."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:
@@ -36,20 +36,20 @@ def part_of(tick: Tick, share: float) -> Tick:
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """Scores a text under any scaling of its rotary layers.
 
-``scaling`` is the one that it was configured with, ``original_length`` the length that it is trained to, and
-``pretrained_length`` that before any scaling, which methods start from; ``with_scaling`` are its positions, for a
-request of a length, with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or
-``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those under
-the encoding of the ``placed`` block around the call. A pretrained one has a config besides.
+``scaling`` is that of its config, ``original_length`` its trained length, and ``pretrained_length`` its trained
+length before any scaling, from which methods start. ``with_scaling`` gives its positions for a request of some
+length with another scaling, or without rotation for None. ``unit`` is what it reads (``"token"`` or ``"byte"``),
+``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` use the encoding of the
+surrounding ``placed`` block. A pretrained model also has a config.
 """
 
 
 TUNING = 8
-"""How many times as high the learning rate of a training is as that of a fine-tune of its model."""
+"""A model's training has a learning rate this many times that of its fine-tune."""
 
 
 class StudyModel:
-    """A rotary transformer that ``posenc compare`` trained on language."""
+    """A rotary transformer that ``posenc compare`` trained on the language task."""
 
     unit = "byte"
 
@@ -63,7 +63,7 @@ class StudyModel:
         self.scaling: Scaling | LengthScaling = model.encoding.scaling
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
-        """Bytes are its tokens."""
+        """The bytes of the text, which are its tokens."""
         return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
 
     def losses(
@@ -72,7 +72,8 @@ class StudyModel:
         encoding: Encoding | None,
         tick: Tick = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """Nats per byte for tokens[1:], each given all before it; None leaves the model its own encoding."""
+        """The loss of each of tokens[1:] in nats per byte, given all bytes before it; with None the model keeps its
+        own encoding."""
         with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
@@ -81,7 +82,7 @@ class StudyModel:
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, the stretched layers under another scaling.
 
-        Angles are float32, as pretrained models have them.
+        Angles are float32, as in pretrained models.
         """
         return self.model.encoding.with_scaling(
             None if scaling is None else planned(scaling, total_length), "float32"
@@ -89,7 +90,7 @@ class StudyModel:
 
     @contextmanager
     def placed(self, encoding: Encoding) -> Iterator[None]:
-        """Inside, the model has ``encoding``."""
+        """A context in which the model uses ``encoding``."""
         before, self.model.encoding = self.model.encoding, encoding
         try:
             yield
@@ -99,7 +100,7 @@ class StudyModel:
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Logits with gradients, at positions that count up or at these."""
+        """Logits with gradients, at positions that count up or at the given ones."""
         device = self.model.embedding.weight.device
         return self.model(rows.to(device), None if positions is None else positions.to(device)).float()
 
@@ -108,14 +109,14 @@ class StudyModel:
         return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name, self.learning_rate)
 
     def check_memory(self, length: int) -> None:
-        """These models fit at any length that is worth scoring."""
+        """Checks nothing: these models are small enough for any length."""
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
     """The rotary language run of a study of ``posenc compare``: the plain one of the first seed, or another.
 
     Raises:
-        StudyError: no such run on bytes, its weights are gone, or it was trained on another text.
+        StudyError: there is no such run on bytes, its weights are gone, or it was trained on another text.
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -126,14 +127,14 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     called = str(study)
     if len(read) < len(known):
         raise StudyError(
-            f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "
+            f"{called!r} reads tokens of a tokenizer, but extend needs a study on bytes; "
             f"posenc compare --tokenizer bytes --output {called} makes one"
         )
     raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
-    """The model at ``path``, the bytes that documents are cut from, and the text that a fine-tune reads.
+    """The model at ``path``, the bytes from which documents are cut, and the text of a fine-tune.
 
     Documents are cut from a study's own held-out text, or from the file ``text``.
 

@@ -1,4 +1,4 @@
-"""Scores documents under one method: its plan, and its job, with or without a fine-tune before it."""
+"""Scores documents under one method, optionally after a fine-tune: the plan and the job."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,29 +23,29 @@ from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import train
 
 TUNE_TOKENS = 1024
-"""Tokens of one step of a fine-tune, or one window where windows are longer."""
+"""Tokens per step of a fine-tune, unless one window is longer."""
 CONSTANT = Training(schedule="constant", warm_up=0.0)
-"""How a fine-tune learns: at the model's own rate."""
+"""The settings of a fine-tune: the model's own learning rate, constant."""
 
 Read = Callable[[float], None]
-"""Called with the number of tokens just read."""
+"""Called with the number of tokens that were just read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Identified):
-    """Documents under one method: everything that decides their losses.
+    """The plan of documents under one method: everything that decides their losses.
 
     Args:
         model: identity of the weights.
-        method: the method's name; ``"cut"`` is the unchanged model on the last trained length alone.
-        scaling: the scaling's values as JSON, so that another factor is another plan.
-        text_sha256: of the text that documents are cut from.
+        method: the method's name; ``"cut"`` is the unchanged model on only the last trained length.
+        scaling: the scaling's values as JSON; another factor makes another plan.
+        text_sha256: of the text from which documents are cut.
         documents: their numbers.
-        length: targets scored, a document's tokens but one.
-        buckets: parts that the losses are averaged in.
-        dtype, device: of weights and activations, and where they are.
-        steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
-        positions: of those windows: ``"counted"``, or drawn below ``length`` by ``"pose"``.
+        length: scored targets: a document's tokens except the first.
+        buckets: the number of buckets into which losses are averaged.
+        dtype, device: of weights and activations.
+        steps, span: training steps and window length of the fine-tune before it; 0 without a fine-tune.
+        positions: of those windows: ``"counted"``, or ``"pose"`` for positions drawn below ``length``.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -75,18 +75,19 @@ class Scoring(Identified):
 
 
 def batch(span: int) -> int:
-    """Windows of one step of a fine-tune."""
+    """Windows per step of a fine-tune."""
     return max(1, TUNE_TOKENS // span) if span else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringJob(Job):
-    """A plan with the model that scores and the rows of numbers that it gives for its documents.
+    """A plan with its model and the function that computes the rows of numbers of its documents.
 
     Args:
-        rows: called with the model, and with what to call as shares of a document are done; a row a document.
-        practice: what a fine-tune reads; it shares nothing with the documents. It leaves its weights in ``folder``,
-            as ``<plan id>.safetensors``.
+        rows: a function of the model and a callback for progress (shares of a document); it returns one row per
+        document.
+        practice: the text of the fine-tune, which shares nothing with the documents. The tuned weights are written
+            to ``folder/<plan id>.safetensors``.
     """
 
     plan: Scoring
@@ -97,7 +98,7 @@ class ScoringJob(Job):
 
     @property
     def complete(self) -> bool:
-        """Whether the weights of its fine-tune are there and undamaged."""
+        """Whether the weights of its fine-tune exist and are undamaged."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
@@ -116,9 +117,9 @@ class ScoringJob(Job):
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
-        """A copy of the model trained on windows under the scaling; every method gets the same windows.
+        """A copy of the model, trained on windows under the scaling; the windows are the same for every method.
 
-        Where its weights are there already, it was broken off while it scored, and is not trained again.
+        If its weights exist already (a run was interrupted while it scored), they are loaded.
         """
         plan, model = self.plan, self.model.copied(self.plan.id)
         if self.complete:
@@ -158,10 +159,10 @@ class ScoringJob(Job):
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
-    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out.
+    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are run.
 
     Raises:
-        StudyError: one failed; the others are kept.
+        StudyError: a job failed; the others are in the ledger.
     """
     known = ledger.ids()
     missing = [job for job in jobs if job.plan.id not in known or not job.complete]
@@ -169,5 +170,5 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
 
     failures = ledger.carry_out(missing, launcher, lambda progress: read(progress.work))
     if failures:
-        raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; what was read is kept")
+        raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; finished scores are kept")
     return {job.plan: run for job in jobs if (run := ledger.find(job.plan)) is not None}

@@ -1,1 +1,1 @@
-"""Launchers of runs, one file each: in this process, in worker processes, on a Ray cluster."""
+"""Launchers of runs, one per file: in this process, in worker processes, on a Ray cluster."""

@@ -1,4 +1,5 @@
-"""The local launcher: a process per run, with its own threads and accelerators, started once more if it dies."""
+"""The local launcher: one process per run with its own threads and accelerators; it is restarted once if it
+dies."""
 
 import multiprocessing as mp
 import os
@@ -24,10 +25,10 @@ from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
-"""Seconds after which Ctrl-C is heard on Windows while no run reports."""
+"""Seconds until Ctrl-C is noticed on Windows while no run reports."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""glibc settings for the runs: keep freed activations instead of faulting the same pages in every step."""
+"""glibc settings of the runs: keep freed memory, to avoid page faults in every step."""
 
 DIED = "its worker process died twice (out of memory, or killed)"
 
@@ -36,16 +37,16 @@ class Local:
     """Runs jobs on this machine.
 
     Args:
-        workers: processes at a time; by default as many as there are cores, or accelerators, for such runs.
-        requirements: of every run: the threads that it computes on, and the accelerators that it sees.
+        workers: processes at a time; by default as many as the cores or accelerators allow.
+        requirements: of every run: its threads and accelerators.
 
-    ``devices`` holds the accelerators of each process, as CUDA lists them, empty on the CPU.
+    ``devices`` has the accelerators of each process, as CUDA lists them; empty on the CPU.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
         self.requirements = requirements
         if workers is not None and workers < 1:
-            raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
+            raise InvalidArgument(f"workers={workers} must be at least 1; omit it for one per core")
         devices = _shares(requirements.gpus) if requirements.gpus else None
         most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
         self.devices = devices[:most] if devices else [""] * most
@@ -64,7 +65,7 @@ class Local:
                     job, trial = waiting.popleft()
                     try:
                         started = _Running(job, trial, free[0], self.requirements.cpus)
-                    except Exception as error:  # a job that cannot be sent
+                    except Exception as error:  # a job that cannot be pickled
                         done(Failure.of(job.plan, error))
                         continue
                     free.pop(0)
@@ -91,7 +92,7 @@ class Local:
 
 
 class _Running:
-    """A run in a process of its own, which it starts."""
+    """A run in its own process, which this object starts."""
 
     def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
         os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
@@ -107,7 +108,7 @@ class _Running:
             self.process.start()
 
     def take(self) -> Progress | Run | Failure | None:
-        """Its next message; its process has ended after a result, and without one (None) if it died."""
+        """Its next message; the process has ended after a result, or died without one (None)."""
         message = None
         with suppress(EOFError, OSError):
             message = self.messages.recv()
@@ -118,11 +119,11 @@ class _Running:
 
 
 def _shares(gpus: float) -> list[str]:
-    """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of them."""
+    """The accelerators of each worker, as CUDA lists them, if a run needs ``gpus`` of them."""
     accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
     if gpus > count:
-        raise StudyError(f"a run asks for gpus={gpus:g} and {count} are here; ask for fewer, or use --launcher ray")
+        raise StudyError(f"a run asks for gpus={gpus:g} and {count} are here: ask for fewer, or use --launcher ray")
     if gpus < 1:
         return int(1 / gpus) * accelerators
     each = int(gpus)
@@ -130,9 +131,9 @@ def _shares(gpus: float) -> list[str]:
 
 
 def _accelerators(in_one_process: bool) -> list[str]:
-    """Those that this process may use, by the numbers or ids under which CUDA finds them in another, too.
+    """The accelerators that this process may use, by numbers or ids that CUDA in other processes accepts too.
 
-    Of several MIG instances CUDA shows a process the first alone; every process may have its own.
+    CUDA shows a process only the first of several MIG instances; every process may have its own.
     """
     import torch
 
@@ -146,7 +147,7 @@ def _accelerators(in_one_process: bool) -> list[str]:
 def _work(
     attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
 ) -> None:
-    """In the process of a run: it is deaf to Ctrl-C and ends with its parent."""
+    """The main function of a run's process, which ignores Ctrl-C and ends with its parent."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _end_with_parent()

@@ -1,8 +1,8 @@
-"""The Ray launcher: runs go to an existing cluster, on Ray's own parts.
+"""The Ray launcher: sends runs to an existing cluster.
 
-``runtime_env`` ships posenc and custom modules, the object store carries texts there and weights back, and Ray
-starts a run again if its process or its machine dies. On a machine that has the study's folder a run keeps its
-state there and continues from it; elsewhere it works in a temporary folder and starts again from step 0.
+``runtime_env`` ships posenc and custom modules, the object store transfers texts and weights, and Ray restarts a
+run if its process or machine dies. On a machine with the study's folder a run saves its state there and resumes
+from it; elsewhere it works in a temporary folder and restarts from step 0.
 """
 
 import os
@@ -23,21 +23,21 @@ from posenc.workbench.run.plan import Run
 from posenc.workbench.tasks.text import Source, Text
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the progress of the runs."""
+"""Seconds between two checks of the runs' progress."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
-"""Set before Ray is imported: the last words of a machine that dies are a page of its counters."""
+"""Set before Ray is imported: without it a dying machine prints a page of its counters."""
 
 
 class Ray:
     """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in the session of this process.
 
-    A run waits until a machine has the cores and GPUs that it asks for, and sees the GPUs that Ray gave it. Every
-    machine needs the driver's Python and packages; posenc itself is sent along.
+    A run waits until a machine has the cores and GPUs that it needs, and sees the GPUs that Ray assigned to it.
+    Every machine needs the driver's Python and packages; posenc itself is shipped.
 
     Raises:
         MissingExtra: Ray is not installed.
-        StudyError: when it is called: no cluster is there, or no machine has what a run asks for.
+        StudyError: at the call: there is no cluster, or no machine has what a run needs.
     """
 
     def __init__(self, requirements: Requirements = ONE_CORE, address: str = "auto") -> None:
@@ -57,7 +57,7 @@ class Ray:
             texts = {source: _Stored(text=ray.put(source.load())) for source in sources}
             waiting, running = deque(jobs), dict[Any, Job]()
             while waiting or running:
-                while waiting and len(running) < max(1, self._room()):  # a job may hold a model: few at a time
+                while waiting and len(running) < max(1, self._room()):  # a job may contain a model
                     job = waiting.popleft()
                     sent = replace(job, source=texts[job.source]) if job.source else job
                     running[task.remote(sent, cpus, progress)] = job
@@ -68,7 +68,7 @@ class Ray:
                     done(_received(running.pop(reply), reply))
 
     def _session(self, modules: Sequence[Path]) -> AbstractContextManager[object]:
-        """A connection to the cluster, whose workers import this posenc and these modules."""
+        """A connection to the cluster; its workers import this posenc and these modules."""
         import ray
 
         if ray.is_initialized():
@@ -85,7 +85,7 @@ class Ray:
         return session
 
     def _room(self) -> int:
-        """How many runs the living machines can hold at once."""
+        """How many runs the live machines can run at once."""
         cpus, gpus = self.requirements.cpus, self.requirements.gpus
         return sum(
             int(min(has.get("CPU", 0) // cpus, has.get("GPU", 0) / gpus if gpus else cpus * 1e9))
@@ -116,7 +116,7 @@ class _Stored(Source):
 
 
 def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, bytes]]:
-    """On a worker: the result, and the files that it left."""
+    """On a worker: run the job; return its result and files."""
     import torch
 
     torch.set_num_threads(cpus)
@@ -127,14 +127,14 @@ def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, b
 
 
 def _received(job: Job, reply: Any) -> Run | Failure:
-    """The result of a run, whose files are written."""
+    """Write the files of a run and return its result."""
     import ray
 
     try:
         result, files = ray.get(reply)
     except ray.exceptions.RayTaskError as error:
         return Failure.of(job.plan, error.cause)
-    except ray.exceptions.RayError as error:  # started again as often as Ray does
+    except ray.exceptions.RayError as error:  # as often as Ray restarts tasks
         return Failure(job.plan, str(error).strip().splitlines()[-1])
     for name, data in files.items():
         with write_atomically(job.folder / name) as partial:
@@ -143,7 +143,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
 
 
 def _queue() -> Any:
-    """A queue for progress on this machine, which is there as long as the command is."""
+    """A queue for progress on this machine, for the lifetime of the command."""
     import ray
     from ray.util.queue import Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -153,7 +153,7 @@ def _queue() -> Any:
 
 
 def _resources() -> list[dict[str, float]]:
-    """Of each living machine."""
+    """The resources of each live machine."""
     import ray
 
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -1,4 +1,4 @@
-"""An extension as sentences, a view, a table for the terminal and a page."""
+"""Reports an extension: as sentences, a view, a table for the terminal and a page."""
 
 import json
 import math
@@ -211,9 +211,9 @@ def write(
     spent: float,
     patch: dict[str, Any] | None,
 ) -> Path:
-    """``extension.json`` and ``report.html`` in ``folder``.
+    """Write ``extension.json`` and ``report.html`` to ``folder``.
 
-    ``patch`` is what the config gets, where there is one.
+    ``patch`` has the config's new keys, if any.
     """
     parts = [
         {

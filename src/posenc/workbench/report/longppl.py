@@ -19,12 +19,12 @@ def rows(extension: Extension) -> list[tuple[str, LongPPL]]:
 
 
 def answer(extension: Extension) -> str:
-    """What it is, under which evaluator, and on how many tokens."""
+    """LongPPL in a sentence: its value, its evaluator, and the number of tokens."""
     assert extension.key is not None
     by, keys = extension.evaluator, int(extension.key.sum())
     rule = (
-        f"{by['model']} as evaluator: tokens to which up to {count(by['long'])} tokens of context give more than "
-        f"e^{by['gain']:g} times the probability that {count(by['short'])} give, and more than e^{by['likely']:g}"
+        f"evaluator {by['model']}: a token is key if its probability after up to {count(by['long'])} tokens is "
+        f"more than e^{by['gain']:g} times that after {count(by['short'])}, and more than e^{by['likely']:g}"
     )
     if not keys:
         return f"LongPPL: no token of {count(extension.key.numel())} is key ({rule})."

@@ -1,4 +1,4 @@
-"""Renders a template as a page that holds all it shows: for either paper, a phone and A4."""
+"""Renders a template as a self-contained page, for screens, phones and A4 paper."""
 
 import base64
 import json
@@ -22,11 +22,11 @@ STYLE = Path(__file__).parent / "page.css"
 
 
 def render(template: str, *, command: str = "", ran: str = "", **context: object) -> str:
-    """The page that this template of ``templates/`` makes of a context.
+    """Render a template of ``templates/`` with a context.
 
     Args:
-        command: as it was typed.
-        ran: the versions behind the numbers, as the JSON that a run keeps; by default those that run now.
+        command: the command as typed.
+        ran: the versions behind the numbers, as the JSON in a run; by default the current ones.
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
@@ -37,12 +37,12 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
 
 def picture(view: View, name: str) -> dict[str, Any]:
-    """A view as a page holds it: its title, its scene for the script that paints it, and its numbers as tables."""
+    """A view for a page: its title, its scene for the drawing script, and its numbers as tables."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
 
 
 def _titles(sections: str) -> list[tuple[str, str]]:
-    """Addresses and headings of a page's sections."""
+    """The anchors and headings of a page's sections."""
     return re.findall(r'<section id="([^"]*)">\s*<h2>(.*?)</h2>', sections)
 
 

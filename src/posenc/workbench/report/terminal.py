@@ -23,7 +23,7 @@ from posenc.workbench.report import words
 from posenc.workbench.study.results import TaskResult, holds
 
 LINE_EVERY = 60.0
-"""Seconds between two lines of progress where the output is no terminal."""
+"""Seconds between two lines of progress if the output is not a terminal."""
 
 
 SILENT = Console(quiet=True)
@@ -31,7 +31,7 @@ SILENT = Console(quiet=True)
 
 
 class Rate(TextColumn):
-    """Steps, or whatever is counted, per second."""
+    """Steps, or another unit, per second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__("")
@@ -43,16 +43,16 @@ class Rate(TextColumn):
 
 @dataclass
 class Going:
-    """Work under way: how far it is, and what there is to say meanwhile.
+    """Progress of work under way, with messages.
 
-    Where the output is no terminal, as in a file, a line says now and then how far it is.
+    If the output is not a terminal (a file, for example), a line reports progress from time to time.
     """
 
     progress: Progress
     line_at: float = field(default_factory=lambda: time.monotonic() + LINE_EVERY)
 
     def advance(self, work: float) -> None:
-        """So much more is done."""
+        """Add this amount to the work done."""
         bar = self.progress.tasks[0]
         self.progress.advance(bar.id, work)
         if self.progress.disable and time.monotonic() >= self.line_at:
@@ -61,17 +61,17 @@ class Going:
             self.line_at = time.monotonic() + LINE_EVERY
 
     def expect(self, work: float) -> None:
-        """So much is to be done in all."""
+        """Set the total amount of work."""
         self.progress.update(self.progress.tasks[0].id, total=work)
 
     def say(self, line: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self.progress.console.print(f"  {line}", style="dim", soft_wrap=True)
 
 
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
-    """A progress bar with rate and time left; lines where the output is no terminal."""
+    """A progress bar with rate and time left; lines if the output is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -87,14 +87,14 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
 
 
 def as_text(printed: RenderableType) -> str:
-    """What a terminal would show, without colour."""
+    """The output of a terminal, without colour."""
     text = StringIO()
     Console(file=text, width=120).print(printed, soft_wrap=True)
     return text.getvalue()
 
 
 def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:
-    """A table without rows yet: a column of names, which ``fold`` lets wrap, and columns of numbers."""
+    """An empty table: a column of names, which wraps if ``fold``, and columns of numbers."""
     table = Table(
         title=title or None,
         caption=caption,
@@ -113,9 +113,9 @@ def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, f
 
 
 def table(result: TaskResult) -> Table:
-    """One task: encodings down, lengths across, and a verdict in words."""
+    """One task: one row per encoding, one column per length, and a verdict in words."""
     caption, title = f"{words.unit(result)}; trained to {result.lengths[0]}", f"{result.name}: {result.question}"
-    rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # wraps before a number is cut
+    rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # wraps before numbers do
     rows.add_column("verdict", no_wrap=True)
     best = result.best(result.longest)
     for row in result.rows:

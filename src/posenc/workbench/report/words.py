@@ -1,4 +1,4 @@
-"""A study in words: its numbers as tables and pages write them, and which encodings hold, in sentences."""
+"""A study in words: its numbers for tables and pages, and sentences on which encodings hold."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
 NEAR = 0.1
-"""How much worse than the best at the trained length an encoding may read and still be called good there."""
+"""How much worse than the best an encoding may be at the trained length and still count as good there."""
 
 
 def label(row: Row) -> str:
@@ -23,25 +23,25 @@ def label(row: Row) -> str:
 
 
 def heading(task: str) -> str:
-    """A task's name, or the class of one that is custom, as a title begins."""
+    """A task's name (or the class of a custom task) as the start of a title."""
     name = task.rpartition(":")[2]
     return name[:1].upper() + name[1:]
 
 
 def at(values: Mapping[str, object]) -> str:
-    """The values of axes, ``learning_rate 0.003, width 64``; empty without axes."""
+    """The axis values, such as ``learning_rate 0.003, width 64``; empty without axes."""
     return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
 
 
 def names(plans: Iterable[Plan]) -> dict[str, str]:
-    """By id, the name of every plan, and the values of the axes in which plans of its task differ."""
+    """The name of every plan by id, with the values of the axes in which plans of its task differ."""
     plans = list(plans)
     values = axes_in_words(plans)
     return {plan.id: ", ".join(filter(None, (plan.name, values[plan.id]))) for plan in plans}
 
 
 def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
-    """By id, the values of the axes in which plans of its task differ; empty where they do not."""
+    """By plan id, the values of the axes in which plans of its task differ; empty if they do not differ."""
     plans = list(plans)
     of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
     return {id: at(values) for alike in of_tasks for id, values in axis_values(alike).items()}
@@ -53,7 +53,7 @@ def shown(value: object) -> str:
 
 
 def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
-    """Plans of a task that differ in their seed alone, by encoding and the values of axes in words."""
+    """Plans of a task that differ only in their seed, by encoding and axis values in words."""
     values = axes_in_words(plans)
     groups: dict[tuple[str, str], list[Plan]] = {}
     for plan in plans:
@@ -62,7 +62,7 @@ def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
 
 
 def best_values(result: TaskResult) -> str:
-    """At which values of the axes each encoding is best; empty without axes."""
+    """The best axis values of each encoding; empty without axes."""
     if not result.grid:
         return ""
     each = "; ".join(f"{label(row)} {at(row.at)}" for row in result.rows)
@@ -70,20 +70,20 @@ def best_values(result: TaskResult) -> str:
 
 
 def measured(result: TaskResult, interval: Interval | None) -> str:
-    """A loss as a perplexity, an accuracy as it is; a dash where there is none."""
+    """A loss as a perplexity, an accuracy unchanged, or a dash for a missing value."""
     if interval is None:
         return NOTHING
     return perplexity(interval.mean) if result.task.measure == "loss" else f"{interval.mean:.3f}"
 
 
 def perplexity(loss: float) -> str:
-    """exp of a loss in nats, to three digits."""
+    """exp of a loss in nats, rounded to three digits."""
     value = exp(loss)
     return fixed(value, 2 if value < 100 else 0)
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """Both values of two seeds, or the 95% interval, in the measure's unit; nothing where one number has none."""
+    """Both values of two seeds, or the 95% interval, in the measure's unit; empty for a single number."""
     if interval is None or math.isnan(interval.low):
         return ""
     number = perplexity if result.task.measure == "loss" else "{:.3f}".format
@@ -92,12 +92,12 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
 
 def below(result: TaskResult) -> str:
-    """What ``spread`` gives."""
+    """What ``spread`` returns, in words."""
     return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
 
 
 def ends(interval: Interval | None, digits: int = 3) -> str:
-    """``low … high``; nothing where one number has none."""
+    """``low … high``; empty for a single number."""
     if interval is None or math.isnan(interval.low):
         return ""
     return f"{plain(interval.low, digits)} … {plain(interval.high, digits)}"
@@ -120,7 +120,7 @@ def effective(result: TaskResult, row: Row) -> tuple[str, str]:
 
 
 def seconds(value: float) -> str:
-    """A duration for people."""
+    """A duration in words."""
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
@@ -133,7 +133,7 @@ def unit(result: TaskResult) -> str:
 
 
 def answer(results: Sequence[TaskResult]) -> str:
-    """The study in one sentence: which encodings hold on which task."""
+    """The result of the study in one sentence: which encodings hold on which task."""
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
@@ -145,7 +145,7 @@ def answer(results: Sequence[TaskResult]) -> str:
 
 
 def best_inside(result: TaskResult) -> Row | None:
-    """The encoding that surely reads text best at the trained length; None where that is not decided."""
+    """The encoding that surely reads text best at the trained length; None if that is undecided."""
     return result.best(result.lengths[0]) if result.task.measure == "loss" else None
 
 
@@ -174,7 +174,7 @@ def verdict(result: TaskResult) -> str:
 
 
 def _reads_well(result: TaskResult, row: Row) -> bool:
-    """Whether it does at the trained length what the best does there, or nearly."""
+    """Whether it is as good at the trained length as the best, or nearly."""
     start = result.lengths[0]
     values = [other.values[start].mean for other in result.rows if other.ranked]
     value = row.values[start].mean
@@ -189,7 +189,7 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """The encoding nearest to the gate at the trained length, with the gate and chance."""
+    """The encoding that is nearest to the gate at the trained length, with the gate and chance."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:
@@ -201,12 +201,12 @@ def _nearest(result: TaskResult) -> str:
 
 
 def sentence(result: TaskResult) -> str:
-    """One task in one sentence; how far each encoding falls is in the table's verdicts."""
+    """The result of one task in one sentence; the table's verdicts say how far each encoding falls."""
     return f"Trained at {result.lengths[0]} and tested at {result.longest}: {verdict(result)}."
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """Where the machines of these runs differ: ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``."""
+    """How the machines of these runs differ: ``torch 2.12.1 (3 runs) and 2.13.0 (9 runs)``."""
     machines = [{**json.loads(run.versions or "{}"), "hardware": run.hardware} for run in runs]
     lines = []
     for name in dict.fromkeys(name for machine in machines for name in machine):

@@ -1,4 +1,4 @@
-"""Writes a study's page beside the ledger, at its end and while it runs."""
+"""Writes a study's page beside the ledger, while the study runs and at its end."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.study import Study, as_toml
 
 FIRST = 300
-"""Seconds before the first page: a study of minutes keeps its processors for its runs."""
+"""Seconds before the first page: short studies use their processors for runs."""
 APART = 30
-"""Times as long as a page takes to write that pass before the next: a thirtieth of the time goes into pages."""
+"""The pause before the next page, as a multiple of the time to write one: pages take a thirtieth of the time."""
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
-    """Write ``report.html`` with every figure; returns the page.
+    """Write ``report.html`` with every figure, and return the page.
 
-    Beside it come ``study.toml``, and its tables as ``tables.json``.
+    Also writes ``study.toml``, and the tables as ``tables.json``.
     """
     runs = [run for result in outcome.results for run in result.runs]
     seeds = len({run.plan.seed for run in runs})
@@ -67,11 +67,11 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
 
 
 class Live:
-    """Writes the page of a study under way.
+    """Writes the page of a running study.
 
     Args:
-        so_far: gives the outcome up to now.
-        folder, command, study: as ``write`` takes them.
+        so_far: a function that returns the outcome up to now.
+        folder, command, study: as in ``write``.
     """
 
     def __init__(self, so_far: Callable[[], Outcome], folder: Path, command: str, study: Study) -> None:
@@ -79,7 +79,7 @@ class Live:
         self.next, self.failed = time.monotonic() + FIRST, False
 
     def look(self, say: Callable[[str], None]) -> None:
-        """Write the page, unless that was done just now; an error is reported once and ends no run."""
+        """Write the page, unless it was written recently; an error is reported once and does not end runs."""
         started = time.monotonic()
         if started < self.next:
             return
@@ -94,7 +94,7 @@ class Live:
 
 
 def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
-    """Every figure by its file's name."""
+    """Every figure by its file name."""
     for result in outcome.results:
         name = result.name
         yield name, charts.over_lengths(result)
@@ -116,10 +116,10 @@ def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterator[dict[str, Any]]:
-    """A row for plans that differ in their seed alone: how far they have come, the mean over seeds.
+    """One row per group of plans that differ only in their seed: their progress, as a mean over seeds.
 
-    ``at`` are the values of axes in words, ``loss`` that over the last tenth of the steps and ``validation`` the
-    last one on held-out sequences, in nats per target, ``rate`` the tokens read in a second.
+    ``at`` are the axis values in words, ``loss`` is the mean over the last tenth of the steps, ``validation`` the
+    last loss on held-out sequences (both in nats per target), ``rate`` the tokens per second.
     """
     for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]

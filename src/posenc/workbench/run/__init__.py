@@ -1,1 +1,1 @@
-"""One run: its settings and plan, the training, its tests, and the ledger of finished runs."""
+"""One run: settings, plan, training and tests; and the ledger of finished runs."""

@@ -1,4 +1,4 @@
-"""Files of a run, written atomically: the state of its training while it runs, and its trained weights."""
+"""Files of a run, written atomically: the state of its training, and its trained weights."""
 
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,19 @@ from posenc.workbench.files import sweep, write_atomically
 from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
-"""Of a study: weights of its runs, and the state of those under way."""
+"""The subfolder of a study with the weights of finished runs and the states of unfinished ones."""
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
-    """The error of a file that a run should have left."""
+    """The error for a file that a run failed to write."""
     return StudyError(
-        f"{what} cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
+        f"{what} cannot be written to {str(path.parent)!r}: {error}; free some space and run the same command"
     )
 
 
 class State:
-    """The state of one training; without a ``path`` there is none. A file that cannot be read counts as none."""
+    """The state of one training, stored at ``path`` if that is given. A file that cannot be read counts as
+    missing."""
 
     def __init__(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
@@ -30,14 +31,14 @@ class State:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
     def load(self) -> LossCurve:
-        """Restore model, optimiser and generator; returns the losses so far, none without a state."""
+        """Restore model, optimiser and generator, and return the losses so far; an empty curve without a state."""
         if self.path is None:
             return LossCurve()
         sweep(self.path.parent, self.path.stem)
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
             curve = LossCurve(**values["curve"])
-        except Exception:  # none, or one that was cut short: torch has many ways to say so
+        except Exception:  # missing or truncated: torch raises many types for that
             return LossCurve()
         self.model.load_state_dict(values["model"])
         self.optimiser.load_state_dict(values["optimiser"])
@@ -45,7 +46,7 @@ class State:
         return curve
 
     def save(self, curve: LossCurve) -> None:
-        """Write the state after the step of the last loss."""
+        """Write the state after the step with the last loss."""
         if self.path is None:
             return
         values = {
@@ -62,7 +63,7 @@ class State:
 
 
 def path_of(study: Path, plan: Identified) -> Path:
-    """The file of a run's weights in a study's folder."""
+    """The path of a run's weights in a study's folder."""
     return study / FOLDER / f"{plan.id}.safetensors"
 
 
@@ -74,13 +75,13 @@ def save_weights(model: nn.Module, path: Path) -> None:
     tensors: dict[str, Tensor] = {}
     pointers = set()
     for name, value in model.state_dict().items():
-        again = value.data_ptr() in pointers  # a tied output map, say: the format holds nothing twice
+        again = value.data_ptr() in pointers  # such as a tied output map: the format refuses shared memory
         tensors[name] = value.clone() if again else value.contiguous()
         pointers.add(value.data_ptr())
     try:
         with write_atomically(path) as partial:
             partial.touch()
-            mode = partial.stat().st_mode  # safetensors makes its files private
+            mode = partial.stat().st_mode  # safetensors makes files private
             save_file(tensors, partial)
             partial.chmod(mode)
     except (OSError, SafetensorError) as error:
@@ -99,12 +100,12 @@ def complete(path: Path) -> bool:
 
 
 def load_weights(study: Path, plan: Identified) -> dict[str, Tensor]:
-    """The trained weights of a run by the model's names; StudyError where the file is gone or damaged."""
+    """The trained weights of a run by parameter name; StudyError if the file is missing or damaged."""
     path = path_of(study, plan)
     try:
         from safetensors.torch import load_file
 
         state: dict[str, Tensor] = load_file(path)
-    except Exception as error:  # safetensors has its own exceptions for a truncated file
+    except Exception as error:  # safetensors raises its own types for a truncated file
         raise StudyError(f"weights {str(path)!r} cannot be read ({error}); run posenc compare again") from error
     return state

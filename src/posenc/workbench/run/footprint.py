@@ -1,4 +1,4 @@
-"""What a study needs of memory and disk, worked out before anything trains."""
+"""The memory and disk that a study needs, computed before training."""
 
 import shutil
 from collections import Counter
@@ -19,7 +19,7 @@ from posenc.workbench.tasks import Task
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 ACTIVATIONS = 12
-"""Numbers of the model's width that a layer keeps of a token for the gradient, beside its feed-forward part: inputs
+"""Vectors of the model's width that a layer saves per token for the gradient, without its feed-forward part: inputs
 of two norms and four maps, queries, keys and values before and after rotation."""
 
 
@@ -40,7 +40,7 @@ class Footprint:
 
 
 def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
-    """What one run of a plan needs; parameters are counted on a model whose tensors hold no numbers."""
+    """What one run of a plan needs; parameters are counted on a model without memory."""
     with torch.device("meta"), _Undrawn():
         count = sum(p.numel() for p in untrained(plan, task, encoding).parameters())
     size = BYTES[plan.dtype]
@@ -52,7 +52,7 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skips random draws on meta tensors, for which torch would load its compiler."""
+    """Skips random draws on meta tensors, which would make torch import its compiler."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -66,16 +66,16 @@ class _Undrawn(TorchFunctionMode):
 def check_room(
     footprints: Sequence[Footprint], plans: Sequence[Plan], folder: Path, devices: Sequence[str]
 ) -> None:
-    """Refuse plans that memory or disk cannot hold.
+    """Refuse plans that do not fit into memory or on the disk.
 
     Args:
-        footprints: of runs that differ in more than their seed.
-        plans: all that are to be run, one at a time on each of these devices.
-        folder: where they leave weights and states.
+        footprints: one per group of runs that differ only in their seed.
+        plans: all plans to run, one at a time on each of these devices.
+        folder: of their weights and states.
         devices: of each worker; workers of the same device share its memory.
 
     Raises:
-        StudyError: with the figures, and what would fit.
+        StudyError: with the figures and what would fit.
     """
     largest = max(footprints, key=lambda need: need.memory)
     at_once = max(Counter(devices[: len(plans)]).values())
@@ -92,7 +92,7 @@ def check_room(
 
 
 def check_disk(wanted: int, folder: Path, what: str) -> None:
-    """Refuse to write more bytes than are free where ``folder`` is or will be, with the figures."""
+    """Refuse to write more bytes than are free on the disk of ``folder``; the message has the figures."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free
     if wanted > free:

@@ -17,10 +17,10 @@ class Progress:
 
     Args:
         run: its plan's id.
-        work: a part of the plan's ``work``.
-        first: number of the first step in ``curve``. A run that continues from its state reports all earlier losses
-            again, from step 0.
-        curve: of these steps.
+        work: the part of the plan's ``work`` that was done.
+        first: the number of the first step in ``curve``. A run that resumes from its state reports all earlier
+            losses again, from step 0.
+        curve: the losses of these steps.
     """
 
     run: str
@@ -30,7 +30,7 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
-"""Called by a job, now and then."""
+"""Called by a job from time to time."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -39,15 +39,15 @@ def ignore_progress(progress: Progress) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Job(ABC):
-    """One plan with all that a launcher needs to run it elsewhere; it can be pickled.
+    """One plan with everything that a launcher needs to run it elsewhere; it can be pickled.
 
-    A launcher to machines without ``folder`` gives the job another one (``replace(job, folder=…)``) and brings its
-    files back. It loads a text once and sends jobs a source that holds it.
+    For machines without ``folder`` a launcher gives the job another one (``replace(job, folder=…)``) and copies its
+    files back. It loads a text once and sends jobs a source that contains it.
 
     Args:
-        plan: what it carries out.
-        folder: of its files, whose names begin with the plan's id. It continues from the state that it finds there.
-        source: of the text that it reads; None where it reads none.
+        plan: the plan to run.
+        folder: of its files, whose names begin with the plan's id. It resumes from a state in it.
+        source: of its text; None if it reads none.
     """
 
     plan: Identified
@@ -56,12 +56,12 @@ class Job(ABC):
 
     @property
     def modules(self) -> tuple[Path, ...]:
-        """Files and packages of custom classes, which it imports; a launcher to other machines sends them along."""
+        """Files and packages of the custom classes that it imports; a launcher to other machines ships them."""
         return ()
 
     @abstractmethod
     def run(self, report: Report) -> Run:
-        """Carry out the plan in this process."""
+        """Run the plan in this process."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class Failure:
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """The failure of a plan by this error, named by its class unless it is one of posenc's."""
+        """The failure of a plan by this error; the error's class is named unless it belongs to posenc."""
         ours = isinstance(error, PosencError)
         message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
         return cls(plan, " ".join(message.split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
-    """The run or its failure: no exception leaves the process, as some cannot be pickled.
+    """The run or its failure: no exception leaves the process, since some cannot be pickled.
 
-    A device that is out of memory fails this job alone.
+    If a device is out of memory, only this job fails.
     """
     try:
         return job.run(report)
@@ -92,11 +92,11 @@ def attempt(job: Job, report: Report) -> Run | Failure:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a run asks of the machine that it runs on, whichever launcher takes it there.
+    """What a run needs of its machine, with any launcher.
 
     Args:
-        cpus: cores, and threads that it computes on: numbers do not depend on how many runs there are at once.
-        gpus: accelerators; a share below 1 leaves the rest of one to other runs.
+        cpus: cores and threads of each run; fixed, so that numbers do not depend on how many runs are parallel.
+        gpus: accelerators; with a share below 1 other runs use the rest of one.
     """
 
     cpus: int = 1
@@ -110,21 +110,21 @@ class Requirements:
 
 
 ONE_CORE = Requirements()
-"""Of a run, unless others are given."""
+"""The default requirements of a run."""
 
 
 Launcher = Callable[[Sequence[Job], Callable[[Run | Failure], None], Report], None]
-"""Runs jobs; calls ``done`` for every run or failure and ``report`` meanwhile, from one thread."""
+"""Runs jobs; calls ``report`` during runs and ``done`` for every run or failure, all from one thread."""
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Run the jobs in this process, on all its threads: for large models, of which one fits."""
+    """Run the jobs in this process, on all its threads; for models so large that only one fits."""
     broken: list[Exception] = []
 
     def guarded(progress: Progress) -> None:
         try:
             report(progress)
-        except Exception as error:  # an error of the listener, and no failure of the job
+        except Exception as error:  # an error of the callback, not a failure of the job
             broken.append(error)
             raise
 

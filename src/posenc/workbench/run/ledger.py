@@ -1,18 +1,18 @@
-"""The ledger: finished runs in SQLite, one transaction a run, so that a killed study loses only runs under way.
+"""The ledger: finished runs in SQLite, one transaction per run, so that a killed study loses only unfinished runs.
 
 Schema, version 3:
 
-    meta   key, value                                  schema version, and what created the ledger
-    runs   id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict    one row a plan's hash
+    meta   key, value                                  schema version, and the versions that created it
+    runs   id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict    one row per plan id
     cells  run, length, measure, value, count, detail, note                           the run's numbers
     steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms of steps first,
                                                        first + 1 … as float32, validation losses as float64 pairs
-                                                       of step and loss; also of runs that have not ended
+                                                       of step and loss; unfinished runs have rows too
 
-Views, for every program that reads SQLite (they came after the tables and belong to no version):
+Views, for every program that reads SQLite (not part of the schema version):
 
-    settings   one row per finished training: what it is, its cost and result, and every setting of its plan
-    numbers    one row per measured number, with the task, encoding and seed of its run
+    settings   one row per finished training: its names, cost, result, and every setting of its plan
+    numbers    one row per measured number, with its run's task, encoding and seed
 """
 
 import json
@@ -60,11 +60,11 @@ INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM run
 INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
 FIRST = ("task", "encoding", "seed")
-"""Settings that say which run a row is of."""
+"""Settings that identify a row's run."""
 
 
 def _column(setting: Field[Any]) -> str:
-    """A setting of a plan; a run older than the setting has its default."""
+    """The SQL of one setting of a plan; runs older than the setting have its default."""
     stored, default = f"json_extract(plan, '$.{setting.name}')", setting.default
     if default is not MISSING and default is not None:
         default = int(default) if isinstance(default, bool) else default
@@ -86,14 +86,15 @@ FROM settings JOIN cells USING (run) ORDER BY created, settings.run, cells.rowid
 
 
 class Ledger:
-    """The runs of one study, in ``FOLDER/ledger.sqlite``.
+    """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
-        folder: of the study; created when missing.
-        write: whether runs will be added. Only one process may hold a ledger for writing.
+        folder: of the study; created if missing.
+        write: whether runs will be added. Only one process may open a ledger for writing.
 
     Raises:
-        StudyError: the folder or file cannot be used, has another version, or another process writes to it.
+        StudyError: the folder or file cannot be used, the file has another version, or another process writes to
+        it.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -114,7 +115,7 @@ class Ledger:
                 self._db.execute("PRAGMA synchronous = FULL")
             self._open(write)
             self._make_views(write)
-            self._opened = opened.pop_all()  # from here on close() releases both connections
+            self._opened = opened.pop_all()  # from here on close() closes both connections
 
     def add(self, run: Run) -> None:
         """Write a finished run in one transaction; it replaces an earlier one of its plan."""
@@ -154,9 +155,9 @@ class Ledger:
         return failures
 
     def note(self, progress: Progress) -> None:
-        """Write the losses of a run under way; losses that it reports again replace the earlier ones.
+        """Write the losses of a running job; losses that it reports again replace earlier ones.
 
-        A report that arrives after the finished run is ignored: the run has all losses.
+        A report that arrives after the run is finished is ignored, since the run has all losses.
         """
         if (
             not progress.curve.losses
@@ -172,12 +173,13 @@ class Ledger:
             self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def merge(self, folder: Path) -> int:
-        """Bring the runs that this study lacks from another folder, with their weights; returns how many came.
+        """Copy the runs that this study lacks from another folder, with their weights, and return their number.
 
-        Losses and states of runs under way come too. Nothing is replaced, and weights come before their runs.
+        Losses and states of unfinished runs are copied too. Nothing is replaced; weights are copied before their
+        runs.
         """
-        Ledger(folder).close()  # refuses what is no ledger of this version
-        if folder.resolve() == self.folder.resolve():  # one of the folders that a pattern names
+        Ledger(folder).close()  # refuses files that are not a ledger of this version
+        if folder.resolve() == self.folder.resolve():  # a folder that a pattern matches
             return 0
         before = self.ids()
         for file in (folder / FOLDER).glob("*"):
@@ -194,7 +196,7 @@ class Ledger:
         return len(self.ids() - before)
 
     def curve(self, run: str) -> LossCurve:
-        """The losses of a run by its plan's id, ended or not; empty before its first report."""
+        """The losses of a finished or running job by its plan's id; empty before its first report."""
         select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
@@ -208,7 +210,8 @@ class Ledger:
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """One row per training step of these rows of ``settings``: loss, gradient norm, validation loss if any."""
+        """One row per training step of these runs (rows of ``settings``): loss, gradient norm, validation loss if
+        any."""
         for run in runs:
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
@@ -217,7 +220,7 @@ class Ledger:
                 yield {**which, "step": step, "loss": loss, **more}
 
     def ids(self) -> set[str]:
-        """The ids of the plans that are done."""
+        """The ids of finished plans."""
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
     def runs(self, ids: Collection[str] | None = None) -> list[Run]:
@@ -233,7 +236,7 @@ class Ledger:
         return self._run(row, plan) if row else None
 
     def close(self) -> None:
-        """Close the file, so that another process may write."""
+        """Close the file, so that another process can write."""
         self._opened.close()
 
     def __enter__(self) -> "Ledger":
@@ -252,10 +255,10 @@ class Ledger:
         return Run(plan, tuple(cells), *row[2:])
 
     def _reading(self) -> str:
-        """The mode for readers, who create no file and leave none of SQLite's behind.
+        """The mode for readers, who create no files.
 
-        That is "rw" without writes where the folder is writable. Where it is not, as in an archive, nobody else
-        writes either, and the file is immutable; unless a killed writer left its log.
+        In a writable folder it is "rw" without writes. In a read-only folder, such as an archive, the file is
+        opened as immutable, unless a killed writer left its log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"
@@ -263,7 +266,7 @@ class Ledger:
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
     def _hold(self, opened: ExitStack) -> None:
-        """Take the study's lock, until ``opened`` closes."""
+        """Hold the study's lock until ``opened`` closes."""
         try:
             opened.enter_context(lock(self.folder / "lock.sqlite"))
         except sqlite3.OperationalError as error:
@@ -287,7 +290,8 @@ class Ledger:
             )
 
     def _make_views(self, write: bool) -> None:
-        """In the file, for other programs; a reader, who writes nothing, has views of its own."""
+        """Create the views in the file, for other programs; a reader creates temporary ones, since it does not
+        write."""
         with self._transaction():
             for name, select in VIEWS.items():
                 if write:
@@ -301,7 +305,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if not self.path.exists():  # SQLite would keep writing to a deleted file
+        if not self.path.exists():  # SQLite would continue writing to a deleted file
             raise StudyError(
                 f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
             )
@@ -311,14 +315,14 @@ class Ledger:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the file system into a sentence with a next step."""
+        """Turn errors of SQLite and the file system into a sentence with a remedy."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             message = str(error)
             fix = {
                 "full": "free some space and run the same command: finished runs are kept",
-                "not a database": "the file is damaged or no ledger; choose another --output",
+                "not a database": "the file is damaged or not a ledger; choose another --output",
                 "readonly": "the folder cannot be written; choose another --output",
             }
             step = next((text for key, text in fix.items() if key in message), "choose another --output")

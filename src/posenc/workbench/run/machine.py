@@ -1,4 +1,4 @@
-"""Versions and hardware of a run, as its ledger holds them."""
+"""Versions and hardware of a run, for its ledger."""
 
 import ctypes
 import json
@@ -14,18 +14,18 @@ import torch
 from posenc import __version__
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""Microseconds of processor time in each period of so many, as Linux shows a control group its own."""
+"""The files in which Linux shows a control group its quota: microseconds of processor time per period."""
 
 
 @cache
 def versions() -> str:
-    """Versions that decide the numbers, as JSON."""
+    """The versions that affect the numbers, as JSON."""
     return json.dumps({"posenc": __version__, "torch": torch.__version__, "python": platform.python_version()})
 
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Processor, cores and threads, or the accelerator's name."""
+    """Processor, cores and threads, or the name of the accelerator."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
@@ -33,7 +33,7 @@ def hardware(device: str = "cpu") -> str:
 
 
 def cores() -> int:
-    """The cores that this process may use: those that it may run on, within its control group's quota."""
+    """The number of cores that this process may use: its CPU affinity, limited by its control group's quota."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):  # no such file, or "max"
         quota, period = QUOTA.read_text().split()
@@ -42,8 +42,8 @@ def cores() -> int:
 
 
 def trim() -> None:
-    """Give the system back what was freed, which glibc keeps for each thread."""
-    with suppress(AttributeError, OSError, TypeError):  # another C library decides by itself
+    """Return freed memory to the system, which glibc keeps per thread."""
+    with suppress(AttributeError, OSError, TypeError):  # other C libraries do this by themselves
         ctypes.CDLL(None).malloc_trim(0)
 
 

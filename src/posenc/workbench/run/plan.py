@@ -14,11 +14,11 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""How numbers come about; raised by hand when the same plan gives others than before, or a default changes."""
+"""The version of the computation, raised by hand when the same plan gives other numbers or a default changes."""
 
 
 class Identified(ABC):
-    """What plans of every kind have: an id, which is a hash of their values, and the JSON that ledgers hold."""
+    """The base of plans: an id, which is a hash of their values, and the JSON in ledgers."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
@@ -26,19 +26,19 @@ class Identified(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """For people."""
+        """The plan's name in messages."""
 
     @property
     @abstractmethod
     def work(self) -> float:
-        """The amount of work, in the unit of this kind's progress."""
+        """The amount of work, in the unit of progress."""
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that change whenever any value does.
+        """Sixteen hexadecimal digits, which change with any value.
 
-        A field that has its default is left out, so that a field that is added or removed changes no id. A default
-        stays what it was when the field came, until ``NUMERICS`` is raised.
+        A field with its default is omitted, so that adding or removing a field changes no id. Defaults may change
+        only when ``NUMERICS`` is raised.
         """
         defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -49,12 +49,12 @@ class Identified(ABC):
         return json.dumps(self._values(), sort_keys=True)
 
     def _values(self) -> dict[str, Any]:
-        """The kind and every field."""
+        """The kind of plan and every field."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
 
 def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
-    """The ``module:Class`` names that a run needs, of parts of its encoding and of its task."""
+    """The ``module:Class`` names that a run needs, from its encoding and its task."""
     return parse(encoding).foreign + ((task,) if ":" in task else ())
 
 
@@ -63,20 +63,20 @@ class Plan(Identified, Model, Training):
     """One training and its tests.
 
     Args:
-        encoding: its name, and the settings that differ from their defaults.
+        encoding: as text, with the settings that differ from their defaults.
         task: its name, or ``module:Class``.
-        seed: of the initial weights and of the order of training batches, the same for every encoding.
+        seed: of the initial weights and the order of training batches, which are the same for every encoding.
         steps, batch, learning_rate: of the training.
         train_length: the longest training sequence, in tokens.
-        lengths: test lengths in tokens, ascending, the first being the trained length.
+        lengths: test lengths in tokens, ascending from the trained length.
         test_count: test sequences per length.
-        device: where it ran; numbers differ in the last bits between devices.
-        text_sha256: of the text, empty where the task reads none.
-        tokenizer: what it was cut with: ``bytes``, or the hash of a tokenizer; empty where the task reads none.
-        source: hash of the files of custom classes, empty where there is none.
+        device: of the run; numbers differ in the last bits between devices.
+        text_sha256: of the text; empty if the task reads none.
+        tokenizer: ``bytes``, or the hash of a tokenizer; empty if the task reads no text.
+        source: hash of the files of custom classes; empty without custom classes.
         numerics: see ``NUMERICS``.
 
-    The model and how it learns are settings of ``Model`` and ``Training``.
+    The other settings are those of ``Model`` and ``Training``.
     """
 
     kind: ClassVar[str] = "training"
@@ -104,15 +104,15 @@ class Plan(Identified, Model, Training):
 
     @property
     def work(self) -> float:
-        """Steps."""
+        """The number of steps."""
         return self.steps
 
     @classmethod
     def from_json(cls, text: str, id: str) -> "Plan":
-        """The plan that ``to_json`` wrote, under the id that it had.
+        """The plan that ``to_json`` wrote, with its original id.
 
-        Fields that came since have their defaults. The encoding's text is neither parsed nor imported: its module
-        may be gone.
+        Newer fields have their defaults. The encoding's text is neither parsed nor imported, since its module may
+        be gone.
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)
@@ -128,11 +128,11 @@ class Cell:
     Args:
         measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
             ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why),
-            ``"chance"`` and ``"gate"`` (by which runs are judged, at the trained length).
+            ``"chance"`` and ``"gate"`` (the criteria of runs, at the trained length).
         value: the number; NaN when refused.
         count: targets or answers behind it.
-        detail: numbers behind it that later statistics pair up: the loss of each block, or the loss by
-            position, or right and asked-for answers by tenth of depth.
+        detail: the numbers for paired statistics: the loss of each block, the loss by position, or the counts of
+            right and of all answers by tenth of depth.
     """
 
     length: int
@@ -145,14 +145,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class LossCurve:
-    """The loss and gradient norm of every step of a training, its validation losses, and how fast it read.
+    """The loss and gradient norm of every training step, the validation losses, and the reading speed.
 
     Args:
         losses: nats per target, from step 0.
-        tokens, seconds: read and spent in its steps.
-        norms: of each step's gradient before it was clipped; empty where they were not noted.
-        validation: step and nats per target after it, on the same held-out sequences each time.
-        verdict: why the training was broken off, if it was; a ledger holds it in the run's row.
+        tokens, seconds: tokens read and time spent in its steps.
+        norms: of each step's gradient before clipping; empty if they were not recorded.
+        validation: pairs of step and nats per target after it, always on the same held-out sequences.
+        verdict: why the training was stopped early, if it was; a ledger stores it in the run's row.
     """
 
     losses: tuple[float, ...] = ()
@@ -163,12 +163,12 @@ class LossCurve:
     verdict: str = ""
 
     def then(self, later: "LossCurve") -> "LossCurve":
-        """This curve with the steps that came after it."""
+        """This curve continued by later steps."""
         return LossCurve(*(getattr(self, each.name) + getattr(later, each.name) for each in fields(self)))
 
     @property
     def final_loss(self) -> float:
-        """The mean of the last tenth; infinite if the training was broken off."""
+        """The mean loss of the last tenth of the steps; infinite if the training was stopped early."""
         if self.verdict:
             return math.inf
         tail = self.losses[-max(1, len(self.losses) // 10) :]
@@ -177,7 +177,7 @@ class LossCurve:
 
 @dataclass(frozen=True)
 class Run:
-    """The result of a plan, of whichever kind."""
+    """The result of a plan."""
 
     plan: Any
     cells: tuple[Cell, ...]
@@ -188,8 +188,8 @@ class Run:
     versions: str = ""
     hardware: str = ""
     verdict: str = ""
-    """Why the training was broken off, where it was; such a run has no cells."""
+    """Why the training was stopped early, if it was; such a run has no cells."""
 
     def cell(self, length: int, measure: str) -> Cell | None:
-        """The cell of that length and measure, if it was measured."""
+        """The cell of this length and measure, if it was measured."""
         return next((c for c in self.cells if (c.length, c.measure) == (length, measure)), None)

@@ -1,4 +1,4 @@
-"""Trains a model step by step: reads top to bottom, reports every loss, and resumes with equal numbers."""
+"""Trains a model step by step, reports every loss, and resumes with the same numbers."""
 
 import math
 import time
@@ -17,17 +17,18 @@ from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.run.settings import Training
 
 REPORT_EVERY = 0.25
-"""Seconds between two reports. Losses are fetched from the device then, and not at every step."""
+"""Seconds between two reports. Losses are fetched from the device only for reports, not at every step."""
 STATE_EVERY = 60.0
-"""Seconds between two states on disk; a training that is shorter leaves none."""
+"""Seconds between two states on disk; a shorter training writes none."""
 VALIDATIONS = 20
-"""How many validation losses a training has, where it has as many steps."""
+"""The number of validation losses of a training, if it has that many steps."""
 DIVERGED, FOR = 10.0, 10
-"""A training has diverged when its loss is no number, or so many times its first loss for so many steps on end."""
+"""A training has diverged if its loss is NaN, or at least ``DIVERGED`` times its first loss in ``FOR`` consecutive
+steps."""
 
 
 Portion = Callable[[torch.Generator], tuple[Tensor, int]]
-"""Draws the next batch and gives the mean loss on it, as a tensor with a gradient, and its tokens."""
+"""Draws the next batch and returns the mean loss on it, as a tensor with a gradient, and its number of tokens."""
 
 
 def train(
@@ -44,16 +45,17 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place; killed and called again with the same state file, it ends in the same numbers.
+    """Train ``model`` in place. If it is killed and called again with the same state file, the final numbers are
+    the same.
 
-    A loss that is no number, or far above the first for many steps, ends it with a verdict.
+    Training ends early, with a verdict, if the loss is NaN or far above the first loss for many steps.
 
     Args:
-        how: schedule, decay and the rest.
-        run: the plan's id, under which losses are reported.
-        path: the file of its state; None keeps none.
-        work: what one step counts for in the plan's work.
-        validate: gives the model's loss on held-out sequences, which changes no number of the training.
+        how: the settings, such as schedule and decay.
+        run: the plan's id, for reports.
+        path: the file of its state; None for no state.
+        work: the share of one step in the plan's work.
+        validate: a function that returns the loss on held-out sequences; it does not affect the training.
     """
     parameters = list(model.parameters())
     device = parameters[0].device
@@ -94,7 +96,8 @@ def train(
 
 
 def factor(step: int, steps: int, how: Training) -> float:
-    """The share of the learning rate at a step: a rise over the warm-up, then the schedule down to its floor."""
+    """The factor of the learning rate at a step: it rises during the warm-up, then follows the schedule down to its
+    floor."""
     warm = max(1, int(how.warm_up * steps))
     if step < warm:
         return (step + 1) / warm
@@ -104,10 +107,10 @@ def factor(step: int, steps: int, how: Training) -> float:
 
 
 def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.optim.Optimizer:
-    """AdamW, under which weights of maps decay.
+    """AdamW, with weight decay for the weights of linear maps only.
 
-    Biases, gains of norms, embeddings and all that belongs to a positional encoding do not: a decay of an
-    encoding's tables and slopes would favour encodings that have none.
+    Biases, gains of norms, embeddings and parameters of positional encodings do not decay: that would favour
+    encodings without parameters.
     """
     spared = (nn.Embedding, Encoding)
     exempt = {p for module in model.modules() if isinstance(module, spared) for p in module.parameters()}
@@ -125,7 +128,7 @@ def _autocast(how: Training, device: torch.device) -> AbstractContextManager[obj
 
 
 class _Watch:
-    """Collects the losses, reports them now and then, and ends a training that has diverged."""
+    """Collects the losses, reports them from time to time, and ends a training that has diverged."""
 
     def __init__(self, tell: Callable[[int, LossCurve], None], curve: LossCurve) -> None:
         self.tell, self.curve, self.tokens = tell, curve, 0
@@ -136,12 +139,12 @@ class _Watch:
             tell(0, curve)
 
     def note(self, loss: Tensor, norm: Tensor, tokens: int) -> None:
-        """Note a step."""
+        """Record a step."""
         self.waiting.append((loss, norm))
         self.tokens += tokens
 
     def look(self) -> bool:
-        """Report when it is time; whether it is time to save the state as well."""
+        """Report if it is time, and return whether it is time to save the state too."""
         now = time.monotonic()
         due, late = now - self.saved >= STATE_EVERY, now - self.reported >= REPORT_EVERY
         if due or late:
@@ -150,7 +153,7 @@ class _Watch:
         return due and not self.curve.verdict
 
     def report(self) -> None:
-        """Fetch the losses that wait, judge them in turn, and report them."""
+        """Fetch the pending losses, judge them in order, and report them."""
         if not self.waiting:
             return
         losses, norms = (torch.stack(each).tolist() for each in zip(*self.waiting, strict=True))
@@ -165,10 +168,10 @@ class _Watch:
 
 
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
-    """How many losses from ``first`` on count, and why the training ends with the last of them, if it does."""
+    """The number of valid losses from ``first`` on, and the reason if training ends after them."""
     for step in range(first, len(losses)):
         value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]
         if not math.isfinite(value) or (len(last) == FOR and min(last) > DIVERGED * losses[0]):
-            loss = f"{value:.3g}" if math.isfinite(value) else "no number any more"
+            loss = f"{value:.3g}" if math.isfinite(value) else "NaN or infinite"
             return step + 1 - first, f"diverged: at step {step} the loss is {loss}"
     return len(losses) - first, ""

@@ -47,7 +47,7 @@ class TrainingJob(Job):
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if self.source else None
         if text and text.sha256 != plan.text_sha256:
-            raise StudyError(f"text {text.name!r} is no longer what the study began with; run the command again")
+            raise StudyError(f"text {text.name!r} has changed since the study began; run the command again")
         state = self.folder / f"{plan.id}.state"
         taught = teach(plan, text, report, state)
         save_weights(taught.model, self.folder / f"{plan.id}.safetensors")
@@ -70,10 +70,10 @@ class Taught:
     """The trained model of a plan.
 
     Args:
-        task: that it was trained on.
+        task: the task of its training.
         model: in evaluation mode.
         curve: of its training.
-        cells: of its tests; none where training was broken off.
+        cells: of its tests; empty if training was stopped early.
     """
 
     task: Task
@@ -99,11 +99,11 @@ def task_of(plan: Plan, text: Text | None) -> Task:
 def encoding(plan: Plan) -> Encoding:
     """The encoding of a plan; a custom class is imported.
 
-    A scaling that depends on the length of a request is set for the longest test already in training, so that no
-    cached key is ever stale.
+    A scaling that depends on the length of a request is set for the longest test from the start of training, so
+    that no cached key becomes stale.
 
     Raises:
-        StudyError: the plan is of other numerics, when a default may have been another.
+        StudyError: the plan has other numerics, under which a default may differ.
     """
     if plan.numerics != NUMERICS:
         trained = f"{plan.name} was trained by numerics {plan.numerics}"
@@ -120,12 +120,13 @@ def encoding(plan: Plan) -> Encoding:
 
 
 def untrained(plan: Plan, task: Task, encoding: Encoding) -> Transformer:
-    """The transformer of a plan for a task, without initial weights."""
+    """The transformer of a plan for a task, without initialised weights."""
     return Transformer(plan, encoding, task.vocabulary, task.outputs, task.causal)
 
 
 def build(plan: Plan, task: Task) -> Transformer:
-    """The transformer of a plan with the initial weights of its seed, the same for every encoding but its own."""
+    """The transformer of a plan with the initial weights of its seed; only the encoding's own parameters depend on
+    the encoding."""
     model = untrained(plan, task, encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
@@ -166,7 +167,7 @@ def learn(
 
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
-    """The cross-entropy, at least in float32: of 16-bit logits it would have 8 bits."""
+    """The cross-entropy in float32 or wider; in bfloat16 it would have only 8 bits."""
     outputs, targets = model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
     return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE)
 

@@ -1,6 +1,6 @@
-"""A small transformer that knows its encoding only by what `Placed` offers.
+"""A small transformer that uses its encoding only through `Placed`.
 
-Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top to bottom.
+Pre-norm, causal or bidirectional, grouped-query, with a KV cache.
 """
 
 import copy
@@ -21,7 +21,7 @@ from posenc.workbench.run.settings import Model
 
 
 class Cache:
-    """Keys, values, states and positions of the tokens that a model has read."""
+    """Keys, values, states and positions of the tokens read so far."""
 
     def __init__(self) -> None:
         self.positions: Tensor | None = None
@@ -32,13 +32,13 @@ class Cache:
         return 0 if self.positions is None else self.positions.shape[-1]
 
     def advance(self, positions: Tensor) -> Tensor:
-        """Note the positions of new tokens; returns those of all keys."""
+        """Append the positions of new tokens, and return those of all keys."""
         old = self.positions
         self.positions = positions if old is None else torch.cat((old, positions), dim=-1)
         return self.positions
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a layer's new keys and values; returns all of them."""
+        """Append a layer's new keys and values, and return all of them."""
         if layer in self.layers:
             old_k, old_v = self.layers[layer]
             k, v = torch.cat((old_k, k), dim=2), torch.cat((old_v, v), dim=2)
@@ -47,7 +47,7 @@ class Cache:
 
 
 class Attention(nn.Module):
-    """Projections to q, k, v; the encoding; projection back."""
+    """Projections to q, k, v; the encoding and attention; the output projection."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """GELU, or SwiGLU with its gate beside its value in one map."""
+    """GELU, or SwiGLU with gate and value in one linear map."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, each behind a norm and beside a residual."""
+    """Attention and feed-forward, each after a norm and with a residual connection."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -112,22 +112,22 @@ def _norm(config: Model) -> nn.Module:
 
 
 def draw_parameters(encoding: Encoding, seed: int) -> None:
-    """Draw the initial parameters of an encoding, and leave torch's random numbers as they were."""
+    """Draw the initial parameters of an encoding without changing the state of torch's generator."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         encoding.reset_parameters()
 
 
 class Transformer(nn.Module):
-    """Tokens to outputs; any encoding, or another in every layer.
+    """Maps tokens to outputs, with any encoding or with ``Layers``.
 
     Args:
-        config: its settings; the output map is tied only where outputs are the vocabulary.
-        encoding: any encoding, ``Layers`` among them; it is placed once per forward pass. One that declares
-            ``per_layer`` gets a module a layer.
-        vocabulary: distinct input tokens.
-        outputs: values that each position predicts; the vocabulary by default.
-        causal: whether a position sees only itself and what came before.
+        config: its settings; the output map is tied only if outputs are the vocabulary.
+        encoding: any encoding, including ``Layers``; it is placed once per forward pass. One that declares
+            ``per_layer`` gets one module per layer.
+        vocabulary: the number of distinct input tokens.
+        outputs: the number of outputs per position; by default the vocabulary.
+        causal: whether a position sees only itself and earlier positions.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """The same model with its weights, for a grid of so many places; itself where no table has to grow."""
+        """The model with the same weights for a grid of this size; itself if no table has to grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self
@@ -163,10 +163,10 @@ class Transformer(nn.Module):
                 nn.init.normal_(linear.weight, std=linear.in_features**-0.5, generator=generator)
                 if linear.bias is not None:
                     nn.init.zeros_(linear.bias)
-            with torch.no_grad():  # the maps back into the residual stream start small
+            with torch.no_grad():  # the maps into the residual stream start small
                 block.attention.out.weight.mul_((2 * self.config.layers) ** -0.5)
                 block.feedforward.outer.weight.mul_((2 * self.config.layers) ** -0.5)
-        # A tied output map is as small as any other map, or the first losses are far above chance.
+        # A tied output map starts as small as other maps; else the first losses are far above chance.
         std = self.config.width**-0.5 if self.tied else 0.5
         nn.init.normal_(self.embedding.weight, std=std, generator=generator)
         if not self.tied:
@@ -182,10 +182,10 @@ class Transformer(nn.Module):
         mask: Mask | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Outputs at every token; with a cache, ``tokens`` follow those it holds.
+        """Outputs at every token; with a cache, ``tokens`` follow the cached ones.
 
-        Without ``positions`` they count up; without a ``mask`` all tokens are visible, or earlier ones alone if the
-        model is causal.
+        By default positions count up, and without a ``mask`` all tokens are visible (in a causal model only earlier
+        ones).
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)
@@ -201,7 +201,7 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
-        """The prompt and the likeliest ``length`` tokens after it, one at a time with a cache."""
+        """The prompt and ``length`` greedily chosen tokens after it, one at a time with a cache."""
         if not self.causal:
             raise InvalidArgument("generate needs a causal=True transformer")
         cache, tokens, step = Cache(), [prompt], prompt
@@ -212,5 +212,5 @@ class Transformer(nn.Module):
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """float64 for float64, float32 for every narrower one: of tables and losses."""
+    """The type of tables and losses: float64 for float64, float32 for narrower types."""
     return torch.promote_types(dtype, torch.float32)

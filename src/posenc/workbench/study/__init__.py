@@ -1,1 +1,1 @@
-"""A study: its settings, presets and files, the comparison of its encodings, and what its results say."""
+"""A study: its settings, presets and files, the comparison of its encodings, and its results."""

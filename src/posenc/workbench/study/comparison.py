@@ -1,4 +1,4 @@
-"""A comparison: the plans of a study, those that its ledger lacks, and what the ledger's runs say."""
+"""A comparison: the plans of a study, those that its ledger lacks, and the results of its runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from posenc.workbench.tasks import Task, Text
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a study, now or at its end.
+    """The results of a study, during it or at its end.
 
     Args:
         failures: of plans that failed.
@@ -37,15 +37,15 @@ class Outcome:
 
 
 class Comparison:
-    """A study with its text and its ledger; the plans are made here, once.
+    """A study with its text and its ledger; the plans are built here, once.
 
-    ``plans`` are all that the study asks for; ``missing`` are those that the ledger lacked when the comparison was
-    made, or whose weights were gone.
+    ``plans`` are all plans of the study; ``missing`` are those that the ledger lacked when the comparison was
+    created, or whose weights were gone.
 
     Args:
-        study: what is compared.
-        text: that the language task reads; None where no task does.
-        ledger: of finished runs; ``run`` writes to it.
+        study: the study to run.
+        text: of the language task; None if no task reads one.
+        ledger: of the study; ``run`` writes finished runs to it.
 
     Raises:
         StudyError: the text is too short for a task.
@@ -60,14 +60,14 @@ class Comparison:
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
 
     def check(self, devices: Sequence[str] = ()) -> None:
-        """Refuse missing plans before any is trained.
+        """Check all missing plans before any is trained.
 
         Args:
-            devices: of each process that runs go to; runs on the same device share its memory. Empty where the
-                launcher knows no devices: then memory and disk are not checked.
+            devices: the device of each worker process; runs on the same device share its memory. Empty if the
+                launcher does not know them; then memory and disk are not checked.
 
         Raises:
-            StudyError: an encoding cannot be built, or memory or disk cannot hold the runs.
+            StudyError: an encoding cannot be built, or the runs do not fit into memory or on the disk.
         """
         footprints = []
         alike = {replace(plan, seed=0, learning_rate=1.0): plan for plan in self.missing}
@@ -87,7 +87,7 @@ class Comparison:
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        A comparison that was killed ends in the same numbers when it is made and run again.
+        A killed comparison gives the same numbers when it is created and run again.
         Plans are checked first.
         """
         self.check(getattr(launcher, "devices", ()))
@@ -96,7 +96,7 @@ class Comparison:
         return self.outcome(self.ledger.carry_out(jobs, launcher, report, finished))
 
     def outcome(self, failures: Sequence[Failure] = ()) -> Outcome:
-        """What the ledger has of the study, with the losses of runs under way."""
+        """The results in the ledger so far, with the losses of unfinished runs."""
         order = {plan.id: index for index, plan in enumerate(self.plans)}
         runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
         tasks, results = [name for name, _ in self.tasks], list[TaskResult]()
@@ -109,13 +109,13 @@ class Comparison:
 
 
 def _encoding(plan: Plan) -> Encoding:
-    """The encoding of a plan; what a custom class raises is one sentence with the class's line."""
+    """The encoding of a plan; an error of a custom class becomes one sentence with its line."""
     with one_sentence(f"encoding {plan.encoding!r}", parse(plan.encoding).foreign):
         return encoding(plan)
 
 
 def _task(plan: Plan, text: Text | None) -> Task:
-    """The task of a plan; a custom one draws a batch here first, and what it raises is one sentence."""
+    """The task of a plan; a custom task draws a first batch here, and its error becomes one sentence."""
     if ":" not in plan.task:
         return task_of(plan, text)
     with one_sentence(f"task {plan.task!r}", (plan.task,)):

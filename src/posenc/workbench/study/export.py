@@ -1,4 +1,4 @@
-"""A study's trained language model as a Hugging Face folder, which transformers loads and `posenc extend` reads."""
+"""Exports a study's trained language model as a Hugging Face folder for transformers and `posenc extend`."""
 
 import json
 from pathlib import Path
@@ -16,26 +16,26 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.study.trained_weights import language_plans, trained_model
 
 CLOSE = 1e-3
-"""How far logits in float32 may lie from those of the study's own model."""
+"""The largest difference between float32 logits of the export and of the study's model."""
 
 
 def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -> Path:
-    """Write a run of language as a folder for ``AutoModelForCausalLM.from_pretrained``.
+    """Write a language run as a folder for ``AutoModelForCausalLM.from_pretrained``.
 
     RMSNorm with SwiGLU is ``LlamaForCausalLM``, LayerNorm with GELU ``GPTNeoXForCausalLM``. Before anything is
-    written, logits of transformers are held to those of the study's model.
+    written, logits in transformers are compared with those of the study's model.
 
     Args:
         study: its folder, with weights and ``study.toml``.
-        folder: to write; must not exist.
-        encoding: of the run, as its ledger names it; rotary without scaling.
+        folder: the folder to write; it must not exist.
+        encoding: of the run, as named in its ledger; must be rotary without scaling.
         seed: of the run.
 
     Raises:
-        StudyError: no such run, or a model that neither class computes.
+        StudyError: there is no such run, or neither class can express the model.
     """
     if folder.exists():
-        raise StudyError(f"{str(folder)!r} is there already; name a new folder")
+        raise StudyError(f"{str(folder)!r} exists already; name a new folder")
     from posenc.integrations.huggingface.folder import from_config
 
     plans = language_plans(study)
@@ -45,15 +45,15 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
         raise StudyError(f"{str(study)!r} has no language run of {encoding} seed {seed}; it has {known}")
     if len(chosen) > 1:
         raise StudyError(
-            f"{str(study)!r} has {len(chosen)} language runs of {encoding} seed {seed}, with other settings each; "
-            "train the one to export in a study of its own"
+            f"{str(study)!r} has {len(chosen)} language runs of {encoding} seed {seed}, with different settings; "
+            "train the one to export in a separate study"
         )
     (plan,) = chosen
     text = source_of(study).load()
     model = trained_model(study, plan, text).float()
     config, weights = _expressed(plan, model)
     made = from_config(config)
-    made.load_state_dict(weights, strict=False)  # whether all are there is seen by the logits
+    made.load_state_dict(weights, strict=False)  # the comparison of logits would show a missing one
     with torch.no_grad():  # their names change with transformers' versions
         made.get_input_embeddings().weight.copy_(model.embedding.weight)
         made.get_output_embeddings().weight.copy_(model.head.weight)
@@ -61,7 +61,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     with torch.inference_mode():
         gap = float((made(tokens).logits - model(tokens)).abs().max())
     if not gap < CLOSE:
-        raise StudyError(f"{plan.name}: transformers' logits differ by {gap:.2g}; posenc exports no such model")
+        raise StudyError(f"{plan.name}: transformers' logits differ by {gap:.2g}; posenc does not export it")
     made.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
     kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
@@ -70,7 +70,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
 
 
 def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Config and weights in transformers' words."""
+    """Config and weights under transformers' names."""
     encoding, why = model.encoding, ""
     if not isinstance(encoding, Rotary) or encoding.pairing != "half" or not isinstance(encoding.scaling, Default):
         why = f"positions {plan.encoding} (rotary without scaling is)"
@@ -83,7 +83,7 @@ def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str
     else:
         why = f"norm={plan.norm}, activation={plan.activation} with kv_heads={plan.kv_heads}"
     raise StudyError(
-        f"{plan.name} is no model of transformers: {why} is not expressible; export a run with rotary positions "
+        f"{plan.name} cannot be a model of transformers because of {why}; export a run with rotary positions "
         "and norm=rms with activation=swiglu, or norm=layer with activation=gelu"
     )
 
@@ -162,7 +162,7 @@ def _gpt_neox(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[st
     for name, module in modules.items():
         zeros = {"bias": torch.zeros(len(module.weight))}  # type: ignore[arg-type]
         for part, tensor in {**zeros, **dict(module.named_parameters())}.items():
-            if name.endswith("query_key_value"):  # queries, keys and values of one head beside each other
+            if name.endswith("query_key_value"):  # queries, keys and values of each head are adjacent
                 tensor = tensor.unflatten(0, (3, plan.heads, -1)).transpose(0, 1).flatten(0, 2)
             weights[f"{name}.{part}"] = tensor
     return config, weights

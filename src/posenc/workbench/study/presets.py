@@ -1,4 +1,4 @@
-"""Studies that have a name, each with what it costs."""
+"""Named studies, each with its cost."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from posenc.workbench.study.study import Study
 
 @dataclass(frozen=True)
 class Preset:
-    """A study, its purpose, and its cost: measured, or steps counted times measured seconds a step."""
+    """A study, its purpose, and its cost: measured, or computed from steps and measured seconds per step."""
 
     study: Study
     purpose: str
@@ -20,7 +20,7 @@ ZOO = (
     *("deberta", "cope", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
     "layers(rotary + nope)",
 )
-"""Every encoding of the catalogue that was made for text; those that only scale queries are added to rotary."""
+"""Every encoding of the catalogue for text; those that only scale queries are stacked on rotary."""
 
 ZOO_OF_GRIDS = (
     *("nope", "rotary", "sinusoidal-grid", "learned-grid(num_positions=8, resize=timm, tables=grid)"),
@@ -31,8 +31,8 @@ ZOO_OF_GRIDS = (
     *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
-"""Every encoding of the catalogue with more than one axis in the variants that are in use, and two with one axis,
-which read cells row by row. Tables have the places of the largest test, or are resized to it."""
+"""Every encoding of the catalogue with several axes, in the variants in use, and two with one axis, which read
+cells row by row. Tables have as many places as the largest test, or are resized to it."""
 
 PRESETS = {
     "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
@@ -65,7 +65,7 @@ PRESETS = {
             blocks=32,
             answers=128,
         ),
-        "every encoding that reads text, language and order, three seeds",
+        "every encoding for text, on language and ordering, three seeds",
         "18 minutes on two cores, counted: 132 runs of 5 to 60 seconds of one core",
     ),
     "zoo-grid": Preset(
@@ -75,7 +75,7 @@ PRESETS = {
             seeds=3,  # type: ignore[arg-type]
             answers=64,
         ),
-        "every encoding that knows rows and columns, cells that ask for their neighbours, three seeds",
+        "every encoding with rows and columns, on neighbours in a grid, three seeds",
         "13 minutes of one core, counted: 60 runs of 13 seconds",
     ),
     "architecture": Preset(

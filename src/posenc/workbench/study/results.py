@@ -1,4 +1,4 @@
-"""Results of a study: per task and encoding the measure at every length with its interval, and a verdict."""
+"""Results of a study: the measure at every length with its interval, and a verdict, per task and encoding."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +27,9 @@ from posenc.workbench.study.statistics import (
 from posenc.workbench.tasks import TASKS, Criteria
 
 LOST = 0.05
-"""The share of perplexity or accuracy that an encoding may lose up to the longest length and still hold."""
+"""The share of perplexity or accuracy that an encoding that holds may lose up to the longest length."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
-"""The settings of a plan that may be axes of a study, but the trained length, which makes another result."""
+"""The settings of a plan that may be axes of a study, except the trained length, which gives a separate result."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
 
 
@@ -65,19 +65,19 @@ class Row:
 
     @property
     def ranked(self) -> bool:
-        """Whether every run learned the task; others are shown, never ranked."""
+        """Whether every run learned the task; only then the row is ranked."""
         return self.converged[0] == self.converged[1]
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """All encodings on one task, best at the longest length first, then those not ranked.
+    """All encodings on one task: best at the longest length first, unranked ones last.
 
     Args:
-        rows: of every encoding the values of the axes that are best at the trained length.
-        grid: of every encoding all values of the axes, in the order of ``rows``; empty without axes.
-        runs: all of them.
-        name: the task's, with the trained length where that is an axis.
+        rows: one per encoding, at the axis values that are best at the trained length.
+        grid: one per encoding and axis value, in the order of ``rows``; empty without axes.
+        runs: all runs of the task.
+        name: the task's name, with the trained length if that is an axis.
     """
 
     task: Criteria
@@ -93,7 +93,7 @@ class TaskResult:
 
     @property
     def unit(self) -> str:
-        """``"byte"``, or ``"token"`` where a tokenizer cut the text."""
+        """``"byte"``, or ``"token"`` with a tokenizer."""
         return "byte" if self.runs[0].plan.tokenizer in ("", "bytes") else "token"
 
     @property
@@ -124,9 +124,10 @@ class TaskResult:
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:
-        """The ranked rows that may be best at a length, the best mean first.
+        """The ranked rows that may be best at a length, best mean first.
 
-        A row is out when its paired difference to that mean is surely a loss; all differences together err with 5%.
+        A row is excluded if it is surely worse than the best mean by their paired difference; the joint error rate
+        is 5%.
         """
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
@@ -135,15 +136,15 @@ class TaskResult:
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
-        """The row that is surely best at a length; None where it is not decided, or nothing else is ranked."""
+        """The row that is surely best at a length; None if that is undecided or it is the only ranked row."""
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Whether the measure of the trained length surely remains at the longest one, but for ``LOST``.
+    """Whether the longest length surely loses at most ``LOST`` of the measure at the trained length.
 
-    The whole interval of the change has to say so: a mean over few blocks or seeds can stay where it was by chance.
+    The whole interval of the change must be within that: a mean over few blocks or seeds can be so by chance.
     """
     return _remains(result, row, "high")
 
@@ -160,7 +161,7 @@ def _remains(result: TaskResult, row: Row, end: str) -> bool:
 
 
 def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
-    """The longest test length up to which all but ``LOST`` remains; None where the row is not ranked."""
+    """The longest test length up to which at most ``LOST`` is lost; None if the row is not ranked."""
     if not row.ranked or result.lengths[0] not in row.values:
         return None
     lost = {result.lengths[0]: NO_CHANGE, **row.lost}
@@ -169,14 +170,14 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
 
 
 def axis_values(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
-    """By id, the settings that may be axes and that have several values among these plans of a task."""
+    """By plan id, the settings that may be axes and have several values among these plans of a task."""
     plans = list(plans)
     names = [n for n in ("train_length", *AXES) if len({getattr(plan, n) for plan in plans}) > 1]
     return {plan.id: {name: getattr(plan, name) for name in names} for plan in plans}
 
 
 def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:
-    """Gather the runs of one task, which differ in encoding, seed, and the settings that are the study's axes."""
+    """Summarise the runs of one task, which differ in encoding, seed, and axis values of the study."""
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -203,16 +204,16 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
 
 
 def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """The results of a task's newest runs and of those ``alike``, by the chance and gate that they recorded.
+    """The results of a task's newest run and those ``alike``, by the chance and gate stored with them.
 
-    None without a run.
+    None if there is no run.
     """
     group = alike([run for run in runs if run.plan.task == name])
     if not group:
         return None
     trained = group[0].plan.lengths[0]
     cells = {cell.measure: cell.value for run in group for cell in run.cells if cell.length == trained}
-    chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # none where all diverged
+    chance, gate = (cells.get(measure, math.nan) for measure in ("chance", "gate"))  # missing if all diverged
     known = TASKS.get(name)
     loss = known.measure == "loss" if known else "loss" in cells
     question: str = getattr(known, "question", name)
@@ -220,10 +221,10 @@ def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:
-    """The runs that differ from the newest in encoding, seed and the settings that may be axes alone.
+    """The runs that differ from the newest only in encoding, seed and settings that may be axes.
 
-    A ledger may hold several studies. Of runs that differ in nothing but the source of a custom class, which may
-    have changed, the newest counts.
+    A ledger may contain several studies. Of runs that differ only in the source of a custom class, the newest
+    counts.
     """
 
     def common(run: Run) -> dict[str, object]:
@@ -275,19 +276,19 @@ def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> I
 
 
 def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
-    """Each first cell less its second, on the same blocks or answers."""
+    """The difference of each pair of cells (first minus second), on the same blocks or answers."""
     if len(pairs) == 1:
         return paired(pairs[0][0].detail, pairs[0][1].detail, level)
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
 
 
 def _means(cells: Sequence[Cell]) -> list[float]:
-    """Of every answer the share of seeds that give it."""
+    """For each answer the share of seeds that got it right."""
     return [fmean(answers) for answers in zip(*(cell.detail for cell in cells), strict=True)]
 
 
 def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
-    """Over blocks or answers, and over seeds where there are several; None where they are not finite."""
+    """The interval over blocks or answers, and over seeds if there are several; None if values are not finite."""
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None
@@ -297,13 +298,13 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
     if loss:
         return crossed([cell.detail for cell in cells])
     spread = together(by_seed, over_answers(_means(cells)))
-    return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
+    return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # keep shares within 0 … 1
 
 
 def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) -> Interval | None:
-    """The row's difference to the best on the same blocks and seeds; None of the best itself and without a pair.
+    """The row's difference to the best on the same blocks and seeds; None for the best itself and without pairs.
 
-    Any of the encodings may turn out to be the best, so each interval errs by an equal share of 5% (Bonferroni).
+    Any encoding may look best by chance, so each interval has an equal share of the 5% error rate (Bonferroni).
     """
     mine = {r.plan.seed: c for r in row.runs if (c := r.cell(length, criteria.measure))}
     theirs = {r.plan.seed: c for r in best.runs if (c := r.cell(length, criteria.measure))}

@@ -16,40 +16,40 @@ their mean."""
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval, of 95% unless it says otherwise.
+    """A mean with its interval, by default of 95%.
 
-    ``low`` and ``high`` are NaN where one number has no spread.
+    ``low`` and ``high`` are NaN for a single number, which has no spread.
 
-    All three are NaN where a number that they come from is not finite.
+    All three are NaN if a number behind them is not finite.
     """
 
     mean: float
     low: float
     high: float
     of: str
-    """The repeated unit: ``"blocks"``, ``"answers"``, ``"seeds"``, or ``"seeds and blocks"``, say."""
+    """The repeated unit, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """Both values of two seeds: pages show them in place of an interval that reaches 13 times as far as they do."""
+    """Both values of two seeds; pages show them in place of the interval, which is 13 times as wide."""
 
     @property
     def negative(self) -> "Interval":
-        """Of the number with its sign changed."""
+        """The interval of the negated number."""
         seeds = tuple(-value for value in self.seeds)
         return Interval(-self.mean, -self.high, -self.low, self.of, seeds)
 
     def as_json(self) -> dict[str, Any]:
-        """The mean and the interval's ends, null where they are no numbers."""
+        """The mean and the ends of the interval; null for NaN and infinity."""
         return {"mean": number(self.mean), "interval": None if math.isnan(self.low) else [self.low, self.high]}
 
 
 def number(value: float) -> float | None:
-    """A value as JSON has it: none that is not finite."""
+    """A value for JSON: None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
     """The Wilson score interval of a share (Wilson 1927): ``right`` of ``asked``."""
-    from scipy.special import ndtri  # as scipy.stats has it, whose import takes a second
+    from scipy.special import ndtri  # equal to scipy.stats, whose import takes a second
 
     z = float(ndtri(0.5 + LEVEL / 2))
     share, room = right / asked, z * z / asked
@@ -80,17 +80,18 @@ def perplexity(loss: float) -> float:
 
 
 def over_blocks(blocks: Sequence[float]) -> Interval:
-    """A mean over blocks of text, each an independent piece."""
+    """A mean over blocks of text, which count as independent."""
     return _over(blocks, "blocks")
 
 
 def over_answers(shares: Sequence[float]) -> Interval:
-    """A share of right answers; a sequence with several answers counts once."""
+    """A share of right answers; a sequence with several answers counts as one."""
     return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
 
 
 def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """after − before of two shares of other sequences, by Newcombe's interval (1998, method 10) of Wilson's."""
+    """after − before for shares on different sequences, with Newcombe's interval (1998, method 10) from
+    Wilson's."""
     start, end = over_answers(before), over_answers(after)
     gap = end.mean - start.mean
     low = gap - math.hypot(end.mean - end.low, start.high - start.mean)
@@ -98,24 +99,25 @@ def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
 
 
 def over_seeds(means: Sequence[float], level: float = LEVEL) -> Interval:
-    """A mean over runs that differ in their seed alone."""
+    """A mean over runs that differ only in their seed."""
     return replace(_over(means, "seeds", level), seeds=tuple(means) if len(means) == 2 else ())
 
 
 def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interval:
-    """A mean over runs that read the same blocks, for other seeds and other blocks.
+    """A mean over runs on the same blocks; its interval covers other seeds and other blocks.
 
-    A row a seed, a column a block. Both spreads count: see ``together``.
+    One row per seed, one column per block. Both spreads count: see ``together``.
     """
     blocks = [fmean(column) for column in zip(*of_seeds, strict=True)]
     return together(over_seeds([fmean(row) for row in of_seeds], level), _over(blocks, "blocks", level))
 
 
 def together(one: Interval, other: Interval) -> Interval:
-    """A mean whose error is the sum of two independent ones, each with its interval (MOVER, Zou and Donner 2008).
+    """A mean whose error is the sum of two independent errors with known intervals (MOVER, Zou and Donner 2008).
 
-    Each end lies as far from the mean as the hypotenuse of both ends' distances. What seeds and blocks vary jointly
-    counts in both, so that the interval of ``crossed`` is a little too wide. An end without a spread adds none.
+    The distance of each end to the mean is the hypotenuse of both distances. The joint variation of seeds and
+    blocks counts in both, so the interval of ``crossed`` is a little too wide. An end without a spread adds
+    nothing.
     """
     if math.isnan(other.low):
         return one

@@ -22,27 +22,27 @@ from posenc.workbench.tasks import Source, Text, task_class
 from posenc.workbench.tasks.language import blocks
 
 MOST_SEEDS = 65_536
-"""How many seeds a count may stand for."""
+"""The largest number of seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Grid, TextSettings, Model, ByTask, Training):
     """A grid of plans: every encoding on every task with every seed, and with every value of each axis.
 
-    Every setting is declared in its group, with unit and range. Settings of ``ByTask`` are one value for all tasks
-    or a table by task, ``{"language": 1500}``; tasks that it leaves out have their own values. A setting of
-    model or training that is a list of values is an axis: every combination of values of all axes is trained.
+    Every setting is declared in its group, with unit and range. A setting of ``ByTask`` is one value for all tasks
+    or a table by task, ``{"language": 1500}``; tasks that are not in it use their own values. A list of values for
+    a setting of model or training is an axis: every combination of the values of all axes is trained.
 
     Raises:
-        InvalidArgument: a value of a wrong type or out of range, or settings that do not go together.
-        UnknownName: an encoding, a task or a choice that does not exist; the nearest is named.
+        InvalidArgument: a value has a wrong type or is out of range, or settings contradict each other.
+        UnknownName: an encoding, a task or a choice does not exist; the message names the nearest.
     """
 
     def __post_init__(self) -> None:
         if type(self.seeds) is int:
             if not 1 <= self.seeds <= MOST_SEEDS:
                 raise InvalidArgument(
-                    f"seeds={self.seeds} must be how many there are, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
+                    f"seeds={self.seeds} must be their number, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
                 )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
         check_settings(self)
@@ -54,7 +54,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 joined = ",".join(map(str, values))
                 raise InvalidArgument(f"{name}={joined!r} must name at least one, and none twice")
         if not self.lengths:
-            raise InvalidArgument("lengths=() must hold multiples of the trained length, such as 1,2,4,8")
+            raise InvalidArgument("lengths=() must be multiples of the trained length, such as 1,2,4,8")
         for name in declared(ByTask):
             value = getattr(self, name)
             for task in value if isinstance(value, dict) else ():
@@ -66,12 +66,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 self._check_model(task)
 
     def axes(self, task: str) -> dict[str, tuple[Any, ...]]:
-        """The settings that have several values for a task."""
+        """The settings with several values for a task."""
         values = {name: self.of(name, task) for name, setting in declared(Study).items() if setting.axis}
         return {name: value for name, value in values.items() if isinstance(value, tuple)}
 
     def points(self, task: str) -> list["Study"]:
-        """The study of one task at each combination of its axes' values; itself alone where it has no axis."""
+        """The study of one task at each combination of axis values; only itself if it has no axes."""
         axes = self.axes(task)
         combinations = product(*axes.values())
         return [replace(self, tasks=(task,), **dict(zip(axes, each, strict=True))) for each in combinations]
@@ -84,20 +84,20 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.of("steps", task) and self.of("tokens", task):
-            raise InvalidArgument(f"steps and tokens of {task} are both given; leave one of them out")
+            raise InvalidArgument(f"steps and tokens of {task} are both given; omit one of them")
 
     @property
     def source(self) -> Source:
-        """Where the text comes from."""
+        """The source of the text."""
         return Source(self.text, self.tokenizer, self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
-        """A setting of ``ByTask`` for one task; None where the study leaves it out."""
+        """A setting of ``ByTask`` for one task; None if the study does not set it."""
         value = getattr(self, name)
         return value.get(task) if isinstance(value, dict) else value
 
     def portions(self, task: str) -> dict[str, Any]:
-        """Steps, batch, learning rate and trained length of one task: the study's, or the task's own."""
+        """Steps, batch, learning rate and trained length of one task: the study's values, or the task's own."""
         names = ("steps", "batch", "learning_rate", "train_length")
         portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
         tokens = self.of("tokens", task)
@@ -111,13 +111,13 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
     def read_text(self, say: Callable[[str], object] = str) -> Text | None:
-        """The text, if a task reads it; ``say`` gets a line before its tokens are cut."""
+        """The text, if a task reads one; ``say`` receives a line before it is tokenized."""
         return self.source.load(say) if any(task_class(name).reads_text for name in self.tasks) else None
 
     def plans(self, text: Text | None) -> list[Plan]:
-        """The grid on ``read_text()``, longest trainings first so that no worker starts one when others are done.
+        """The grid on ``read_text()``, longest trainings first, so that workers finish at about the same time.
 
-        Sources of custom classes are read for their hash; nothing is imported.
+        The sources of custom classes are hashed; nothing is imported.
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}
@@ -145,12 +145,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             for seed in self.seeds
             for encoding in self.encodings
         ]
-        distinct = {plan.id: plan for plan in plans}.values()  # two portions of tokens may be the same steps
+        distinct = {plan.id: plan for plan in plans}.values()  # two amounts of tokens may give the same steps
         return sorted(distinct, key=lambda p: -p.steps * p.batch * p.accumulate * p.train_length)
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that computes nothing here."""
+    """Refuse a device that cannot compute here."""
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:

@@ -1,4 +1,4 @@
-"""What runs have learned: language models, and the rows of a learned table before training and after."""
+"""The trained weights of runs: language models, and a learned table before and after training."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from posenc.workbench.tasks import Text
 
 @dataclass(frozen=True)
 class TrainedTable:
-    """The rows of one run's table, ``before`` training and ``after``."""
+    """The rows of one run's table, ``before`` and ``after`` training."""
 
     plan: Plan
     before: Float[Tensor, "P C"]
@@ -58,7 +58,7 @@ def language_models(study: Path) -> dict[str, Transformer]:
 
 
 def newest_table(study: Path, name: str) -> TrainedTable | None:
-    """The table of the newest run of a task that has one; None where none has."""
+    """The table of a task's newest run with a learned table; None if there is none."""
     with Ledger(study) as ledger:
         plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
     if not plans:
@@ -71,6 +71,6 @@ def newest_table(study: Path, name: str) -> TrainedTable | None:
 
 
 def _has_table(text: str) -> bool:
-    """Whether it is a catalogue's encoding with a row of weights for each position; never a custom class."""
+    """Whether it is an encoding of the catalogue with one row of weights per position; custom classes are not."""
     entry = CATALOGUE.get(text.partition("(")[0])
     return entry is not None and entry.make in (Learned, LearnedGrid)

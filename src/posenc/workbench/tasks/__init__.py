@@ -1,4 +1,4 @@
-"""One file per task: sequences, right answers, chance, and the gate that shows that a model has learned it."""
+"""One file per task: its sequences, right answers, chance, and the gate that shows that a model learned it."""
 
 from typing import Any
 
@@ -20,7 +20,8 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
 
     Raises:
         UnknownName: no task of this name; the nearest is named.
-        InvalidArgument: no such module or class, one that is no ``Task``, or one that lacks what a study asks for.
+        InvalidArgument: there is no such module or class, it is not a ``Task``, or it lacks something that a study
+        needs.
     """
     if ":" not in name:
         return TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
@@ -33,9 +34,9 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
 
 
 def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
-    """The task of this name, tested up to ``longest`` tokens, trained at its default length or at ``train_length``.
+    """The task of this name: trained at ``train_length`` (by default its own) and tested up to ``longest`` tokens.
 
-    Tasks that read a text, such as language, need it; no other task looks at it.
+    ``text`` is needed by tasks that read one, such as language; others ignore it.
     """
     make: Any = task_class(name)
     task: Task = make(text, longest, train_length) if make.reads_text else make(train_length)

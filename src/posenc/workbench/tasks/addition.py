@@ -5,10 +5,10 @@ reversed   357+068=5240               Lee et al. 2023 (arXiv 2307.03381): each d
 hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hint before each digit names its column
 coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
 
-A model must align three numbers over distances that grow with them, which is what the formats make easier, in this
-order: hints move the task from position to content, coupled positions put the columns into the encoding. Numbers
-are drawn digit by digit and keep leading zeros. The last two are reversed, as their authors have them, and draw the
-first column's hint or position anew, so that those of longer numbers are learned as well.
+A model must align three numbers over distances that grow with their length. The formats make this easier, in this
+order: hints turn position into content, coupled positions put the columns into the encoding. Numbers are drawn
+digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and start from a
+random hint or position, so that those of longer numbers are trained too.
 """
 
 from dataclasses import replace
@@ -24,11 +24,12 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
 PLUS, EQUALS, HINT = 10, 11, 12
 HINTS = 128
-"""Hints that there are; a number of n digits takes n + 1 in a row, from any of them."""
+"""The number of hints; a number of n digits uses n + 1 consecutive hints from a random start."""
 
 
 class Addition(DrawnTask):
-    """Most significant digit first. Chance is a digit of ten, and the first of two: (n/10 + 1/2)/(n + 1)."""
+    """Most significant digit first. Chance is one of ten per digit, and one of two for the first: (n/10 + 1/2)/(n +
+    1)."""
 
     question = "what is the sum of two numbers? (share of digits right)"
     shortest: ClassVar[int] = 5
@@ -46,7 +47,8 @@ class Addition(DrawnTask):
         self.chance = (n / 10 + 1 / 2) / (n + 1)
 
     def digits(self, length: int) -> int:
-        """The n of so many tokens: 3n + 2, or 6n + 3 with hints; the last digit of the sum is no input."""
+        """The largest n that fits into this many tokens: 3n + 2, or 6n + 3 with hints; the last digit of the sum is
+        not an input."""
         return (length - 3) // 6 if self.hinted else (length - 2) // 3
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
@@ -62,7 +64,8 @@ class Addition(DrawnTask):
         return self.written(generator, torch.cat((one, plus, two, equals, total), 1), columns)
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
-        """The batch of sums in this format; ``columns`` counts from the least significant, and is −1 at signs."""
+        """A batch of sums in this format; ``columns`` counts from the least significant digit and is −1 at
+        signs."""
         return _batch(text, torch.arange(len(columns)) > 2 * int(columns.max()) + 1)
 
 
@@ -73,7 +76,7 @@ class Reversed(Addition):
 
 
 class Hints(Reversed):
-    """As reversed, with a hint before each digit that names its column."""
+    """Like reversed, with a hint before each digit that names its column."""
 
     shortest: ClassVar[int] = 9
     train_length: int = 63
@@ -92,7 +95,7 @@ class Hints(Reversed):
 
 
 class Coupled(Reversed):
-    """As reversed, at positions that digits of a column share; signs have the one after the last column."""
+    """Like reversed, but digits of a column share one position; signs have the position after the last column."""
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         batch, groups = super().written(generator, text, columns), int(columns.max()) - columns
@@ -101,7 +104,7 @@ class Coupled(Reversed):
 
 
 def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]:
-    """The digits of the sum, one more, least significant first."""
+    """The digits of the sum, one more than those of the numbers, least significant first."""
     digits, carry = [], torch.zeros_like(one[:, 0])
     for column in (one + two).unbind(1):
         digits.append((column + carry) % 10)
@@ -110,5 +113,5 @@ def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]
 
 
 def _batch(text: Int[Tensor, "B L"], scored: Bool[Tensor, " L"]) -> Batch:
-    """Next tokens as targets where they are ``scored``."""
+    """A batch whose targets are the next tokens, where ``scored``."""
     return Batch(text[:, :-1], torch.where(scored, text, IGNORE)[:, 1:])

@@ -1,4 +1,4 @@
-"""posenc.workbench.check_task: laws of a task's batches, and whether chance is what guessing reaches."""
+"""posenc.workbench.check_task: laws of a task's batches, and whether guessing reaches only chance."""
 
 import math
 
@@ -13,19 +13,19 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask, Task
 from posenc.workbench.tasks.text import Text, load
 
 SEQUENCES, TESTS = 2048, 512
-"""How many sequences of training tell the commonest answer, and on how many tests it is tried."""
+"""The number of training sequences that determine the commonest answer, and of tests on which it is tried."""
 SURE = 4.0
-"""Standard deviations that a share may lie above chance: 3 of 100,000 draws do."""
+"""Standard deviations by which a share may exceed chance; 3 of 100,000 draws exceed them."""
 
 
 class Subject:
-    """A task with sequences of its training and tests, at the trained length."""
+    """A task with sequences of training and of tests, at the trained length."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.length = task, task.train_length
 
     def draw(self, seed: int, rows: int) -> Batch:
-        """Sequences of training; of a drawn task as long as the tests."""
+        """Training sequences; in a drawn task they are as long as the tests."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(self.task, DrawnTask):
             return self.task.draw(generator, rows, self.length)
@@ -35,7 +35,7 @@ class Subject:
         return list(self.task.test_batches(length, count))
 
     def answers(self, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
-        """One of the scored answers of each row, each as likely, so that answers are independent."""
+        """One scored answer of each row, drawn uniformly, so that answers are independent."""
         if not self.task.scores_every_answer:
             return targets[:, -1]
         chosen = torch.multinomial((targets != IGNORE).float(), 1, generator=torch.Generator().manual_seed(0))
@@ -43,16 +43,16 @@ class Subject:
 
 
 def _unsuited(subject: Subject) -> str:
-    """Why no answer is guessed."""
+    """Why guessing does not apply; empty if it does."""
     return "it measures a loss, not a share of answers" if subject.task.measure == "loss" else ""
 
 
 @law()
 def well_formed(subject: Subject) -> None:
-    """Tokens, targets and lengths are as declared, and tests go past the trained length.
+    """Tokens, targets and lengths are as declared, and tests are longer than the trained length.
 
     Tokens are 0 … vocabulary − 1, targets 0 … outputs − 1 or IGNORE, both int64 of one shape, with an answer in
-    every row; a batch has the rows that it was asked for, and at most as many tokens.
+    every row; a batch has the requested number of rows, and at most the requested number of tokens.
     """
     task, length = subject.task, subject.length
     generator = torch.Generator().manual_seed(0)
@@ -89,7 +89,7 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
 def repeats(subject: Subject) -> None:
     """Equal generators draw equal batches, and a test is the same on every call.
 
-    Draw from the generator alone; torch's global generator gives every encoding other batches.
+    Draw only from the generator; torch's global generator gives every encoding other batches.
     """
     for what, one, two in (
         ("two generators of one seed", [subject.draw(1, 8)], [subject.draw(1, 8)]),
@@ -104,7 +104,7 @@ def repeats(subject: Subject) -> None:
 def follows_the_seed(subject: Subject) -> None:
     """Another seed draws other tokens and other answers.
 
-    Answers that are fixed are learned by heart, whatever the tokens.
+    Fixed answers would be memorised without reading the tokens.
     """
     one, two = subject.draw(1, 64), subject.draw(2, 64)
     for name in ("tokens", "targets"):
@@ -114,9 +114,9 @@ def follows_the_seed(subject: Subject) -> None:
 
 @law(_unsuited)
 def guessing_stays_at_chance(subject: Subject) -> None:
-    """One answer for everything is right no more often than chance says.
+    """A constant answer is right no more often than ``chance``.
 
-    Balance the answers, or say the share of the commonest one in chance.
+    Balance the answers, or set chance to the share of the commonest one.
     """
     commonest = subject.answers(subject.draw(2, SEQUENCES).targets).bincount().argmax()
     tests = subject.answers(torch.cat([batch.targets for batch in subject.tests(subject.length)]))
@@ -129,7 +129,7 @@ LAWS = (well_formed, repeats, follows_the_seed, guessing_stays_at_chance)
 
 
 def check_task(task: str | Task, text: Text | None = None) -> Report:
-    """As ``posenc.workbench.check_task``."""
+    """See ``posenc.workbench.check_task``."""
     if isinstance(task, str):
         task = task_named(task, text or load(), 1024)
     subject = Subject(task)

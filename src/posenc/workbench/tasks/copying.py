@@ -1,7 +1,7 @@
-"""Copying and reverse: after a separator, say the sequence again, forwards or backwards.
+"""Copying and reverse: repeat the sequence after a separator, forwards or backwards.
 
-Every token of the copy is scored, given those before it: the model finds its place in the original by position, as
-symbols repeat. Both are tasks of Kazemnejad et al. 2023 (arXiv 2305.19466), on length generalisation.
+Every token of the copy is scored, given those before it. Symbols repeat, so the model must find its place in the
+original by position. Both are tasks of Kazemnejad et al. 2023 (arXiv 2305.19466) for length generalisation.
 """
 
 from typing import ClassVar
@@ -16,9 +16,9 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """n symbols, a separator, and the n symbols again: 2n tokens, n answers. The place of an answer lies n back."""
+    """n symbols, a separator, and the n symbols again: 2n tokens, n answers. Each answer is n tokens back."""
 
-    question = "say the sequence again after the separator (share of tokens right)"
+    question = "repeat the sequence after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
     train_length: int = 32
     vocabulary: int = SYMBOLS + 1
@@ -28,7 +28,7 @@ class Copying(DrawnTask):
     scores_every_answer: ClassVar[bool] = True
 
     def answers(self, symbols: Int[Tensor, "B n"]) -> Int[Tensor, "B n"]:
-        """What is to be said of these symbols."""
+        """The answers for these symbols."""
         return symbols
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
@@ -41,9 +41,9 @@ class Copying(DrawnTask):
 
 
 class Reverse(Copying):
-    """The n symbols backwards: the place of the k-th answer lies 2k − 1 back, another distance for each."""
+    """The n symbols backwards: the k-th answer is 2k − 1 tokens back, so every answer has another distance."""
 
-    question = "say the sequence backwards after the separator (share of tokens right)"
+    question = "repeat the sequence backwards after the separator (share of tokens right)"
 
     def answers(self, symbols: Int[Tensor, "B n"]) -> Int[Tensor, "B n"]:
         return symbols.flip(1)

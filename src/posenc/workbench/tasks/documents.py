@@ -1,4 +1,4 @@
-"""The documents of a text, one after the other: a file, the files of a folder, the rows of JSONL and parquet."""
+"""Iterates over the documents of a text: a file, the files of a folder, the rows of JSONL and parquet."""
 
 import json
 import lzma
@@ -8,20 +8,20 @@ from pathlib import Path
 from posenc.errors import MissingExtra, StudyError
 
 CHUNK = 2**20
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 DEFAULT = Path(__file__).with_name("default_text.xz")
-"""The text of a study that names none: posenc's documentation of one day."""
+"""The default text of a study: posenc's documentation of one day."""
 SEPARATOR = b"\f"
-"""Between the documents of the default text."""
+"""The separator between documents of the default text."""
 ROWS = (".jsonl", ".parquet")
-"""Endings of files that hold a document a row."""
+"""Suffixes of files with one document per row."""
 
 Document = tuple[str, Iterator[bytes]]
-"""A name, by whose hash documents are split, and the bytes in pieces; they are read before the next document is."""
+"""A name, whose hash decides the split, and the bytes in pieces; read them before the next document."""
 
 
 def files(path: Path) -> list[Path]:
-    """The file, or those of a folder in order; hidden ones are left out."""
+    """The file, or the files of a folder in order, without hidden ones."""
     if not path.is_dir():
         return [path]
     inside = (file for file in sorted(path.rglob("*")) if file.is_file())
@@ -60,8 +60,8 @@ def _jsonl(file: Path) -> Iterator[str]:
                 yield json.loads(line)["text"] or ""
             except (ValueError, KeyError, TypeError) as error:
                 raise StudyError(
-                    f"text {str(file)!r} has no object with a key 'text' in line {number}; write one a line, such "
-                    'as {"text": "…"}'
+                    f"text {str(file)!r} has no object with a key 'text' in line {number}; write one per line, "
+                    'such as {"text": "…"}'
                 ) from error
 
 
@@ -73,9 +73,9 @@ def _parquet(file: Path) -> Iterator[str]:
     try:
         with parquet.ParquetFile(file) as table:
             table.schema_arrow.field("text")
-            for group in range(table.num_row_groups):  # all at once would be kept until the last is read
+            for group in range(table.num_row_groups):  # in batches, to save memory
                 for batch in table.iter_batches(256, row_groups=[group], columns=["text"]):
                     yield from (value.as_py() or "" for value in batch.column(0))
     except (ArrowException, KeyError) as error:
         reason = str(error).splitlines()[0]
-        raise StudyError(f"text {str(file)!r} is no parquet table with a column 'text' ({reason})") from error
+        raise StudyError(f"text {str(file)!r} is not a parquet table with a column 'text' ({reason})") from error

@@ -1,8 +1,8 @@
-"""Flip-flop: read back the bit written last, however many ignored ones stand between.
+"""Flip-flop: read back the last written bit, across any number of ignored bits.
 
 Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling" (arXiv 2306.00946), FFL(0.8): a
-memory of one bit, written, read and ignored by instructions that each precede a bit. It tests whether attention
-goes to the last write over any distance, and to nothing else: recall with order, where one wrong look is an error.
+one-bit memory; each bit follows an instruction to write, read or ignore. It tests whether attention goes only to
+the last write, at any distance: recall with order, in which attention to any other place is an error.
 """
 
 from typing import ClassVar
@@ -13,13 +13,14 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
 WRITE, READ, SKIP = 2, 3, 4
 SHARES = 0.1, 0.1, 0.8
-"""Of the three instructions, as the paper's training has them."""
+"""The frequencies of the three instructions, as in the paper's training."""
 
 
 class FlipFlop(DrawnTask):
-    """Instruction and bit in turn, from a write to a read; the bit after a read is the answer. Chance is a half."""
+    """Instructions and bits alternate, from a write to a read; the bit after a read is the answer. Chance is
+    1/2."""
 
-    question = "read back the bit that was written last, past many that are to be ignored"
+    question = "read back the last written bit, past many bits to ignore"
     shortest: ClassVar[int] = 3
     train_length: int = 64
     vocabulary: int = 5

@@ -1,8 +1,8 @@
-"""Language: predict the next byte of real text. The same targets are scored with more and more context.
+"""Language: predict the next byte of real text; the same targets are scored with more and more context.
 
 A test window of any length ends at the same places in the validation text, and its last ``TARGETS`` bytes are
-the fixed targets: whatever changes with the length is the model's doing, not the text's. The mean over whole
-windows, which the papers print, mixes in the cheaper targets that come with more context on average.
+the fixed targets: changes with the length come from the model, not the text. The mean over whole windows, as in
+papers, falls with length also because targets have more context on average.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,12 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""The most training tokens that the gate's tables are counted on, and validation tokens that they are tried on."""
+"""The most training tokens for counting the gate's tables, and the most validation tokens for testing them."""
 
 
 class Language(Task):
-    """Next token of a text, at every position; the gate is a table of token pairs counted in training."""
+    """Predicts the next token of a text at every position; the gate is a table of token pairs, counted on the
+    training part."""
 
     question = "predict the next byte of real text, the same targets with ever more context"
     measure: Literal["loss", "accuracy"] = "loss"
@@ -36,7 +37,7 @@ class Language(Task):
     reads_text: ClassVar[bool] = True
 
     def __init__(self, text: Text, longest: int, train_length: int | None = None) -> None:
-        """``longest`` is the longest test window: all windows end where the longest ones can."""
+        """``longest`` is the longest test window; windows of all lengths end at the same places."""
         self.text, self.unit = text, text.tokens.unit
         self.vocabulary = self.outputs = text.tokens.vocabulary
         self.train_length = length = train_length or type(self).train_length
@@ -67,27 +68,27 @@ class Language(Task):
 
 
 def _ends(text: Text, longest: int, count: int) -> Int[Tensor, " n"]:
-    """Where so many test windows end, or as many as have fixed targets of their own."""
+    """The ends of this many test windows, or of as many as have separate fixed targets."""
     last, count = len(text.validation), min(count, blocks(text, longest))
-    dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts no further
+    dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts exactly up to here
     return torch.linspace(longest + 1, last, count, dtype=dtype).long()
 
 
 def blocks(text: Text, longest: int) -> int:
-    """How many windows of ``longest`` tokens have fixed targets that do not overlap."""
+    """The number of windows of ``longest`` tokens whose fixed targets do not overlap."""
     return max(1, (len(text.validation) - longest - 1) // TARGETS + 1)
 
 
 def _token_loss(text: Text) -> float:
-    """Nats per validation token under the training text's token frequencies."""
+    """The loss of the training text's token frequencies, in nats per validation token."""
     counts = torch.bincount(text.train[:COUNTED].int(), minlength=text.tokens.vocabulary).double() + 1
     return float(-(counts / counts.sum()).log()[text.validation[:COUNTED].long()].mean())
 
 
 def _pair_loss(text: Text) -> float:
-    """Nats per validation token under a table of token pairs, which a model that has learned must beat.
+    """The loss of a table of token pairs, in nats per validation token; a trained model must beat it.
 
-    Only pairs that occur are counted, so that any vocabulary fits.
+    Only pairs that occur are stored, so that any vocabulary fits.
     """
     size = text.tokens.vocabulary
     dtype = torch.int32 if size**2 < 2**31 else torch.int64
@@ -104,6 +105,6 @@ def _pair_loss(text: Text) -> float:
 
 
 def _windows(data: torch.Tensor, starts: torch.Tensor, length: int) -> Batch:
-    """Windows of ``length`` inputs, each token's target being the next."""
+    """Windows of ``length`` inputs; the target of each token is the next one."""
     rows = data[starts[:, None] + torch.arange(length + 1)].long()
     return Batch(rows[:, :-1], rows[:, 1:])

@@ -1,10 +1,10 @@
-"""MQAR, multi-query associative recall: which value came with this key?
+"""MQAR, multi-query associative recall: which value belongs to this key?
 
-Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of key and value, then each key once more among
-noise, at a distance that follows a power law as repeated pairs do in text (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01.
-Content finds the pair, and the value stands one further on: a model needs the previous token, and recall at
-distances that grow with the length. The authors fill with random tokens of the whole vocabulary; here noise is a
-set of its own, so that no question goes unanswered.
+Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of key and value, then each key again among noise,
+at a distance that follows a power law, as repeated pairs in text do (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01.
+Content finds the key, and the value is the token after it: a model needs the previous token, and recall at
+distances that grow with the length. The authors fill with random tokens of the whole vocabulary; here noise has its
+own tokens, so that every question has an answer.
 """
 
 from typing import ClassVar
@@ -18,9 +18,9 @@ POWER = 0.01
 
 
 class MQAR(DrawnTask):
-    """Four pairs and four questions. Chance is 1/16; one of the four values at random is right in a quarter."""
+    """Four pairs and four questions. Chance is 1/16; a random one of the four values is right in 1/4."""
 
-    question = "four keys and their values, then the keys among noise: which value came with each?"
+    question = "four keys and their values, then the keys among noise: which value belongs to each?"
     shortest: ClassVar[int] = 4 * PAIRS
     train_length: int = 64
     vocabulary: int = KEYS + VALUES + NOISE

@@ -1,4 +1,4 @@
-"""Needle: one of 16 values lies somewhere among noise; which one? Content alone answers, order is not needed."""
+"""Needle: which of 16 values is somewhere among noise? Content alone gives the answer, without order."""
 
 from typing import ClassVar
 
@@ -11,9 +11,9 @@ QUESTION = NOISE + VALUES
 
 
 class Needle(DrawnTask):
-    """The value's index, asked for at the question mark that ends the sequence."""
+    """The answer is the value's index, at the question mark that ends the sequence."""
 
-    question = "one of 16 values lies among noise: which? (content only)"
+    question = "which of 16 values is among noise? (content only)"
     shortest: ClassVar[int] = 16
     train_length: int = 64
     vocabulary: int = NOISE + VALUES + 1

@@ -1,4 +1,4 @@
-"""Neighbours: every cell of a grid asks for one of its sides; which symbol stands there? Only place tells."""
+"""Neighbours: every cell of a grid asks for the symbol on one of its sides, which only positions determine."""
 
 from math import isqrt
 from typing import ClassVar
@@ -13,13 +13,13 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
 SYMBOLS = 16
 SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
-"""Above, below, left and right, as steps in rows and columns."""
+"""Steps in rows and columns to above, below, left and right."""
 
 
 class Neighbours(DrawnTask):
-    """The symbol of the cell on a side, in grids of any rows and columns; a token holds a symbol and a side."""
+    """The answer is the symbol of the cell on a side; a token is a symbol and a side, in grids of any size."""
 
-    question = "every cell of a grid asks for a side: which symbol stands above, below, left, right?"
+    question = "every cell of a grid asks: which symbol is above, below, left or right?"
     train_length: int = 64
     vocabulary: int = SYMBOLS * len(SIDES)
     outputs: int = SYMBOLS
@@ -32,12 +32,12 @@ class Neighbours(DrawnTask):
     causal: ClassVar[bool] = False
 
     def places(self, length: int) -> tuple[int, int]:
-        """Rows and columns of the squarest grid of at most so many cells that wastes fewest of them."""
+        """Rows and columns of the squarest grid that uses the most of this many cells."""
         rows = isqrt(length)
         return rows, length // rows
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        """Rows and columns are drawn independently, so that only positions give the length of a row."""
+        """Rows and columns are drawn independently, so that only positions show the length of a row."""
         side = isqrt(self.train_length)
         rows, columns = torch.randint(2, side + 1, (2,), generator=generator).tolist()
         return _asked(generator, size, rows, columns)

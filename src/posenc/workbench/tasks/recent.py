@@ -1,4 +1,5 @@
-"""Recent: several values lie among noise; which came last? Content finds the values, only order tells the last."""
+"""Recent: several values are among noise; which is last? Content finds the values, but only order shows the
+last."""
 
 from typing import ClassVar
 
@@ -11,9 +12,9 @@ NEEDLES = 4
 
 
 class Recent(Needle):
-    """The index of the value nearest to the question mark that ends the sequence."""
+    """The answer is the index of the value nearest to the question mark that ends the sequence."""
 
-    question = "four values lie among noise: which came last? (needs order)"
+    question = "four values are among noise: which is last? (needs order)"
     steps: ClassVar[int] = 1000
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:

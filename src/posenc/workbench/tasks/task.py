@@ -1,4 +1,4 @@
-"""A task: batches for training and tests, right answers, chance, and a gate."""
+"""The base classes of tasks: batches for training and tests, right answers, chance, and a gate."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,26 +16,26 @@ IGNORE = -100
 """The target of a position that is not scored."""
 
 TOKENS_PER_TEST_BATCH = 4096
-"""Longer batches spend their time on page faults."""
+"""The most tokens per test batch; larger ones spend their time on page faults."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens and the right output at every position (``IGNORE`` where none is asked for)."""
+    """Tokens and the right output at every position (``IGNORE`` at positions without a question)."""
 
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
-    """Per row, the place of the answer: 0 at the start of the sequence, 1 at its end; empty where it has none."""
+    """Per row, the place of the answer: 0 at the start of the sequence, 1 at its end; empty if it does not
+    apply."""
     positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
-    """The tokens' positions on a grid, the same for all rows; None where tokens follow one another."""
+    """The tokens' positions on a grid, the same for all rows; None for sequences."""
 
     def on_axes(self, axes: int) -> "Batch":
-        """The batch for an encoding with so many axes.
+        """The batch for an encoding with this many axes.
 
-        Positions along one axis are the same along each, as a text's are. Places on a grid are an encoding's last
-        axes, and axes before them, such as time, are 0; an encoding with one axis has the cells one after the
-        other, row by row.
+        Positions of a sequence are the same on every axis. Places on a grid use the encoding's last axes, and axes
+        before them, such as time, are 0; an encoding with one axis reads the cells row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -47,21 +47,21 @@ class Batch:
         return replace(self, positions=torch.cat((before, self.positions)))
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same on a device."""
+        """The batch on a device."""
         at = None if self.positions is None else self.positions.to(device)
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
 
 
 @dataclass(eq=False)
 class Criteria:
-    """The criteria by which runs of a task are judged.
+    """The criteria for judging runs of a task.
 
     Args:
         name: of the task.
         question: the task in words.
         measure: ``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers.
-        chance: the measure of a model that knows the answers' frequencies alone.
-        gate: the measure at the trained length that counts as having learned the task.
+        chance: the measure of a model that knows only the answers' frequencies.
+        gate: the measure at the trained length from which a task counts as learned.
     """
 
     name: str
@@ -81,16 +81,16 @@ class Criteria:
 
 
 class Task(Criteria, ABC):
-    """A task that a small decoder learns at lengths up to ``train_length``, and on which it is tested past it.
+    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested beyond.
 
-    A study gives it its ``name``.
+    A study sets its ``name``.
     """
 
     name: str = ""
     measure: Literal["loss", "accuracy"] = "accuracy"
     gate: float = 0.98
     train_length: int
-    """The longest sequence in training, in tokens; the class has the task's default."""
+    """The longest sequence in training, in tokens; the class attribute is the task's default."""
     vocabulary: int
     outputs: int
     unit: str = "token"
@@ -106,15 +106,15 @@ class Task(Criteria, ABC):
     """Whether a test scores every answer of a sequence, or the one at its last position."""
 
     reads_text: ClassVar[bool] = False
-    """Whether it is made from a text, as ``Task(text, longest, train_length)``; else as ``Task(train_length)``."""
+    """Whether it is built from a text, by ``Task(text, longest, train_length)``; else by ``Task(train_length)``."""
 
     def places(self, length: int) -> tuple[int, ...]:
-        """The places on every axis of a test of so many tokens; none where tokens follow one another."""
+        """The places per axis of a test with this many tokens; empty for sequences."""
         return ()
 
     @abstractmethod
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        """The next training batch, the same for every encoding with an equal generator."""
+        """The next training batch; equal generators give equal batches."""
 
     @abstractmethod
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
@@ -122,26 +122,26 @@ class Task(Criteria, ABC):
 
 
 def random_length(generator: torch.Generator, shortest: int, longest: int) -> int:
-    """A training length, uniform between both ends."""
+    """A random training length, uniform between the shortest and the longest."""
     return int(torch.randint(shortest, longest + 1, (), generator=generator))
 
 
 def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-    """Targets that ask for one answer, at the last position."""
+    """Targets with one answer, at the last position."""
     targets = torch.full((rows, length), IGNORE)
     targets[:, -1] = answers
     return targets
 
 
 def in_batches(length: int, count: int) -> Iterator[int]:
-    """Row counts that add up to ``count`` with a bounded number of tokens in each."""
+    """Batch sizes that add up to ``count``, each with a bounded number of tokens."""
     rows = max(1, TOKENS_PER_TEST_BATCH // length)
     for first in range(0, count, rows):
         yield min(rows, count - first)
 
 
 class DrawnTask(Task):
-    """A task with one answer a sequence, whose sequences are drawn at random: one method says how."""
+    """A task with one answer per sequence and random sequences; a subclass implements ``draw``."""
 
     shortest: ClassVar[int] = 4
 
@@ -155,7 +155,7 @@ class DrawnTask(Task):
 
     @abstractmethod
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
-        """Sequences of one length with balanced answers."""
+        """Draw sequences of one length with balanced answers."""
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
         return self.draw(generator, size, random_length(generator, self.shortest, self.train_length))

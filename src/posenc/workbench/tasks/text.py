@@ -34,9 +34,9 @@ BETWEEN = b"\n\n"
 Stretches = Int[Tensor, "_ 2"]
 """Where documents begin in the file, and how many bytes each has."""
 PARTS = ("train", "validation")
-"""The files of tokens."""
+"""The files of tokens, one per part."""
 SAMPLE = 128
-"""Pieces of the training part, evenly spread, that a ``bpe`` tokenizer is trained on at most."""
+"""The most pieces of the training part, evenly spread, for training a ``bpe`` tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Text:
     """Tokens, mapped into memory from their files.
 
     Args:
-        name: for people.
+        name: of the text in messages.
         sha256: of the training and validation bytes together.
         train, validation: tokens in the narrowest type that holds them.
-        tokens: the tokenizer.
+        tokens: its tokenizer.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Text:
     tokens: Tokens = field(default_factory=Bytes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """With tokens as bytes: torch cannot read its own pickle of 16 unsigned bits."""
+        """Pickles tokens as bytes, because torch cannot load pickled uint16 tensors."""
         parts = {"train": self.train, "validation": self.validation}
         return {**vars(self), **{name: part.view(torch.uint8) for name, part in parts.items()}}
 
@@ -73,7 +73,8 @@ class Source:
     Args:
         path: a file, a folder of files, or a .jsonl or .parquet file with a key or column ``text``; by default
             posenc's own documentation of 2026-11-23, the same bytes in every version.
-        tokenizer: ``bytes``, ``bpe`` for byte pairs trained on the training part, or the path of a tokenizer.json.
+        tokenizer: ``bytes``, ``bpe`` for a byte-pair encoding trained on the training part, or the path of a
+        tokenizer.json.
         vocabulary: size of the ``bpe`` tokenizer.
     """
 
@@ -82,9 +83,9 @@ class Source:
     vocabulary: int = 4096
 
     def load(self, say: Callable[[str], object] = str) -> Text:
-        """The text. Its tokens are cut once, while its files are as they were, for all processes that read it.
+        """Load the text. It is tokenized once for all processes, until its files change.
 
-        ``say`` gets a line before they are cut, which takes minutes for a gigabyte.
+        ``say`` receives a line before tokenizing, which takes minutes for a gigabyte.
         """
         path = self.path or DEFAULT
         name = path.name if self.path else "posenc's documentation"
@@ -100,13 +101,13 @@ class Source:
         return _opened(cached(json.dumps([*map(str, astuple(self)), *stamps]), cut), name)
 
     def _stamps(self, path: Path) -> list[object]:
-        """Of all files that are read: numbers that change with them."""
+        """Numbers that change when any of the files changes."""
         of_tokenizer = [] if self.tokenizer in ("bytes", "bpe") else [Path(self.tokenizer)]
         status = [(file.resolve(), file.stat()) for file in (*files(path), *of_tokenizer) if file.exists()]
         return [(str(file), each.st_size, each.st_mtime_ns, each.st_ctime_ns) for file, each in status]
 
     def _cut(self, path: Path, folder: Path) -> None:
-        """Write tokens, their tokenizer and the hash of the text to a folder."""
+        """Tokenize the text and write tokens, tokenizer and hash to a folder."""
         spool, digest = folder / "spool", hashlib.sha256()
         stretches = spooled(documents(path), spool)
         if not spool.stat().st_size:
@@ -135,13 +136,13 @@ class Source:
 
 
 def load(path: Path | None = None) -> Text:
-    """The bytes of a text, as tokens."""
+    """Load the bytes of a text as tokens."""
     return Source(path).load()
 
 
 @lru_cache(maxsize=2)
 def _opened(folder: Path, name: str) -> Text:
-    """The text in a folder of the cache."""
+    """Open the text in a folder of the cache."""
     json = folder / "tokenizer.json"
     tokens = Pieces(json.read_text()) if json.exists() else Bytes()
     train, validation = (_mapped(folder / part, tokens.dtype) for part in PARTS)

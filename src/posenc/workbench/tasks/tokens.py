@@ -14,7 +14,8 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.run.machine import trim
 
 PIECE = 2**16
-"""Bytes that a tokenizer takes at once, needing some 30 for each; a piece ends with a line where there is one."""
+"""Bytes per call of a tokenizer, which needs about 30 bytes of memory for each; pieces end at line ends if
+possible."""
 
 
 class Bytes:
@@ -28,9 +29,9 @@ class Bytes:
 
     @property
     def json(self) -> str:
-        """The same for the ``tokenizers`` library: pieces of one byte, without merges."""
+        """The tokenizer for the ``tokenizers`` library: one token per byte, without merges."""
         library, plain = _library(), {*range(33, 127), *range(161, 173), *range(174, 256)}
-        others = [byte for byte in range(256) if byte not in plain]  # written as what follows, in GPT-2's order
+        others = [byte for byte in range(256) if byte not in plain]  # written as other characters, in GPT-2's order
         letters = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
         tokenizer = library.Tokenizer(library.models.BPE(vocab=letters, merges=[]))
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -40,7 +41,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tokenizer of the ``tokenizers`` library, by its JSON."""
+    """A tokenizer of the ``tokenizers`` library, from its JSON."""
 
     json: str
     unit = "token"
@@ -59,7 +60,7 @@ class Pieces:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The narrowest that holds every token."""
+        """The narrowest type for every token."""
         return torch.uint16 if self.vocabulary <= 2**16 else torch.int32
 
     def encode(self, pieces: Sequence[bytes]) -> "list[array[int]]":
@@ -74,11 +75,11 @@ class Pieces:
 
 
 Tokens = Bytes | Pieces
-"""Cuts bytes into tokens. Plans hold its ``name``: ``bytes``, or a hash of all that decides the cuts."""
+"""A tokenizer. Plans store its ``name``: ``bytes``, or a hash of everything that decides the tokens."""
 
 
 def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
-    """The data in pieces of at most ``PIECE`` bytes, cut behind a line where one ends."""
+    """The data in pieces of at most ``PIECE`` bytes, cut at line ends if possible."""
     rest = bytearray()
     for each in data:
         rest += each
@@ -91,7 +92,7 @@ def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def trained_bpe(train: Iterable[bytes], vocabulary: int) -> str:
-    """A byte-level BPE tokenizer with ``vocabulary`` tokens, trained on these pieces, as JSON."""
+    """Train a byte-level BPE tokenizer with ``vocabulary`` tokens on these pieces; returns its JSON."""
     library = _library()
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -107,11 +108,11 @@ def trained_bpe(train: Iterable[bytes], vocabulary: int) -> str:
 
 
 def of_file(path: Path) -> Pieces:
-    """The tokenizer of a ``tokenizer.json``."""
+    """The tokenizer in a ``tokenizer.json``."""
     library = _library()
     try:
         return Pieces(library.Tokenizer.from_file(str(path)).to_str())
-    except Exception as error:  # the library raises plain Exception for whatever it cannot read
+    except Exception as error:  # the library raises plain Exception for unreadable files
         raise StudyError(
             f"tokenizer={str(path)!r} cannot be read ({error}); use bytes, bpe, or the path of a tokenizer.json"
         ) from error

@@ -1,4 +1,4 @@
-"""The tasks by forced choice for lm-evaluation-harness: a folder for its ``--include_path``, ``FOLDER``."""
+"""The forced-choice tasks for lm-evaluation-harness; pass ``FOLDER`` as its ``--include_path``."""
 
 from pathlib import Path
 
