@@ -119,7 +119,7 @@ def test_qwen_images_frames_count_up_and_its_picture_is_centred() -> None:
         ),
         (
             lambda: LAYOUTS["dinov3"].encoding(16),
-            "parts is missing; this layout counts parts of the picture: give",
+            "parts is missing; this layout counts parts of the picture: pass",
         ),
         (
             lambda: LAYOUTS["dinov3"].positions(2, 3, parts=4),

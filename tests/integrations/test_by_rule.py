@@ -74,10 +74,10 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
     ("model_type", "why"),
     [
         ("deepseek_v3", "its config has 'qk_nope_head_dim', which Llama's has not"),
-        ("cohere2", "full_attention and sliding_attention have one rotation, which some may leave out"),
+        ("cohere2", "full_attention and sliding_attention share one rotation, and some of them may not rotate"),
         ("nanochat", "its file rotates pairs that are rotated backwards"),
         ("qwen3_5_text", "its rotary module has mrope_section, for positions of several axes"),
-        ("gemma3n_text", "its file rotates queries and keys one by one"),
+        ("gemma3n_text", "its file rotates queries and keys separately"),
         ("xlm-roberta", "its file has no rotary modules for such a config"),
     ],
 )

@@ -169,7 +169,9 @@ def test_a_norm_of_other_heads_is_refused() -> None:
 
 
 STACKED = "undo quantisation and merge adapters"
-UNKNOWN = r"rename it: known are q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k \(GGUF\)"
+UNKNOWN = (
+    r"rename it; known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k \(GGUF\)"
+)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "past 32 768 tokens the 4 slowest pairs reach angles never seen",
     ),
     "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
-    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys are stale"),
+    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys get stale"),
     "gemma-3-4b": (
         "5 layers of full_attention",
         "29 layers of sliding_attention",

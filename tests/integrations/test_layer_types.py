@@ -29,7 +29,9 @@ def test_json_without_layer_types_is_read(name: str) -> None:
 def test_where_only_some_layers_attend_only_they_turn() -> None:
     config = silent("qwen3_next", full_attention_interval=4, num_hidden_layers=8)
     assert read(config).layer_types == ("nope", "nope", "nope", "rotary") * 2
-    assert any(note.startswith("layer_types as the class of transformers") for note in read(config).assumed)
+    assert any(
+        note.startswith("layer_types computed by the class of transformers") for note in read(config).assumed
+    )
     with pytest.raises(InvalidArgument, match="did you mean 'full_attention_interval'"):
         read(silent("qwen3_next", full_attention_intervall=4))
 

@@ -321,7 +321,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unread.startswith("not asked: model_type 'llama'"), unread
     monkeypatch.undo()
     monkeypatch.setattr("posenc.integrations.huggingface.model_laws.free_memory", lambda device: 0)
-    assert "no room for a float32 copy" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
+    assert "a float32 copy does not fit" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
     report = str(check(tiny("llama-2"), packed=False))
     assert "1 do not apply, 1 not asked" in report
     assert "  ?     reads_packed_texts_as_each_alone: packed=False" in report
@@ -384,9 +384,9 @@ def test_packed_lengths_are_those_of_the_position_ids() -> None:
             [0, 6, 12, 18],
             r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is not a text; give the place",
         ),
-        (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not climb from 0 to the 8 tokens; give"),
-        (at, [0, 4, 4, 8], "does not climb"),
-        (at, [0, 5, 7, 8], r"token 4 has position \[0\] and is number 4 of its text; start position ids again"),
+        (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not increase from 0 to the 8 tokens; pass"),
+        (at, [0, 4, 4, 8], "does not increase"),
+        (at, [0, 5, 7, 8], r"token 4 has position \[0\] but is number 4 of its text; restart position ids"),
         (at, [0, 8], "token 4 has position"),
         (picture, [0, 3, 6], r"token 3 has position \[1, 2, 1\] and is number 0 of its text"),
         (torch.tensor([[0, 1, 3]]), [0, 3], r"token 2 has position \[3\] and is number 2"),
@@ -436,12 +436,14 @@ def test_a_cache_is_handed_back_under_the_key_that_gave_it(key: str) -> None:
 def test_a_model_that_gives_no_cache_is_not_asked() -> None:
     """Which is no law that does not apply: it may be broken."""
     said = verdict(reads_chunks_as_the_whole, renamed(tiny("llama-2"), None))
-    assert (said.outcome, said.detail[:27]) == ("not asked", "its output has no cache of ")
+    assert (said.outcome, said.detail[:27]) == ("not asked", "its output has no transforme")
 
 
 @pytest.mark.usefixtures("recent_transformers")
 def test_whose_fault_it_is_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's, where one built anew of its config does what was read; else its code's, or the reader's."""
     alone = check(has_the_default_base())
-    assert "(this model alone: one built anew of its config does what was read)" in str(alone)
-    assert "(one built anew of its config differs from what was read, too)" in str(check(swaps_pairs(monkeypatch)))
+    assert "(only this model: a new one built from its config agrees with the reading)" in str(alone)
+    assert "(a new model built from its config differs from the reading too)" in str(
+        check(swaps_pairs(monkeypatch))
+    )

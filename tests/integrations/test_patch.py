@@ -68,7 +68,7 @@ def test_other_positions_give_other_logits(family: str) -> None:
     wrong = "half" if pairing == "interleaved" else "interleaved"
     swapped = posenc.Rotary(head_dim, pairing=wrong, rotary_dim=rotary_dim)
     with (
-        pytest.raises(InvalidArgument, match="the other pairing go through convert_pairing first"),
+        pytest.raises(InvalidArgument, match="convert the weights with convert_pairing first"),
         patched(model, swapped),
     ):
         pass

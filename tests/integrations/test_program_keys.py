@@ -134,7 +134,7 @@ def test_keys_stand_under_the_part_that_was_read(config: dict[str, Any]) -> None
     assert overrides["max_position_embeddings"] == LENGTH
     rope = overrides["rope_parameters"]
     assert (rope["rope_type"], rope["factor"], rope["mscale"]) == ("linear", 2.0, None)  # laid over the part's own
-    with pytest.raises(InvalidArgument, match=r"is in (\w+\.)?text_config, and mlx-lm gets a whole"):
+    with pytest.raises(InvalidArgument, match=r"is in (\w+\.)?text_config, but mlx-lm needs a whole"):
         mlx(positions)
     assert mlx(read(config["text_config"] if not outer else PARTS["text_config"]))["rope_scaling"]["factor"] == 4.0
 

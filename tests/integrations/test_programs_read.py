@@ -260,7 +260,7 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert only(table).base == 10_000
     assert table.notes == (
         "rope_parameters is not read by transformers 4.57.6",
-        "rope_theta = 10000, which transformers 4.57.6 takes where nothing that it reads says it",
+        "rope_theta = 10000, the default of transformers 4.57.6 if no key that it reads states it",
     )
     assert by_name(transformers.read(config, "5.23.0"), config) == []
     older = config_json(read(config), spelling="v4")

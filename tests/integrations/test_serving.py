@@ -217,7 +217,7 @@ def test_flags_of_llama_server(tmp_path: Path) -> None:
     assert unrounded["files"][str(file)]["qwen3.context_length"] == 131072
     assert unrounded["notes"][0].startswith("llama-server has no flag for YaRN(factor=4")
     (note,) = serving("vllm", file)["notes"]
-    assert note == "refused: qwen.gguf is llama.cpp's; give the config.json that it was converted from"
+    assert note == "refused: qwen.gguf is a file for llama.cpp; pass the config.json from which it was converted"
 
 
 def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
@@ -230,9 +230,9 @@ def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
 def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = model(tmp_path, PLAIN)
     refusals = {
-        ("vllm", "dynamic(4)"): "no program but transformers computes it; write scaling.plan(total_length)",
+        ("vllm", "dynamic(4)"): "only transformers computes; write scaling.plan(total_length)",
         ("mlx-lm", "yarn(4, truncate=False)"): "mlx-lm 0.32.2 would compute differently: all: frequencies of",
-        ("llama.cpp", "dynamic(4)"): "no program but transformers computes it",
+        ("llama.cpp", "dynamic(4)"): "only transformers computes",
     }
     for (program, scaling), reason in refusals.items():
         answer = serving(program, folder, scaling)

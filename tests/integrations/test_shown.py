@@ -84,7 +84,10 @@ def test_a_tower_says_whose_places_it_counts() -> None:
         ({"model_type": "vit", "patch_size": 0}, "patch_size=0 must be a size, or one for each side"),
         ({"model_type": "pixtral", "rope_parameters": {"rope_type": "yarn"}}, "only 'axial' of all channels is"),
         ({"model_type": "pixtral", "rope_parameters": {"rope_theta": [1]}}, r"rope_theta=\[1\] must be a number"),
-        ({"model_type": "qwen3_vl_vision", "num_position_embeddings": 10}, "=10 must be a square, of as many rows"),
+        (
+            {"model_type": "qwen3_vl_vision", "num_position_embeddings": 10},
+            "=10 must be the square of a whole number",
+        ),
     ],
 )
 def test_what_a_towers_config_may_not_say(config: dict[str, Any], message: str) -> None:

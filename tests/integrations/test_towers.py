@@ -35,7 +35,7 @@ UNFED = {
     **dict.fromkeys(TABLED.split(), "the text has a table, which cannot be swapped"),
     **dict.fromkeys(("fast_vlm", "gemma3n", "perception_lm"), "the tower is timm's"),
     **dict.fromkeys(("pp_chart2table", "qwen2_5_omni"), "no model class of its own, but those of its parts"),
-    **dict.fromkeys(("dots3_note", "nemo_speechlm", "vibevoice"), "too large where it is shrunk"),
+    **dict.fromkeys(("dots3_note", "nemo_speechlm", "vibevoice"), "too large even when shrunk"),
     **dict.fromkeys(("glm5_next", "nemotron_h_omni"), "the text has no positions that could be swapped"),
     "granite4_vision": "the default config builds no model, large or small",
     "emu3": "pictures come as words of a codebook",

@@ -273,7 +273,7 @@ def test_texts_build_and_come_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dca", "does not say what rotates"),
+        ("dca", "lacks the encoding that rotates"),
         ("dca(rotary, chunk=3)", "needs local"),
         ("dca(rotary, chunk=3, local=2, x=1)", "unknown setting of dca"),
         ("dca(rotary, 3, 2)", "settings by name"),

@@ -1,4 +1,4 @@
-"""Bridges to other libraries, each in a folder of its own that `import posenc` never loads.
+"""Bridges to other libraries, one folder each; `import posenc` does not load them.
 
-``attention_layouts`` needs no library: it says, as data, how public image and video models rotate.
+``attention_layouts`` needs no library: it describes, as data, how public image and video models rotate.
 """

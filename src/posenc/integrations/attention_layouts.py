@@ -1,7 +1,8 @@
-"""How image and video models rotate queries and keys, as data: each layout's encoding as a text, and its positions.
+"""How image and video models rotate queries and keys, as data: the encoding of each layout as a text, and its
+positions.
 
-A layout is a text for ``posenc.encoding`` and a function that makes positions. Public code has a dozen layouts of
-the same idea, and a wrong one changes no shape and raises no error.
+A layout is a text for ``posenc.encoding`` and a function that makes positions. Public code has a dozen such
+layouts, and a wrong one changes no shape and raises no error.
 """
 
 from collections.abc import Callable
@@ -21,8 +22,8 @@ class Layout:
     """One family's layout (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
     Args:
-        letters: its coordinates in the order of positions: y rows, x columns, t frames or what text counts.
-        text: the text of its encoding, from the channels of a head.
+        letters: its coordinates in the order of positions: y rows, x columns, t frames or the counter of text.
+        text: a function from the channels of a head to the text of its encoding.
         multiple: head_dim must be a multiple of it.
         coordinates: makes positions from a shape: ``grid`` or another function.
         in_parts: whether its coordinates count parts of the picture; ``text`` and ``coordinates`` then have an
@@ -52,26 +53,26 @@ class Layout:
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing; this layout counts parts of the picture: give math.lcm of its rows and columns, "
-                "or of those of all pictures in a batch"
+                "parts is missing; this layout counts parts of the picture: pass math.lcm of its rows and "
+                "columns, or of those of all pictures in a batch"
             )
         return parts
 
 
 def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """A text whose map has half a head's pairs for each of two axes."""
+    """A text whose map gives half of the pairs to each of two axes."""
     return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
 
 
 def _thirds(pairing: str) -> Callable[[int], str]:
-    """A text with 2⌊D/6⌋ channels for each of three axes, and what is left over not rotated."""
+    """A text with 2⌊D/6⌋ channels for each of three axes; leftover channels do not rotate."""
     return lambda D: (
         f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing={pairing})"
     )
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """A text whose axes have these numbers of every 64 channels, neighbours paired."""
+    """A text whose axes have these shares of 64 channels, with neighbours paired."""
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
@@ -79,7 +80,7 @@ def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int]
 
 
 def _wan(D: int) -> str:
-    """Rows and columns have 2⌊D/6⌋ channels each, and frames what is left."""
+    """Rows and columns have 2⌊D/6⌋ channels each, frames the rest."""
     return f"rotary(axes=axial({D // 2 - 2 * (D // 6)}, {D // 6}, {D // 6}), pairing=interleaved)"
 
 
@@ -89,7 +90,7 @@ def _dinov3(D: int, parts: int) -> str:
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
-    """Coordinates span the trained grid, 16 cells per side, whatever the picture's size."""
+    """Coordinates span the trained grid, 16 cells per side, for every size of picture."""
     units = f"units=('{trained}/{parts}', '{trained}/{parts}')"
     return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=interleaved)"
 
@@ -132,6 +133,6 @@ LAYOUTS: dict[str, Layout] = {
     "ernie-image": Layout("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
     "flux2": Layout("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
 }
-"""Every layout by its family's name. Axes t of Flux, Z-Image and ERNIE-Image count text or pictures; l of Flux 2
-counts text.
+"""Every layout by its family's name. Axis t of Flux, Z-Image and ERNIE-Image counts text or pictures; axis l of
+Flux 2 counts text.
 """

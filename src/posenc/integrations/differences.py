@@ -9,7 +9,7 @@
         print(difference)
 
 Two programs that run one checkpoint with different tables compute different scores. The difference is zero at
-position 0 and grows with the distance of two tokens, so that no short text shows it.
+position 0 and grows with the distance of two tokens, so short texts do not show it.
 """
 
 import math
@@ -26,7 +26,7 @@ from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 BLOCK = 8192
 """How many positions of two tables are compared at a time."""
 CLOSE = 2.0**-21
-"""Eight roundings of float32, which a frequency in a file or a program may have."""
+"""Eight roundings of float32: the tolerance for a frequency in a file or a program."""
 TURNING: dict[str, tuple[str, ...]] = {
     "frequencies": ("frequencies",),
     "attention_factor": ("attention_factor",),
@@ -34,7 +34,7 @@ TURNING: dict[str, tuple[str, ...]] = {
     "pairing": ("pairing",),
     "rotary_dim": ("rotary_dim", "frequencies", "axes"),
 }
-"""The fields that change cos or scores of a text, each with those that change with it."""
+"""The fields that change cos or scores of a text, each with the fields that change with it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Difference:
 
     Args:
         what: a field of ``LayerTable`` or ``PositionTable``.
-        layer_type: where; None for the whole model.
+        layer_type: the layer type; None for the whole model.
         ours, theirs: both values.
         text: the difference in a sentence.
         errors: the errors of cos and scores that this field alone causes at the requested positions; empty if it
@@ -97,12 +97,12 @@ def differences(
     length = ours.pretrained_length or ours.admitted_length
     at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
     if any(p < 0 for p in at):
-        raise InvalidArgument(f"positions={list(at)} must be 0 or more; leave the others out")
+        raise InvalidArgument(f"positions={list(at)} must be 0 or more; remove the negative ones")
     result: list[Difference] = []
 
     def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
         sentence = (
-            text.removesuffix(":")  # a long list of factors is cut off in words
+            text.removesuffix(":")  # long lists of factors are abbreviated
             if _words(values[0]) == _words(values[1])
             else f"{text} {_words(values[0])} in {names[0]}, {_words(values[1])} in {names[1]}"
         )
@@ -129,7 +129,7 @@ def differences(
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """A sentence: from which position on a draft model's positions differ from its target's.
+    """A sentence that says at which position a draft model first departs from its target.
 
     Args:
         above: the smallest difference of cos, over the channels of a head, that counts.
@@ -145,7 +145,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
             first = int(at[anywhere][0])
-            return f"they part at position {first:,}, where cos differs by more than {above:g}"
+            return f"cos first differs by more than {above:g} at position {first:,}"
     if draft.admitted_length < target.admitted_length:
         return f"the draft has no position {reach:,}, and its target has {target.admitted_length:,}"
     return f"cos differs by at most {above:g} up to position {reach - 1:,}"
@@ -189,7 +189,7 @@ def _origin(layer: LayerTable) -> str:
 
 
 def _turn(first: LayerTable, second: LayerTable) -> bool:
-    """Whether both rotate, in heads of one size, so that their channels may be compared."""
+    """Whether both rotate heads of one size, so that their channels can be compared."""
     return bool(first.frequencies and second.frequencies) and first.head_dim == second.head_dim
 
 
@@ -198,7 +198,7 @@ def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int])
     several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
     if what not in TURNING or several or not _turn(first, second):
         return ()
-    first = replace(first, pairing=first.pairing or second.pairing)  # the other's, if one is unknown
+    first = replace(first, pairing=first.pairing or second.pairing)  # the other's if this is unknown
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})
     positions = torch.tensor(at, dtype=torch.int64)
     apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()

@@ -1,19 +1,21 @@
-"""A fingerprint of positions: one line, equal for every spelling and release that declares the same.
+"""A fingerprint of positions: one line, equal for all spellings and releases with the same positions.
 
-posenc1-3f9c…: the format's version, and 32 hexadecimal digits of a SHA-256 of what every layer declares, first to
-last, whatever its type is called: the encoding, the frequencies as turns per token, the factor of cos and sin and
-that of scores, all rounded to 2⁻⁴⁰, pairs, axes, which channels rotate and which way, windows, chunks, the scale of
-queries, the softcap, sinks, and an added table. Fields at their defaults are left out, so that a field of a later
-release changes no fingerprint. Lengths are not included, but frequencies that depend on one (dynamic scaling, lists
-of factors) are those for the longest allowed input. Base and scaling are not included by name: two names of the
-same frequencies are the same.
+posenc1-3f9c…: the format's version, and 32 hexadecimal digits of a SHA-256 over the declarations of all layers,
+first to last, independent of the names of layer types: the encoding, the frequencies as turns per token, the factor
+of cos and sin and
+that of scores, all rounded to 2⁻⁴⁰, pairs, axes, which channels rotate in which direction, windows, chunks, the
+scale of
+queries, the softcap, sinks, and an added table. Fields at their defaults are left out, so that new fields in later
+releases change no fingerprint. Lengths are not included, but frequencies that depend on a length (dynamic scaling,
+lists of factors) are those for the longest allowed input. Base and scaling are not included by name: two names for
+the same frequencies give the same fingerprint.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint
 
     print(fingerprint(position_table.of(huggingface.read("model/config.json"))))
 
-The format is frozen: another choice of fields or roundings is another version, ``posenc2-``.
+The format is frozen: another choice of fields or roundings would be another version, ``posenc2-``.
 """
 
 import hashlib
@@ -29,11 +31,11 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 VERSION = "posenc1"
 GRAIN = 2.0**40
 IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "softmax_origin")
-"""Fields that only put others into words."""
+"""Fields that only word other fields."""
 
 
 def fingerprint(table: PositionTable) -> str:
-    """The fingerprint of a position table, of a config or of a program."""
+    """The fingerprint of the position table of a config or a program."""
     layers = {name: _declared(layer) for name, layer in table.layers.items()}
     declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
@@ -43,11 +45,11 @@ def is_stated(text: str) -> bool:
     """Whether a text is a fingerprint and not a path.
 
     Raises:
-        InvalidArgument: one that is cut off, or of another format.
+        InvalidArgument: it is truncated or has another format.
     """
     is_complete = re.fullmatch(rf"{VERSION}-[0-9a-f]{{32}}", text) is not None
     if not is_complete and re.match(r"posenc\d+-", text):
-        raise InvalidArgument(f"{text!r} is not a fingerprint; give {VERSION}- and 32 hexadecimal digits")
+        raise InvalidArgument(f"{text!r} is not a fingerprint; pass {VERSION}- and 32 hexadecimal digits")
     return is_complete
 
 

@@ -1,4 +1,4 @@
-"""What a Hugging Face config does with positions, in plain words, and what can go wrong with it."""
+"""Explains in plain words what a Hugging Face config does with positions, and what can go wrong."""
 
 import math
 from dataclasses import dataclass
@@ -41,11 +41,11 @@ class Inspection:
     """The result of an inspection.
 
     Args:
-        answer: the whole in one sentence.
+        answer: a summary in one sentence.
         facts: one sentence each, in the order of reading.
-        risks: what can go wrong, each with its reason; may be empty.
+        risks: what can go wrong, with reasons; may be empty.
         positions: as read from the config.
-        table: the effective positions, which the facts put into words.
+        table: the effective positions, which the facts describe.
     """
 
     answer: str
@@ -55,14 +55,14 @@ class Inspection:
     table: PositionTable
 
     def text(self) -> str:
-        """As the terminal prints it."""
+        """The text for the terminal."""
         facts = "\n".join(f"  {fact}" for fact in self.facts)
         risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
         return f"{self.answer}\n{facts}\nRisks:\n{risks}"
 
 
 def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
-    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file; say what it means.
+    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file, and explain it.
 
     Raises:
         UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or a base
@@ -70,7 +70,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     """
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
-        raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
+        raise InvalidArgument(f"base={base:g} does not apply: the config states everything; omit it")
     if gguf:
         positions = llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
     else:
@@ -95,8 +95,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """A small random model of the config at ``path``, measured layer by layer, beside what was read; and whether
-    the two differ."""
+    """A small random model of the config at ``path``, measured layer by layer and compared with the reading; and
+    whether they differ."""
     measurement = measure(path)
     try:
         positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
@@ -107,12 +107,12 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     if positions is None:
         return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."]), False
     off = differences(measurement, positions)
-    verdicts = [f"Differs: {text}." for text in off] or ["The config says the same."]
+    verdicts = [f"Differs: {text}." for text in off] or ["The reading of the config agrees."]
     return "\n".join([*lines, *verdicts]), bool(off)
 
 
 def _reads(config: object, as_type: str | None) -> bool:
-    """Whether the config can be read as it is."""
+    """Whether the config can be read unchanged."""
     try:
         read(config, as_type=as_type)
     except InvalidArgument:
@@ -175,19 +175,19 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
         risks.append(
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
-            f"{count(factor * length)}, and the config allows {count(longest)}"
+            f"{count(factor * length)}, but the config allows {count(longest)}"
         )
     if isinstance(scaling, Linear):
         risks.append(
             f"the config does not say whether {count(longest)} is the length before or after scaling by "
-            f"{count(scaling.factor)}; released models have either"
+            f"{count(scaling.factor)}; released models do either"
         )
     if isinstance(scaling, YaRN):
-        risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
+        risks.append("YaRN is always on here: short texts are scaled too, which costs a little")
         if scaling.beta_fast >= length / (2 * math.pi):
             risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
     if isinstance(scaling, LengthScaling):
-        risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
+        risks.append("frequencies depend on the request's length: cached keys get stale when it outgrows its plan")
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
         risks.append(
             "trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer"
@@ -203,13 +203,13 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
-    """The error of the model's number types in its angles at the longest input."""
+    """The error in angles at the longest input due to the model's number types."""
     last = positions.max_length - 1
     exact, float32 = (
         torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)
     )
     risks = [
-        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
+        f"float32 angles, with which such checkpoints are trained, change cos and sin by up to "
         f"{float((exact - float32).abs().max()):.2g} at position {count(last)}"
     ]
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))

@@ -1,5 +1,4 @@
-"""A kit for the author of a kernel: inputs, exact outputs and a test file, which needs only pytest, PyTorch and
-NumPy.
+"""A kit for kernel authors: inputs, exact outputs and a test file that needs only pytest, PyTorch and NumPy.
 
     kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
@@ -25,7 +24,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.vectors import rotated_room
 
 TEST = Path(__file__).with_name("kit_test.py")
-"""It needs pytest, which posenc does not."""
+"""The test file, which needs pytest."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 """The relative error of one rounding to the type of x; that of float32 is included in the angle's."""
@@ -36,11 +35,11 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
     Args:
         positions: what ``huggingface.read`` returned.
-        folder: made if it is missing.
+        folder: created if it is missing.
         total_length: prompt and answer together, if a scaling depends on it; default the longest input.
 
     Raises:
-        InvalidArgument: a model that does not rotate.
+        InvalidArgument: the model does not rotate.
     """
     if not positions.rotary_recipes:
         raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, so it has no kit")
@@ -89,7 +88,8 @@ def _room(
     want: Float[Tensor, "B H T D"],
     dtype: str,
 ) -> Float[Tensor, "B H T D"]:
-    """How far a number may be off: eight roundings of a float32 angle times its pair, and one of the type of x."""
+    """The tolerance of each number: eight roundings of a float32 angle times its pair, and one rounding to the type
+    of x."""
     theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
     furthest = at if at.dim() == 2 else at.amax(0)
     angles = CLOSE * (1 + furthest[:, None, :, None] * theta) * rotary.attention_factor

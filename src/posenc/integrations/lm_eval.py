@@ -1,8 +1,8 @@
-"""lm-evaluation-harness with a model under any scaling: ``lm_eval --model posenc --model_args
+"""Runs lm-evaluation-harness on a model under any scaling: ``lm_eval --model posenc --model_args
 pretrained=PATH,scaling=yarn(4)``.
 
-The entry point ``posenc`` of the group ``lm_eval.models`` names this class; the harness finds it from the release
-after 0.4.13 on. With an older one import this module before its command line is called.
+The entry point ``posenc`` of the group ``lm_eval.models`` names this class; releases after 0.4.13 of the harness
+find it. With an older release import this module before calling its command line.
 """
 
 from contextlib import ExitStack
@@ -19,16 +19,16 @@ from posenc.integrations.sources import scaling_of
 
 @register_model("posenc")
 class PosencLM(HFLM):
-    """A causal model of transformers whose stretched layers get a scaling; every other argument is ``hf``'s.
+    """A causal model of transformers with a scaling in its stretched layers; all other arguments are ``hf``'s.
 
     Args:
         scaling: such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length. It replaces
-            a scaling in the config. Empty leaves the model as it is.
+            a scaling in the config. Empty leaves the model unchanged.
         settings: of lm_eval's ``hf``. ``max_length``, beyond which the harness truncates the beginning of a
             request, is factor × trained length by default.
 
     Raises:
-        UnknownName, InvalidArgument: an unknown scaling, or a model without rotary positions.
+        UnknownName, InvalidArgument: the scaling is unknown, or the model has no rotary positions.
     """
 
     def __init__(self, scaling: str = "", **settings: Any) -> None:

@@ -1,8 +1,8 @@
-"""What programs' model files do beyond their rotary files, as recorded from the released files.
+"""What the model files of programs do beyond their rotary files, recorded from the released files.
 
 ``python -m tools.model_files`` builds the model of every config under stand-ins, runs it, and writes
-model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml lists what such a
-class does that its config does not say; the tests compare it with the recordings, line by line.
+model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml lists behaviour
+of such classes that is not in the config; tests compare it with the recordings, line by line.
 """
 
 import json
@@ -26,16 +26,16 @@ class Departure:
         program: the name of its module.
         types: ``model_type`` of a config or of its language model.
         says: what it does, in words. If no other field is set, it is only a note.
-        line: where, in the newest of ``releases``.
-        releases: those that do; empty for all that were asked.
-        refuses: whether it does not run them at all.
+        line: the source line, in the newest of ``releases``.
+        releases: the releases that do it; empty for all tested ones.
+        refuses: whether it cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` for None.
-        one_more: tokens that a window has more than the config says.
-        alone: whether it does so only for the language model's own config, not for one with other parts.
+        one_more: extra tokens in a window, beyond the config's number.
+        alone: whether it applies only to the language model's own config, not to one with other parts.
         without: if this key is missing from the rope dictionary, positions have one axis.
-        unless: a key of the config; with it the departure does not occur.
-        unread: keys of the config that are not read.
-        default: the values used instead.
+        unless: a key of the config that prevents the departure.
+        unread: keys of the config that the program does not read.
+        default: the values that it uses instead.
         times_original: the factor on YaRN's original length if there are sections.
     """
 
@@ -87,7 +87,7 @@ def departing_from(
         config, part: the whole config, and its language model's part.
 
     Raises:
-        InvalidArgument: a family that it does not run.
+        InvalidArgument: the program cannot run the family.
     """
     types = {str(one.get("model_type")) for one in (config, part)}
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
@@ -108,7 +108,7 @@ def departing_from(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """The table with these departures, each in a note with the line that decides it."""
+    """The table with these departures applied; a note for each has its source line."""
     changed = table
     for one in departing:
         layers = {name: one.of(layer) for name, layer in changed.layers.items()}
@@ -118,8 +118,10 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
-    """The part of a program's answer that was not checked, in words; empty if all was."""
+    """The part of a program's answer that was not checked, in words; empty if everything was."""
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     if types is None or model_type in types:
         return ""
-    return f"the model file of {model_type!r}: its rotary files were asked, not its windows, scales and layers"
+    return (
+        f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
+    )

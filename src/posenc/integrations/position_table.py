@@ -1,4 +1,4 @@
-"""The effective position table: how a program reads a file's positions, as plain numbers to compare.
+"""The effective position table: a program's reading of a file's positions, as plain numbers to compare.
 
 from posenc.integrations import huggingface, position_table
 
@@ -27,19 +27,20 @@ if TYPE_CHECKING:  # that package measures models as tables
 class LayerTable:
     """The positions of the layers of one type.
 
-    A pair of channels turns by p·θ at position p, and cos and sin are multiplied by the attention factor a. Scores
+    A pair of channels rotates by p·θ at position p, and cos and sin are multiplied by the attention factor a.
+    Scores
     are q·k·softmax_factor/√D, or c·tanh of that over c with a softcap of c.
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the text of another encoding, by the grammar of ``posenc.encoding``.
-        base, scaling: the origin of the frequencies, only for words; None without rotation.
+        base, scaling: the origin of the frequencies, only for wording; None without rotation.
         frequencies: θ of every pair in radians per position, exact and then rounded to float64.
         float32: the same as computed in float32 by programs.
-        unscaled: θ without the scaling, only for words.
+        unscaled: θ without the scaling, only for wording.
         attention_factor: a.
-        own_attention_factor: a of the scaling itself, if the file states another; only for words.
+        own_attention_factor: a of the scaling itself, if the file states another; only for wording.
         softmax_factor: the factor on 1/√D: DeepSeek's second number, or the family's own scale.
-        softmax_origin: its origin, only for words.
+        softmax_origin: its origin, only for wording.
         softcap: c; None without.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows;
@@ -84,11 +85,11 @@ class LayerTable:
 
     @property
     def sections(self) -> tuple[int, ...]:
-        """How many pairs rotate by every axis."""
+        """The number of pairs per axis."""
         return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
 
     def cos(self, positions: Int[Tensor, " P"]) -> Float[Tensor, "P D"]:
-        """The factor of every channel of a head by cos at these positions, attention factor included."""
+        """cos for every channel of a head at these positions, times the attention factor."""
         frequencies = torch.tensor(self.frequencies, dtype=torch.float64)
         cos = self.attention_factor * torch.outer(positions.double(), frequencies).cos()
         rotated = cos.repeat_interleave(2, 1) if self.pairing == "interleaved" else torch.cat((cos, cos), 1)
@@ -117,13 +118,13 @@ class PositionTable:
         model_type: the family's name in Hugging Face, or llama.cpp's of its architecture.
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
-        pretrained_length: the trained length before any scaling; None if a file does not say it.
+        pretrained_length: the trained length before any scaling; None if the file does not state it.
         tuned_length: the length that the model was released for.
         admitted_length: the longest input that is allowed.
         layout: the layout of a tower's patches in ``attention_layouts``; empty for text.
         program: the program that computes this, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
-        not_asked: the part of the program that was not checked; empty if all was.
+        not_asked: the part of the program that was not checked; empty if everything was.
     """
 
     model_type: str

@@ -1,4 +1,4 @@
-"""Names of programs as people write them, and sources that begin with one; nothing here imports a program."""
+"""Names of programs in all spellings, and sources that begin with one; no program is imported here."""
 
 import pkgutil
 from pathlib import Path
@@ -15,8 +15,7 @@ SPELT = {
     "llama-factory": "transformers",
     "llamafactory": "transformers",
 }
-"""Names of programs as people write them, in addition to those of modules; a trainer maps to the program it
-uses."""
+"""Other spellings of program names, besides those of modules; a trainer maps to the program that it uses."""
 
 
 def name_of(module: str) -> str:

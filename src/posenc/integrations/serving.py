@@ -1,4 +1,4 @@
-"""What to type so that a program computes a model's positions: keys, files, and the command line."""
+"""How to make a program compute a model's positions: keys, files, and the command line."""
 
 import json
 import shlex
@@ -20,9 +20,9 @@ from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
-"""The beginning of the note that says why nothing is given to a program."""
+"""The beginning of the note that says why a program gets nothing."""
 NOT_ASKED = "not asked: "
-"""The beginning of the note that says what of a program was not checked, so that there is no command."""
+"""The beginning of the note that says what was not checked in a program, and so why there is no command."""
 
 
 def serving(
@@ -42,18 +42,18 @@ def serving(
     Args:
         program: such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, the folder it is in, or for llama.cpp a .gguf file.
-        scaling: in place of the model's own; as text, its original length is the trained one by default.
+        scaling: in place of the model's own; in a text the original length is by default the trained length.
         base: the rotary base, if the config leaves it out.
         max_length: the longest input; default as in ``huggingface.write``.
 
     Returns:
-        ``program`` and ``version``; ``fingerprint`` of what it then computes, empty for llama.cpp; ``overrides``,
-        keys that the command passes; ``files``, keys to change by name of file, None for one that goes away;
+        ``program`` and ``version``; ``fingerprint`` of the resulting positions, empty for llama.cpp; ``overrides``,
+        keys that the command passes; ``files``, keys to change per file, None for a key to remove;
         ``command``, the line to type, empty for a library or if it was not verified; ``notes``, the program's
         assumptions, or after ``REFUSED`` the reason, or after ``NOT_ASKED`` what was not checked.
 
     Raises:
-        UnknownName, InvalidArgument: an unknown program, version, file or scaling, or one that is not read.
+        UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
     """
     module, version = program_of(program)
     name, version, gguf = (
@@ -69,7 +69,9 @@ def serving(
     answer |= {"command": "", "notes": [], "fingerprint": ""}
     try:
         if gguf and module is not llama_cpp:
-            raise InvalidArgument(f"{path.name} is llama.cpp's; give the config.json that it was converted from")
+            raise InvalidArgument(
+                f"{path.name} is a file for llama.cpp; pass the config.json from which it was converted"
+            )
         longest = config_json(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
         wanted = positions if scaling is None else positions.with_scaling(scaling)
         if module is llama_cpp:
@@ -81,10 +83,10 @@ def serving(
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """An answer of ``serving`` as the terminal prints it."""
+    """An answer of ``serving`` as text for the terminal."""
     files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
     lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
-    return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["the config as it is"])])
+    return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["the config unchanged"])])
 
 
 def _from_config(
@@ -116,7 +118,7 @@ def _from_config(
 def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys to change so that the model's part of config.json is this one, nested as in the whole config."""
     keys = changed(positions.source, config)
-    if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # which goes with the dictionary
+    if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # it is replaced together with the dictionary
         keys["rope_theta"] = config["rope_theta"]
     return within(positions.path, keys)
 
@@ -124,7 +126,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
 def _llama_server(
     path: Path, fields: llama_cpp.Fields | None, wanted: ModelPositions, longest: int, scaled: bool
 ) -> dict[str, Any]:
-    """The answer of llama.cpp: flags beside a file, or beside what its converter makes of a config."""
+    """The answer for llama.cpp: flags for a file, or for the file that its converter makes from a config."""
     file = str(path)
     if fields is None:
         table, file = llama_cpp.read(path), "model.gguf"
@@ -138,6 +140,6 @@ def _llama_server(
         lists = {name: tensor.tolist() for name, tensor in new.tensors.items()}
         values = {**dict.fromkeys(fields.tensors), **new.values, **lists}
         return {"command": " ".join(words), "files": {file: values}, "notes": [str(error)]}
-    if fields.values[context] != longest:  # above which llama-server cuts a request off
+    if fields.values[context] != longest:  # llama-server truncates requests beyond it
         words += ["--override-kv", f"{context}=int:{longest}"]
     return {"command": " ".join(words)}

@@ -1,4 +1,4 @@
-"""Position tables of the sources that people name: a file, overrides of one, or a program that reads either.
+"""Position tables of named sources: a file, overrides of a file, or a program that reads one.
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from it; vllm:config.json is the newest one asked
@@ -29,23 +29,24 @@ def program_of(text: str) -> tuple[Any, str | None]:
     """The module and the version of ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        InvalidArgument: no such program. The nearest name is not proposed, since another program is no substitute.
+        InvalidArgument: there is no such program. The message does not suggest the nearest name, since another
+        program is no substitute.
     """
     name, _, version = text.partition("@")
     module = module_of(name)
     if module is None:
         raise InvalidArgument(
-            f"program {name!r} is not read here; known: {', '.join(map(name_of, NAMES))}; compare any other with "
-            "the model's own numbers: posenc vectors"
+            f"program {name!r} is unknown; known: {', '.join(map(name_of, NAMES))}; compare others with the "
+            "model's own numbers: posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
-    """The scaling of ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``; without an original length, of this one.
+    """The scaling of ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``; without an original length, this one is used.
 
     Raises:
-        UnknownName, InvalidArgument: no scaling or field of that name, or a value out of range.
+        UnknownName, InvalidArgument: there is no scaling or field of that name, or a value is out of range.
     """
     stated = parse(text)
     one_of("scaling", stated.name, SCALINGS)
@@ -67,12 +68,12 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
 
     Args:
         source: as above.
-        beside: the source that it is compared with, into whose config overrides are merged.
+        beside: the other source of a comparison; overrides are merged into its config.
         as_type: the family by whose rules a config is read, as in ``huggingface.read``; programs and GGUF files
             have their own rules.
 
     Raises:
-        UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.
+        UnknownName, InvalidArgument: the program, version or file does not exist or cannot be read.
     """
     program, path = split(source)
     if program == MEASURED:

@@ -1,4 +1,4 @@
-"""Reference vectors: numbers of a model's positions, for a port in any language to test against.
+"""Reference vectors: numbers of a model's positions, to test a port in any language.
 
     vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
     assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # a port's own, in Python
@@ -30,7 +30,7 @@ from posenc.scaling import planned
 
 FORMAT = "posenc-vectors 1"
 Port = Callable[[str, Float[Tensor, " D"], Int[Tensor, "A T"]], Any]
-"""A port's rotation: layer type, query and positions to the rotated queries, ``(T, D)``."""
+"""A port's rotation: a function of layer type, query and positions that returns the rotated queries, ``(T, D)``."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Vectors:
     """Reference vectors of a model.
 
     Args:
-        header: the file's words and single numbers.
+        header: the texts and scalars of the file.
         arrays: by ``"LAYER TYPE.NAME"``.
     """
 
@@ -46,7 +46,7 @@ class Vectors:
     arrays: Mapping[str, Tensor]
 
     def save(self, path: str | Path) -> Path:
-        """Write the file, as JSON or safetensors by its ending."""
+        """Write the file as JSON or safetensors, according to its suffix."""
         path = Path(path)
         if path.suffix == ".safetensors":
             from safetensors.torch import save_file
@@ -65,10 +65,10 @@ class Vectors:
 
 
 def load(path: str | Path) -> Vectors:
-    """The vectors of a file.
+    """Load the vectors of a file.
 
     Raises:
-        InvalidArgument: a file of another format.
+        InvalidArgument: the file has another format.
     """
     if Path(path).suffix == ".safetensors":
         from safetensors import safe_open
@@ -103,7 +103,7 @@ def vectors(
         source: where the config was published, such as its repository, path and commit.
 
     Raises:
-        InvalidArgument: a model that does not rotate; negative positions.
+        InvalidArgument: the model does not rotate, or positions are negative.
     """
     length = total_length or positions.max_length
     table = position_table.of(positions, length=length)
@@ -155,7 +155,7 @@ def _arrays(recipe: Recipe, where: Int[Tensor, "A T"], gain: float = 1.0, sign: 
 
 
 def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, Tensor]:
-    """cos and sin as kernels keep them."""
+    """cos and sin in the layouts of kernels."""
     both = {"cos": cos, "sin": sin}
     return {
         **both,
@@ -176,7 +176,7 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """The tolerance of rotated channels, from that of cos and sin, ``table``: times |x| + |y| of a pair.
+    """The tolerance of rotated channels: that of cos and sin, ``table``, times |x| + |y| of a pair.
 
     Channels that do not rotate have none.
     """
@@ -194,7 +194,7 @@ def _factor(arrays: Mapping[str, Tensor]) -> float:
 
 
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
-    """Raise an AssertionError unless a port computes the reference vectors; it says what the port has wrong.
+    """Raise an AssertionError that names the mistake, unless a port computes the reference vectors.
 
     An angle may be off by eight roundings of float32 and the other arrays in proportion, so that a port that
     multiplies a position by a float32 frequency passes. The mistake is named as in ``posenc doctor``.
@@ -203,11 +203,11 @@ def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | P
         theirs: the port's arrays by their names in the file, one or more, such as ``{"cos": …, "sin": …}``; the
             layer type in front may be left out if only one rotates. Or a function of a layer type's name, the
             query ``(D,)`` and positions ``(A, T)`` that returns the rotated queries ``(T, D)``.
-        expected: vectors, or the file of them.
+        expected: vectors, or the path of their file.
 
     Raises:
-        AssertionError: numbers or shapes that differ.
-        InvalidArgument: no arrays, or names that the file does not have.
+        AssertionError: numbers or shapes differ.
+        InvalidArgument: there are no arrays, or the file lacks one of these names.
     """
     expected = expected if isinstance(expected, Vectors) else load(expected)
     layers = {name: layer for name, layer in expected.header["layers"].items() if "pairing" in layer}
@@ -221,7 +221,7 @@ def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | P
     theirs = {key if key in expected.arrays else short + key: one for key, one in theirs.items()}
     known = [key for key in expected.arrays if not key.endswith((".query", ".positions"))]
     if not theirs or not set(theirs) <= set(known):
-        raise InvalidArgument(f"theirs has {sorted(theirs) or 'no arrays'}; give one or more of {known}")
+        raise InvalidArgument(f"theirs has {sorted(theirs) or 'no arrays'}; pass one or more of {known}")
     for name, layer in layers.items():
         given = {k: torch.as_tensor(theirs[f"{name}.{k}"]).double() for k in ours[name] if f"{name}.{k}" in theirs}
         ladders = {k: (layers[k]["base"], tuple(v["inv_freq"].tolist())) for k, v in ours.items()}
@@ -254,7 +254,7 @@ def _cause(
     ours: Mapping[str, Tensor],
     ladders: Mapping[str, tuple[float, tuple[float, ...]]],
 ) -> str:
-    """The mistake that gives the port's numbers, in words."""
+    """The mistake that explains the port's numbers, in words."""
     given = {**ours, **theirs}
     numbers: dict[str, Any] = {name: given[name] for name in ("inv_freq", "rotated") if name in theirs}
     if "rotated" in theirs:
@@ -264,6 +264,6 @@ def _cause(
     for end in ("_interleaved", "_half", ""):
         numbers |= {name: given[name + end] for name in ("cos", "sin") if {f"cos{end}", f"sin{end}"} & set(theirs)}
     if not numbers:
-        return "give inv_freq, rotated, or cos and sin too, and the mistake can be named"
+        return "pass inv_freq, rotated, or cos and sin too, to have the mistake named"
     numbers["positions"] = ours["positions"]
     return diagnosed([search(Expected(recipe, ladders=ladders), numbers)]).text

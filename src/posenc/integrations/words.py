@@ -1,6 +1,6 @@
-"""The words of a position table: a phrase for every field, used by ``inspect``, ``diff`` and the lab.
+"""The wording of position tables: a phrase for every field, used by ``inspect``, ``diff`` and the lab.
 
-``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; the tests refuse a
+``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; tests fail for a
 field without a phrase.
 """
 
@@ -22,9 +22,9 @@ class Phrase:
     """The phrase of a field.
 
     Args:
-        inspect: the words, from (layer, table) or (table), if the field has a value. With a capital they are a
-            sentence, else they continue a line. Empty if another field's phrase covers it.
-        differs: the words before both values in ``diff``; empty if the field changes no number.
+        inspect: a function of (layer, table) or (table) to words, if the field has a value. Words with a capital
+            are a sentence, others continue a line. Empty if another field's phrase covers it.
+        differs: the words before both values in ``diff``; empty if the field does not affect numbers.
     """
 
     inspect: Callable[..., str] = lambda *tables: ""
@@ -32,7 +32,7 @@ class Phrase:
 
 
 def sentences(table: PositionTable) -> list[str]:
-    """A table in words: a line per layer type, then lengths, then the frequencies and factors of every type."""
+    """A table in words: one line per layer type, then lengths, then the frequencies and factors of every type."""
     phrases = {
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
         for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
@@ -91,7 +91,7 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
         return f"{count} axes, in interleaved sections of {sizes}: {', '.join(map(str, axes[:6]))} …"
     order, sections = (", ".join(map(str, numbers)) for numbers in zip(*runs, strict=True))
     by = "" if order == ", ".join(map(str, range(count))) else f", of axes ({order})"
-    one = f"axis {order} alone" if by else "one axis"
+    one = f"only axis {order}" if by else "one axis"
     return one if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
 
 
@@ -119,7 +119,7 @@ def _encoding(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _rotated(layer: LayerTable, table: PositionTable) -> str:
-    """Which channels of a head rotate: all, the first, the last, or those of pairs that do not stand still."""
+    """Which channels of a head rotate: all, the first, the last, or those of pairs with a nonzero frequency."""
     rotated, channels = 2 * sum(map(bool, layer.frequencies)), layer.query_dim or layer.head_dim
     first = f"{'the first ' * (rotated == layer.rotary_dim)}{rotated} of" if rotated != layer.head_dim else ""
     last = f"the last {layer.head_dim} of" if layer.query_dim else "" if first else "all"
@@ -129,7 +129,7 @@ def _rotated(layer: LayerTable, table: PositionTable) -> str:
 def _pairing(layer: LayerTable, table: PositionTable) -> str:
     pairs, still = len(layer.frequencies), layer.frequencies.count(0.0)
     of = "interleaved pairs (2i, 2i+1)" if layer.pairing == "interleaved" else f"half pairs (i, i+{pairs})"
-    return f", in {of}" + (f", of which {pairs - still} turn and {still} stand still" if still else "")
+    return f", in {of}" + (f", of which {pairs - still} rotate and {still} do not" if still else "")
 
 
 def _window(layer: LayerTable, table: PositionTable) -> str:
@@ -151,7 +151,7 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """The scaling's text, and how many pairs it slows by how much."""
+    """The scaling's text, and how many pairs it slows, and how much."""
     pairs = zip(layer.unscaled, layer.frequencies, strict=True)
     slowed = [plain / theta if theta else math.inf for plain, theta in pairs]
     most = max(filter(math.isfinite, slowed))
@@ -200,7 +200,7 @@ PHRASES: Mapping[str, Phrase] = {
     "window": Phrase(_window, "the window, the token itself included, is"),
     "window_after": Phrase(differs="the window after the token is"),
     "chunk": Phrase(
-        lambda layer, table: f"; a token sees its chunk of {count(layer.chunk)} alone", "tokens of a chunk:"
+        lambda layer, table: f"; a token sees only its chunk of {count(layer.chunk)}", "tokens of a chunk:"
     ),
     "query_scale": Phrase(
         lambda layer, table: f"; queries are scaled by {encoding_in_words(layer.query_scale).rpartition(': ')[2]}",
@@ -230,7 +230,7 @@ def _lengths(table: PositionTable) -> str:
     trained, tuned, longest = table.pretrained_length, table.tuned_length, table.admitted_length
     sentence = f"Trained length {count(trained)}" if trained else "Trained length not stated"
     sentence += "" if tuned in (trained, longest) else f", tuned to {count(tuned)}"
-    unstated = "the longest input: the config states no other"
+    unstated = "the longest input, as the config states no other"
     sentence += f", {unstated if trained == longest else f'inputs allowed to {count(longest)}'}."
     layout = f"Patches have the positions of the layout {table.layout}." if table.layout else ""
     return layout or (sentence if longest else "")
@@ -246,6 +246,6 @@ TABLE: Mapping[str, Phrase] = {
     "layout": Phrase(differs="the layout of patches is"),
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
-    "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
+    "not_asked": Phrase(lambda table: f"Not checked: {table.not_asked}." if table.not_asked else ""),
 }
-"""Every field of ``PositionTable``; ``inspect`` begins with the model's type, and lists notes among its risks."""
+"""Every field of ``PositionTable``; ``inspect`` begins with the model's type and lists notes among the risks."""

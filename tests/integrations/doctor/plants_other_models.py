@@ -86,7 +86,7 @@ PLANTS = (
         "gemma3_far_without_its_scaling",
         "gemma3 full_attention",
         lambda: _rotated(256, lambda x: halves(x, angles32(FAR, 8 * GEMMA_FAR), 128)),
-        (r"leaves out the model's linear\(factor=8\)",),
+        (r"omits the model's linear\(factor=8\)",),
     ),
     Plant(
         "gemma3_far_scaled_twice",
@@ -200,7 +200,7 @@ PLANTS = (
         "mistral_minus_left_out",
         "mistral",
         lambda: {"inv_freq": (1 / MISTRAL).astype(np.float32)},
-        (r"minus of its exponent is missing",),
+        (r"its exponent lacks the minus sign",),
     ),
     Plant(
         "mistral_index_from_one",
@@ -218,7 +218,7 @@ PLANTS = (
         "mistral_second_half_with_the_wrong_sign",
         "mistral",
         lambda: _rotated(128, _reflected),
-        (r"a reflection",),
+        (r"lacks its minus sign",),
     ),
     Plant(
         "smollm3_other_base",
@@ -249,7 +249,7 @@ PLANTS = (
         "codes_cosine_first",
         "sinusoidal",
         lambda: {"table": _codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 64), np.cos, np.sin)},
-        (r"sine and cosine change places",),
+        (r"sine and cosine are swapped",),
     ),
 )
 """Of each the kind and the value, as whoever wrote it expected them before the first run."""

@@ -55,5 +55,5 @@ def test_mistakes_that_give_the_same_numbers_are_all_named(at: list[int]) -> Non
             assert not answer.right
             assert name in text or "or others" in text, text
         if "cannot tell apart" in text or "do not show here" in text:
-            assert "Give positions 0, 1, 2" in text, text
+            assert "Pass positions 0, 1, 2" in text, text
             assert all(other in text for other in same) or "or others" in text or answer.right, (same, text)

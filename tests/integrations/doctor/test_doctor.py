@@ -119,7 +119,7 @@ def test_what_cannot_be_told_apart_is_said_to_be_so() -> None:
     assert "cannot tell apart" in str(wrong)
     assert "off by +1" in str(wrong)
     assert "multiplied by 2" in str(wrong)
-    assert "Give positions" in str(wrong)
+    assert "Pass positions" in str(wrong)
 
 
 def test_two_positions_leave_a_clamp_and_a_restart_ambiguous() -> None:
@@ -130,7 +130,7 @@ def test_two_positions_leave_a_clamp_and_a_restart_ambiguous() -> None:
     assert not wrong.right
     assert "cannot tell apart" in str(wrong)
     assert "start again every 4,096" in str(wrong) or "or others" in str(wrong)
-    assert "Give positions" in str(wrong)
+    assert "Pass positions" in str(wrong)
 
 
 def test_eight_channels_are_not_said_to_rotate_sixteen() -> None:
@@ -188,7 +188,7 @@ def test_codes_of_the_authors_spacing_are_right_where_it_is_asked_for() -> None:
     angles = np.arange(40.0)[:, None] * inverse_frequencies(1e4, 32, 62)
     table = np.stack((np.sin(angles), np.cos(angles)), -1).reshape(40, 64)
     assert diagnose("sinusoidal(spacing=tensor2tensor)", {"table": table}).right
-    assert "2i/62, where the paper has 2i/64" in str(diagnose("sinusoidal", {"table": table}))
+    assert "2i/62 instead of 2i/64" in str(diagnose("sinusoidal", {"table": table}))
 
 
 def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
@@ -202,21 +202,21 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
 
 def test_what_is_no_port_is_refused_by_name() -> None:
     llama = model_of("llama3_1")
-    with pytest.raises(InvalidArgument, match="cosine cannot be compared; give positions and x and rotated, or "):
+    with pytest.raises(InvalidArgument, match="cosine cannot be compared; pass positions and x and rotated, or "):
         diagnose(llama, {"cosine": [1.0]})
     with pytest.raises(InvalidArgument, match="positions and cos and sin"):
         diagnose(llama, {"cos": np.ones((3, 64)), "sin": np.ones((3, 64))})
     with pytest.raises(
-        InvalidArgument, match="positions and rotated cannot be compared; give positions and x and rotated"
+        InvalidArgument, match="positions and rotated cannot be compared; pass positions and x and rotated"
     ):
         diagnose(llama, {"positions": [0], "rotated": np.ones((1, 128))})
     with pytest.raises(InvalidArgument, match="128"):
         diagnose(llama, {"positions": [0], "x": np.ones((1, 64)), "rotated": np.ones((1, 64))})
-    with pytest.raises(InvalidArgument, match="layer types; give layer"):
+    with pytest.raises(InvalidArgument, match="layer types; pass layer"):
         diagnose(model_of("gemma4"), {"inv_freq": np.ones(8)})
-    with pytest.raises(InvalidArgument, match="positions have 2 axes; give 1, or the model's 3"):
+    with pytest.raises(InvalidArgument, match="positions have 2 axes; pass 1, or the model's 3"):
         diagnose(model_of("qwen2_vl"), {"positions": GRID[:2], "x": query(9, 128), "rotated": query(9, 128)})
-    with pytest.raises(InvalidArgument, match=r"bias has shape \(8, 1, 1\); give two tokens or more"):
+    with pytest.raises(InvalidArgument, match=r"bias has shape \(8, 1, 1\); pass two tokens or more"):
         diagnose("alibi", {"bias": np.zeros((8, 1, 1))})
     with pytest.raises(UnknownName, match="linear_attention"):
         diagnose(model_of("qwen3_5"), {"inv_freq": np.ones(8)}, layer="linear_attention")

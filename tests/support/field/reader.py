@@ -102,7 +102,7 @@ CASES = tuple(
             "F46 a partial draft",
             "vllm-project/speculators 613, 733",
             "diff partial-target.json --draft partial-draft.json",
-            (r"rotate.*\b64\b.* in ours.*\b256\b.* in theirs", "part at position"),
+            (r"rotate.*\b64\b.* in ours.*\b256\b.* in theirs", "first differs .* at position"),
         ),
         (
             "F46 in vLLM",

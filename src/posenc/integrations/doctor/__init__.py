@@ -1,4 +1,4 @@
-"""Which mistake of a port gives its numbers: the search, and the ways to ask it."""
+"""Finds the mistake that explains a port's numbers: the search and its interfaces."""
 
 from posenc.integrations.doctor.call import diagnose_call as diagnose_call
 from posenc.integrations.doctor.doctor import KINDS as KINDS

@@ -1,8 +1,8 @@
-"""Calls a port's own function, whatever its signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
+"""Calls a port's own function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
-The file runs in a process of its own with limits on time and memory, in an empty folder; run only what you trust.
-Arguments are found by the names that ports give them. What is rotated is tried as (B, H, T, D), (B, T, H, D),
-(H, T, D), (T, H, D), (B, T, D) and (T, D); tables are made by the file's own function where it has one.
+The file runs in a separate process with limits on time and memory, in an empty folder; run only what you trust.
+Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D), (H, T, D),
+(T, H, D), (B, T, D) and (T, D); tables come from the file's own function if it has one.
 """
 
 import inspect
@@ -35,13 +35,14 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 
 SECONDS, MEMORY = 60, 8 * 2**30
 WAYS = 24
-"""Bindings of one function that are tried."""
+"""The most bindings that are tried per function."""
 HEAD_DIM = 64
-"""Channels of a head if the encoding's text has none."""
+"""Channels of a head if the encoding's text has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 3, 12
-"""The last is for functions that make something for all heads: no power of two, which ALiBi tells apart."""
+"""HEADS is for functions that compute something for all heads; it is no power of two, for which ALiBi has other
+slopes."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
-"""Positions for a function that has an argument for them; one with a table of its own is asked at 0, 1, 2 …"""
+"""Positions for a function with an argument for them; functions with their own table are called at 0, 1, 2 …"""
 NEAR = torch.arange(len(FAR))
 OFFSETS = torch.arange(-300, 301)
 LAYOUTS = ("BHTD", "BTHD", "HTD", "THD", "BTD", "TD")
@@ -56,17 +57,17 @@ RETURNED = {
     ("sinusoidal", 2): "table",
     ("t5", 1): "buckets",
 }
-"""What an array is, by the encoding and its number of axes."""
+"""The meaning of a returned array, by the encoding and the array's number of axes."""
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
-    """Which description of a port a function is, whatever its signature.
+    """Diagnose a port's function with any signature.
 
     Args:
         path, name: the file, and the function or class in it.
 
     Raises:
-        InvalidArgument: no such file or function, it does not end, or no way of calling it works.
+        InvalidArgument: there is no such file or function, it does not end, or no way of calling it works.
     """
     if not path.is_file():
         raise InvalidArgument(f"--call {path}:{name}: there is no file {path}")
@@ -193,7 +194,7 @@ def _search(asked: Expected, layout: str, x: Tensor | None, returned: Any, argum
 
 
 def main(path: str, name: str, out: str, seconds: str) -> None:
-    """Run the file, call the function in every way that works, and keep what the answers come from."""
+    """Run the file, call the function in every way that works, and save the results for the diagnosis."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     asked = pickle.load(sys.stdin.buffer)
     signal.alarm(int(seconds))

@@ -1,4 +1,4 @@
-"""Which mistake of a port gives its numbers: `posenc doctor model/config.json numbers.npz`.
+"""Finds the mistake that explains a port's numbers: `posenc doctor model/config.json numbers.npz`.
 
 print(diagnose(huggingface.read("model"), {"positions": at, "x": x, "rotated": y}, layer="full_attention"))
 # rotates channels (i, i+64) instead of (i, i+256); this reproduces all 5,120 numbers to 3e-07
@@ -27,20 +27,20 @@ KINDS: Mapping[str, Kind] = {"rotary": ROTARY, "alibi": ALIBI, "sinusoidal": SIN
 
 
 def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: str | None = None) -> Diagnosis:
-    """Which description of a port gives these numbers.
+    """Find the mistake that explains these numbers.
 
     Args:
         model: what ``huggingface.read`` returned, or an encoding's text, ``"rotary"``, ``"alibi"``, ``"t5"`` or
-            ``"sinusoidal"``; what such a text does not state, base or pairing, a port may choose.
-        numbers: a port's arrays by name. Of a rotation ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
-            both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, ``inv_freq (P,)``; of ALiBi ``bias (H, T, T)`` or
-            ``slopes (H,)``; of sinusoidal codes ``table (T, D)``; of T5 ``buckets (N,)`` and ``offsets (N,)``,
-            j − i.
-        layer: the layer type; may be left out where only one rotates.
+            ``"sinusoidal"``; if such a text does not state base or pairing, any is accepted.
+        numbers: a port's arrays by name. For a rotation ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
+            both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, ``inv_freq (P,)``; for ALiBi ``bias (H, T, T)`` or
+            ``slopes (H,)``; for sinusoidal codes ``table (T, D)``; for T5 ``buckets (N,)`` and ``offsets (N,)``, j
+            − i.
+        layer: the layer type; optional if only one rotates.
 
     Raises:
-        InvalidArgument: names that are not these, arrays that do not belong together, or none.
-        UnknownName: no such layer type, or an encoding that has no search.
+        InvalidArgument: there are no arrays, unknown names, or arrays that do not fit together.
+        UnknownName: there is no such layer type, or no search for this encoding.
     """
     return diagnosed([search(expected(model, layer), numbers)])
 
@@ -58,7 +58,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
 
 
 def expected(model: ModelPositions | str, layer: str | None) -> Expected:
-    """What a port of an encoding's text, or of a layer type of a model, should compute."""
+    """What a port should compute for an encoding's text or for a layer type of a model."""
     if isinstance(model, str):
         stated = parse(model)
         recipe = canonical(stated, full=True)
@@ -69,7 +69,7 @@ def expected(model: ModelPositions | str, layer: str | None) -> Expected:
     searched = [name for name in dict.fromkeys(model.layer_types) if model.recipes[name].name in KINDS]
     if layer is None and len(searched) != 1:
         raise InvalidArgument(
-            f"model_type {model.model_type!r} has {len(searched)} layer types; give layer, one of "
+            f"model_type {model.model_type!r} has {len(searched)} layer types; pass layer, one of "
             f"{', '.join(searched) or 'those that rotate or that ALiBi biases'}"
         )
     recipe = canonical(model.recipes[types[one_of("layer", layer or searched[0], types)]], full=True)
@@ -82,10 +82,10 @@ def load(path: Path) -> dict[str, Any]:
     """The arrays of a file by name.
 
     Raises:
-        InvalidArgument: no such file, or none of .npz, .safetensors and .json.
+        InvalidArgument: there is no such file, or it is not .npz, .safetensors or .json.
     """
     if not path.is_file() or path.suffix not in LOADERS:
-        raise InvalidArgument(f"{str(path)!r} is no file of {', '.join(LOADERS)}; give the port's arrays by name")
+        raise InvalidArgument(f"{str(path)!r} is not a file of {', '.join(LOADERS)}; pass the port's arrays there")
     return LOADERS[path.suffix](path)
 
 

@@ -1,4 +1,4 @@
-"""Every single mistake that ports of a rotation make, as changes of its description; some are measured."""
+"""The single mistakes of rotation ports, as changes of a description; the values of some are measured."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
 SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20))
-"""Factors and sections of released models, which a port may have kept."""
+"""Factors and sections of released models, which a port may have copied."""
 LOGARITHM_TO_BASE_10 = 1 / math.log(10)
-"""To this power a base is computed with if its logarithm has base 10 where exp needs the natural one."""
+"""The exponent of the base if log10 is used in place of the natural logarithm: base^this is computed."""
 ROUNDED = (
     ("angles",),
     ("positions",),
@@ -36,7 +36,7 @@ VARIANTS: Mapping[Any, list[Change]] = {
     ],
     Llama3: [{"low_freq_factor": 1.0, "high_freq_factor": high} for high in (2.0, 8.0, 1.0)],
 }
-"""What else ports change of a scaling."""
+"""Other changes of a scaling in ports."""
 
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:

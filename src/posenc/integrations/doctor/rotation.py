@@ -1,4 +1,4 @@
-"""A rotation as a port computes it: a description whose every field is one of its decisions."""
+"""A rotation as a port computes it: a description with one field per decision."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -54,28 +54,28 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
     "reflected": (
-        "the minus of a pair's first channel is missing: a reflection, (a·cos + b·sin, b·cos + a·sin)",
+        "the first channel of each pair lacks its minus sign: (a·cos + b·sin, b·cos + a·sin)",
         lambda a, b, cos, sin, sign: (a * cos + sign * b * sin, b * cos + sign * a * sin),
     ),
     "exchanged": (
-        "cos and sin are swapped: it has each where the other belongs",
+        "cos and sin are swapped",
         lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
     ),
 }
-"""What a port can make of a pair (a, b): in words, and as a function of it."""
+"""Possible products of a pair (a, b): each in words, and as a function of the pair."""
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """A rotation as somebody computes it.
+    """A rotation as a port computes it.
 
     Args:
         head_dim: channels of a head.
         layout: the channels of every pair.
         turning: number of pairs that rotate.
-        span: what the exponent of the base is divided by: base^(−2i/span).
+        span: the divisor in the exponent of the base: base^(−2i/span).
         base, scaling: of the frequencies.
-        factor: what cos and sin are multiplied by.
+        factor: of cos and sin.
         sign: −1 rotates backwards.
         axes: the axis of every pair.
         written: the channels to which a rotated pair is written; None for those that it was read from.
@@ -119,7 +119,7 @@ class Rotation:
         base = float(recipe.get("base"))
         spectrum = scaling.frequencies(rotary_dim, base)
         turning = sum(theta != 0 for theta in spectrum.exact)
-        if isinstance(scaling, Proportional):  # how many pairs turn is a field of its own
+        if isinstance(scaling, Proportional):  # the number of rotating pairs is a separate field
             scaling = Linear(scaling.factor) if scaling.factor != 1 else Default()
         return cls(
             head_dim=head_dim,
@@ -196,7 +196,7 @@ def in_words(start: int, stride: int, distance: int) -> str:
 
 
 def fill(values: Array, count: int) -> Array:
-    """The first ``count`` of them, and zeros where there are fewer."""
+    """The first ``count`` values, padded with zeros."""
     return np.concatenate((values, np.zeros(count, values.dtype)))[:count]
 
 

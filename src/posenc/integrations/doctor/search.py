@@ -1,8 +1,8 @@
-"""The search behind `posenc doctor`: which description of a port gives its numbers, the shortest first.
+"""The search behind `posenc doctor` for the shortest description that gives a port's numbers.
 
-A description is a frozen dataclass; each field is one thing that a port can get wrong. The right one comes first,
-then every description that differs from it by one named change, then by two. Words are made from the fields that
-differ, so that an answer can say nothing but what was tried.
+A description is a frozen dataclass; each field is a decision that a port can get wrong. The right description is
+tried first, then all that differ from it by one named change, then by two. Answers are worded from the fields that
+differ, so they state only what was tried.
 """
 
 import itertools
@@ -31,11 +31,11 @@ Change = dict[str, Any]
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 """The 16-bit types, and half a step of each, relative."""
 CLOSE = 2.0**-20
-"""Sixteen roundings of float32, which a frequency may have behind it where exp and log made it."""
+"""Sixteen roundings of float32: the tolerance of a frequency computed by exp and log."""
 ROUNDINGS = 6
-"""Of 16-bit arithmetic behind a number: both products, their sum, cos, sin and what goes in."""
+"""Roundings of 16-bit arithmetic in one number: both products, their sum, cos, sin and the input."""
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
-"""Of released models; a port may have kept one of them."""
+"""Bases of released models, which a port may have copied."""
 SHOWN = 3
 """Causes that an answer lists where the numbers cannot tell them apart."""
 UNMEASURED = {"base": None, "factor": None}
@@ -51,12 +51,12 @@ class Description(Protocol):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What gives a port's numbers.
+    """The explanation of a port's numbers.
 
     Args:
-        right: whether the right description does.
-        causes: the mistakes, in words; several where these numbers cannot tell them apart, none where nothing
-            that was tried gives the numbers.
+        right: whether the right description gives them.
+        causes: the mistakes, in words; several if these numbers cannot tell them apart, none if nothing that was
+            tried gives the numbers.
         text: the answer, in one or two sentences.
     """
 
@@ -109,7 +109,7 @@ class Kind:
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
-    """One change for every value of a field."""
+    """One change per value of a field."""
     return [{name: value} for name, drawn in values.items() for value in drawn]
 
 
@@ -183,7 +183,7 @@ class Search:
         return ", and ".join(dict.fromkeys(self.kind.phrases[name](port, self.right) for name in differ))
 
     def explained(self, mistakes: int) -> Diagnosis | None:
-        """The answer where so many mistakes give the numbers."""
+        """The answer if these descriptions give the numbers."""
         fitting = self.fitting(mistakes)
         right = [port for port in fitting if self.is_right(port)][:1]
         chosen = right or self.distinct(fitting)

@@ -1,4 +1,4 @@
-"""What ports of ALiBi's bias, of sinusoidal codes and of T5's buckets can get wrong, each as a description."""
+"""Descriptions of ports of ALiBi's bias, sinusoidal codes and T5's buckets, with their possible mistakes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from posenc.scaling import Default
 SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "": ("the model's slopes", lambda m, i: m),
     "geometric": (
-        "its slopes are 2^(−8i/h), one series, which the paper has where the number of heads is a power of two",
+        "its slopes are 2^(−8i/h), one series, which is right only if the number of heads is a power of two",
         lambda m, i: 2 ** (-8 * i / len(i)),
     ),
-    "halving": ("its slopes are 1/2, 1/4, 1/8 …, whatever the number of heads", lambda m, i: 2**-i),
+    "halving": ("its slopes are 1/2, 1/4, 1/8 … for any number of heads", lambda m, i: 2**-i),
     "backwards": ("its heads are in the reverse order", lambda m, i: m[::-1]),
     "flatter": ("the exponents of its slopes are half of the model's", lambda m, i: m**0.5),
     "steeper": ("the exponents of its slopes are twice the model's", lambda m, i: m**2),
 }
-"""What a port can do to the slopes m of heads i = 1 … h: in words, and as a function of them."""
+"""Possible changes to the slopes m of heads i = 1 … h: each in words, and as a function of the slopes."""
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """ALiBi as somebody computes it.
+    """ALiBi as a port computes it.
 
     Args:
         slopes: the model's.
@@ -136,7 +136,7 @@ SINUSOIDAL = Kind(
             if port.written[1] == 1
             else "a cosine stands behind each sine, interleaved"
         ),
-        "products": lambda port, right: "sine and cosine change places",
+        "products": lambda port, right: "sine and cosine are swapped",
         "shift": lambda port, right: f"it counts from position {port.shift}",
         "factor": lambda port, right: f"its codes are multiplied by {port.factor:.6g}",
     },
@@ -147,12 +147,12 @@ SINUSOIDAL = Kind(
 
 @dataclass(frozen=True)
 class Buckets:
-    """T5's buckets as somebody computes them.
+    """T5's buckets as a port computes them.
 
     Args:
         buckets, max_distance: as in ``posenc.T5``.
         two_sided: whether keys ahead have buckets of their own.
-        sign: −1 where offsets are taken as i − j.
+        sign: −1 if offsets are i − j.
         first: the number of the first bucket.
     """
 
@@ -189,7 +189,7 @@ T5_BUCKETS = Kind(
             if port.two_sided
             else "it is one-sided, as in decoders: keys ahead have no buckets of their own"
         ),
-        "sign": lambda port, right: "the sign of its offsets is wrong: it takes i − j for j − i",
+        "sign": lambda port, right: "the sign of its offsets is wrong: it uses i − j instead of j − i",
         "first": lambda port, right: f"its buckets are counted from {port.first}",
     },
     wanted="Give offsets on both sides, past the last bucket.",

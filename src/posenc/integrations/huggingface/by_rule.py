@@ -1,8 +1,8 @@
-"""Types of transformers that were not measured: read by Llama's rule, and held to their own rotary module.
+"""Reads unmeasured types of transformers by Llama's rule, and compares the reading with their own rotary module.
 
-By that rule every layer rotates, scores are divided by √D, and a window counts tokens back. What can be asked
-without running a model is asked: the pairs that the file's own functions rotate, and the frequencies and the factor
-of its rotary module. What neither shows, such as how a window counts, only ``measure`` finds.
+By that rule every layer rotates, scores are divided by √D, and a window counts tokens back. What can be checked
+without running a model is checked: the pairs that the model file's functions rotate, and the frequencies and the
+factor of its rotary module. Only ``measure`` finds the rest, such as how a window counts.
 """
 
 import importlib
@@ -26,7 +26,7 @@ SHARE = "partial_rotary_factor"
 READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
 """The keys about positions that the rule reads."""
 CLOSE = 2.0**-20
-"""Sixteen roundings of float32, by which frequencies may be apart that were computed in another order."""
+"""Sixteen roundings of float32: the tolerance for frequencies that were computed in another order."""
 
 
 class NotByRule(InvalidArgument):
@@ -48,14 +48,14 @@ def by_rule(model_type: str) -> Family:
         NotByRule: the rule does not fit it.
     """
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
-        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's has not")
+        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's lacks")
     try:
         with quiet():
             config = config_class(model_type)()
             pairings = _pairings(_module(config), config)
     except NotByRule:
         raise
-    except Exception as error:  # whatever somebody's classes need
+    except Exception as error:  # a class may raise anything
         raise NotByRule(model_type, f"its classes fail at their own defaults ({error})") from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
         raise NotByRule(model_type, f"its file rotates pairs that are {' or '.join(sorted(pairings)) or 'unknown'}")
@@ -64,14 +64,14 @@ def by_rule(model_type: str) -> Family:
 
 
 def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
-    """Refuse what was read by rule where the model's own rotary module computes something else.
+    """Refuse a reading by rule if the model's own rotary module computes something else.
 
     Args:
-        encodings: what was read of each layer type, with the angles of float32.
-        config: the object of its class.
+        encodings: the encoding read for each layer type, with float32 angles.
+        config: the config object.
 
     Raises:
-        NotByRule: it does, or which layers it rotates cannot be told.
+        NotByRule: it does, or it is unknown which layers rotate.
     """
     try:
         with quiet():
@@ -80,7 +80,9 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
         raise NotByRule(config.model_type, f"its rotary module cannot be built ({error})") from error
     types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
     if len(types) > 1 and not getattr(module, "layer_types", None):
-        raise NotByRule(config.model_type, f"{' and '.join(types)} have one rotation, which some may leave out")
+        raise NotByRule(
+            config.model_type, f"{' and '.join(types)} share one rotation, and some of them may not rotate"
+        )
     for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):
             frequencies, factor = _of_type(module, name)
@@ -91,12 +93,12 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
 
 
 def _file(config: Any) -> dict[str, Any]:
-    """The names in the modelling file of a config."""
+    """The names defined in the modelling file of a config."""
     return vars(importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")))
 
 
 def _module(config: Any) -> nn.Module:
-    """The one rotary module that takes this config."""
+    """The one rotary module of this config."""
     of = (type(config), type(config).__name__)
     kinds = [
         kind
@@ -109,13 +111,14 @@ def _module(config: Any) -> nn.Module:
 
 
 def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
-    """Frequencies and attention factor of a layer type; those of all layers where the module has no others."""
+    """Frequencies and attention factor of a layer type, or those of all layers if the module does not separate
+    types."""
     prefix = f"{name}_" if hasattr(module, f"{name}_inv_freq") else ""
     return getattr(module, f"{prefix}inv_freq"), float(getattr(module, f"{prefix}attention_scaling"))
 
 
 def _pairings(module: nn.Module, config: Any) -> set[str]:
-    """How the rotating functions of a model's file pair channels, each asked with unit vectors at position 1."""
+    """How the rotating functions of a model's file pair channels, each called with unit vectors at position 1."""
     if sections := [name for name in vars(module) if "section" in name]:
         raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions of several axes")
     types = getattr(module, "layer_types", None) or [""]
@@ -126,8 +129,8 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
-            raise NotByRule(config.model_type, "its file rotates queries and keys one by one")
-        first = function(x, x, *cos_sin)[0][0, 0, 0]  # of channel 0: cos there, and sin in its partner
+            raise NotByRule(config.model_type, "its file rotates queries and keys separately")
+        first = function(x, x, *cos_sin)[0][0, 0, 0]  # of channel 0: cos in it, and sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
-        pairings.add(kinds.get(partner, "of another kind") if first[partner] > 0 else "rotated backwards")
+        pairings.add(kinds.get(partner, "another kind of function") if first[partner] > 0 else "rotated backwards")
     return pairings

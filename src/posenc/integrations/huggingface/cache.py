@@ -25,8 +25,8 @@ class MovableCache(Cache):
         encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
             encoding (``posenc.remap``) keys are raw and nothing is rotated.
 
-    Keys are kept unrotated, and rotated when they are read. That costs a rotation of all keys per forward pass, and
-    keys are rounded only once, however often they move.
+    Keys are stored unrotated, and rotated when they are read. That costs a rotation of all keys per forward pass;
+    in return keys are rounded only once, no matter how often they move.
 
     Moved keys equal those of the same tokens at other positions, up to rounding. In the first layer that is what
     the model computes for the remaining tokens. From the second layer on, keys and values depend on what their
@@ -75,8 +75,8 @@ class MovableCache(Cache):
     def _is_user_defined(self, _: bool) -> None:
         if self.dropped:
             raise InvalidArgument(
-                "generate counts all tokens, and select dropped some from this cache, so that it would read others "
-                "twice; feed the tokens to the model's forward, or read those that remain into a new cache"
+                "generate counts all tokens, and select dropped some from this cache, so it would read some "
+                "tokens twice; pass the tokens to the model's forward, or read those that remain into a new cache"
             )
 
     def append(self, passage: "MovableCache") -> None:

@@ -28,7 +28,7 @@ from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
-"""The most bytes that are read of a config: a longer file is not a config, and a device has no end."""
+"""The most bytes that are read of a config: a longer file is not a config, and a device file never ends."""
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
@@ -53,10 +53,10 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
         reader = Reader(part, base, as_type, made)
         positions = replace(_positions(reader), path=path)
     except RefusedByClass as refusal:
-        if rope := rope_dictionary(part):  # in the one place where the rules below look
+        if rope := rope_dictionary(part):  # in the one place that the rules below read
             base_beside = {} if {*map(type, rope.values())} & {dict} else {"rope_theta": part.get("rope_theta")}
             part = {**part, "rope_scaling": None, "rope_parameters": {**base_beside, **rope}}
-        _positions(Reader(part, base, as_type, refusal.kind))  # names the key and the fix, if a rule here does
+        _positions(Reader(part, base, as_type, refusal.kind))  # a rule here may name the key and the fix
         raise
     if reader.family.by_rule:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
@@ -124,7 +124,7 @@ def contents(path: Path) -> Any:
 
 
 def _positions(reader: Reader) -> ModelPositions:
-    """Everything."""
+    """All positions of the config."""
     family = reader.family
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:

@@ -90,7 +90,7 @@ def _class_form(config: str) -> Any:
     try:
         with quiet():
             return kind.from_dict(given)
-    except Exception as error:  # whatever a class raises for odd values
+    except Exception as error:  # a class may raise anything for odd values
         raise RefusedByClass(kind, error) from error
 
 
@@ -101,7 +101,7 @@ def _number(value: dict[str, Any]) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' messages about values that are refused here or do not concern positions."""
+    """Silence transformers' messages about values that are refused here or not about positions."""
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

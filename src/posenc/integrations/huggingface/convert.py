@@ -53,7 +53,7 @@ def convert_pairing(
     kv_heads: int | None = None,
     rotary_dim: int | None = None,
 ) -> dict[str, Tensor]:
-    """The state dict with its rotary channels in the order of the other pairing; nothing is changed in place.
+    """Return the state dict with its rotary channels in the order of ``to``; nothing is changed in place.
 
     Args:
         state_dict: weights by the names of Hugging Face (``q_proj`` and ``k_proj``, ``q_norm`` and ``k_norm``;
@@ -69,8 +69,8 @@ def convert_pairing(
         head_dim, rotary_dim: channels of a head, and how many of them rotate; all by default.
 
     Raises:
-        InvalidArgument: no such weight, one whose rows do not match the head counts, or another tensor of queries
-            or keys, such as packed GPTQ weights or scales of blocks.
+        InvalidArgument: there is no such weight, its rows do not match the head counts, or there is another tensor
+            of queries or keys, such as packed GPTQ weights or scales of blocks.
     """
     for pairing in (from_, to):
         if pairing not in get_args(Pairing):
@@ -92,7 +92,7 @@ def convert_pairing(
             touched += 1
     if not touched:
         raise InvalidArgument(
-            f"state_dict has no queries and keys under a name that is known; rename them: known are {KNOWN}"
+            f"state_dict has no queries and keys under a known name; rename them; known names: {KNOWN}"
         )
     return converted
 
@@ -176,7 +176,7 @@ def check_conversion(before: Model, after: Model, tokens: Int[Tensor, "B T"], *,
     apart = float((new - old).abs().max() / old.abs().max())
     if not apart <= tolerance:
         raise InvalidArgument(
-            f"the converted model's logits are {apart:.2g} of the largest away from the original's (allowed "
+            f"the converted model's logits differ from the original's by {apart:.2g} of the largest logit (allowed "
             f"{tolerance:g}): the weights had the target pairing already, or heads, kv_heads or rotary_dim is wrong"
         )
     return apart

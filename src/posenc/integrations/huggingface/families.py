@@ -72,7 +72,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 
 class Families(dict[str, Family]):
-    """The measured families by ``model_type``; one that is looked up and was not measured is read by rule."""
+    """The measured families by ``model_type``; looking up an unmeasured type reads it by rule."""
 
     def __missing__(self, model_type: str) -> Family:
         return by_rule(model_type)

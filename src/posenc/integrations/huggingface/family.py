@@ -1,4 +1,4 @@
-"""A model family: its keys of positions, and what its model does beyond its config."""
+"""A model family: its config keys for positions, and what its model does beyond its config."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -53,8 +53,9 @@ class Rotates:
     Args:
         by: the rule. ``"compression"``: all do; those whose entry under ``key`` is not 0 have another base and
             scaling. ``"windows"``: sliding layers, if there are any. ``"flags"``: ``key`` has a list, nonzero
-            for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
-            recurrent, and ``"others"`` those that do not rotate, which attend to pictures. ``"bases"``: ``key``
+            for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend (the others are
+            recurrent). ``"others"``: it lists those that do not rotate, since they attend to pictures. ``"bases"``:
+            ``key``
             lists every layer's base, 0 for none. ``"scaled"``: all do; those that ``key`` lists use the scaling.
             ``"switch"``: without ``key`` no layer rotates or has a table; with it attention layers do.
         key: the key that the rule reads.

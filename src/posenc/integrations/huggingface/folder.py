@@ -1,4 +1,4 @@
-"""A model's folder or GGUF file on disk: loads it with its tokenizer, hashes its weights, saves new ones.
+"""A model's folder or GGUF file on disk: loads model and tokenizer, hashes weights, saves new ones.
 
 Weights loaded in the type of their safetensors, sharded or not, stay memory-mapped.
 """
@@ -23,7 +23,7 @@ from posenc.integrations.huggingface.language_model import path_of_text
 def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """Model and tokenizer; an error of transformers becomes one line."""
     if not path.exists():
-        raise StudyError(f"{str(path)!r} is not there; pass a model's folder or a .gguf file")
+        raise StudyError(f"{str(path)!r} does not exist; pass a model's folder or a .gguf file")
     try:
         import transformers
     except ImportError as error:
@@ -40,7 +40,7 @@ def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """A causal language model of this config, whose weights are untrained."""
+    """A causal language model of this config with untrained weights."""
     try:
         import transformers
     except ImportError as error:
@@ -59,11 +59,11 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
         with redirect_stderr(io.StringIO()):  # the GGUF reader's own progress bar
             model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
-    except Exception as error:  # transformers, safetensors and gguf each have exceptions of their own
+    except Exception as error:  # transformers, safetensors and gguf raise their own exceptions
         raise StudyError(
             f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
         ) from error
-    if packed:  # its weights are dequantised, and saved as such
+    if packed:  # its weights are dequantised, and saved that way
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
     missing = sorted(info["missing_keys"])
@@ -75,7 +75,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
 
 
 def _kind(path: Path) -> Any:
-    """The class that loads this folder's language model, alone or with its towers.
+    """The class that loads this folder's language model, with its towers if it has any.
 
     The model is built without weights first: if that fails, the config is wrong and a new download does not help.
     """
@@ -83,7 +83,7 @@ def _kind(path: Path) -> Any:
 
     if not any(path.glob("*.safetensors")):
         raise StudyError(
-            f"{str(path)!r} holds no .safetensors; weights in pickles are not read, as they can run code: save the "
+            f"{str(path)!r} has no .safetensors; pickled weights are not read, because they can run code: save the "
             "model with save_pretrained first"
         )
     for kind in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):
@@ -109,7 +109,8 @@ def _first_line(error: Exception) -> str:
 
 
 def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -> None:
-    """A folder that transformers opens: weights, tokenizer, and the config with these keys of its language model.
+    """Write a folder that transformers opens: weights, tokenizer, and the config with these keys of its language
+    model.
 
     Raises:
         StudyError: the folder cannot be written.

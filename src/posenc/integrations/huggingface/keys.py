@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.schema import BESIDE, IDLE, KEYS, RARE, ROP
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
-"""Names that are about positions even if no family here has the key."""
+"""Patterns of key names about positions, even if no family here has the key."""
 HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates")
 EVERYWHERE = (
     *("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads"),
@@ -43,14 +43,14 @@ def plain(key: str) -> str:
 
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The rope dictionary under whichever key it stands."""
+    """The rope dictionary, under either key."""
     return next((config[key] for key in BOTH_FORMS if config.get(key) and isinstance(config[key], Mapping)), {})
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
-    """Every key that this family has: its row's, and those of its config class that are in the schema."""
+    """Every key of this family: those of its entry, and those of its config class that are in the schema."""
     keys = family.keys
-    if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
+    if family.kind != "rotary" or family.fixed_base is not None:  # it has nothing to scale
         keys -= {family.base} - {*family.defaults, *family.ignored}
     else:
         keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
@@ -62,7 +62,7 @@ def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
     """Refuse contradictions; ``names`` has the class's own name of each standard key.
 
     Raises:
-        InvalidArgument: two spellings of a key, or two rope dictionaries, that differ.
+        InvalidArgument: two spellings of a key, or two rope dictionaries, differ.
     """
     for other, one in names.items():
         if one in config and other in config and config[one] != config[other] and type(config[one]) is not list:
@@ -76,7 +76,7 @@ def check_rope_keys(stated: Mapping[str, Any], made: Any) -> None:
     """Refuse keys that a class dropped from a rope dictionary, or from its entries by layer type.
 
     Raises:
-        UnknownName: such a key, with the nearest that the class kept.
+        UnknownName: there is such a key; the message names the nearest that the class kept.
     """
     for key in stated if made else ():
         if key not in made and key not in ROPE:
@@ -87,19 +87,19 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     """Refuse every key about positions, and every near miss of one, that this family does not have.
 
     Raises:
-        UnknownName: such a key; the message has the nearest that it has.
-        InvalidArgument: another name of a key here, with another value.
+        UnknownName: there is such a key; the message names the nearest known one.
+        InvalidArgument: a key has another name here and another value.
     """
     known = known_keys(family, model_type)
     nested = config.get("attn_config")
     nested = dict(nested) if isinstance(nested, Mapping) else {}
-    if not nested.get("rope"):  # MPT's later configs list the settings of a rotation that is off
+    if not nested.get("rope"):  # later MPT configs list the settings of a rotation that is off
         nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
     for key, value in [*config.items(), *nested.items()]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a text; write it as a name")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
-            KEYS[key].check(key, value)  # also keys that are not used here, as transformers does
+            KEYS[key].check(key, value)  # renames unused keys too, like transformers
         if key in known or key in HARMLESS or idle(key, value, family, known):
             continue
         if key == "sliding_window" and config.get("use_sliding_window") is False:
@@ -137,7 +137,7 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
     """Whether a key that the family does not have has no effect at this value: off, null, or an old default."""
     if near_miss(key, known):
         return False
-    if key == "rope_interleave":  # the code's pairing, whatever is stated
+    if key == "rope_interleave":  # the pairing is fixed in the code
         return value in (None, family.pairing == "interleaved")
     if value is None or (value is False and (key not in KEYS or KEYS[key].holds(False))):
         return True

@@ -11,7 +11,8 @@ AROUND = ("vlm_config", "thinker_config", "llm_config")
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
-    """The keys that lead to the language model's config, in a config object or its dict; none in its own."""
+    """The keys that lead to the language model's config, in a config object or dict; empty if it is that config
+    itself."""
     for key in (*AROUND, "text_config"):
         if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))
@@ -32,17 +33,17 @@ def text_config(config: Any) -> Any:
 
 
 def cached(output: Any) -> dict[str, Any]:
-    """The caches in a model's output, by the names under which to pass them back."""
+    """The caches in a model's output, by the argument names for passing them back."""
     from transformers.cache_utils import Cache
 
     return {key: value for key, value in output.items() if isinstance(value, Cache)}
 
 
 def language(model: nn.Module) -> dict[str, nn.Module]:
-    """The modules of the language model by name: those under no config of another kind than its own.
+    """The modules of the language model by name: all that are not under another part's config.
 
-    A part without a config is what the parts in it are; a smallest part with the config of all towers serves
-    more than one, or another.
+    A part without a config belongs with the parts in it; a smallest part with the config of all towers is shared or
+    belongs to another tower.
     """
     outer: Any = model.config
     kind = type(text_config(outer))

@@ -1,6 +1,6 @@
-"""A local Hugging Face model, a folder with safetensors or a GGUF file, scores text under any scaling.
+"""Scores text under any scaling with a local Hugging Face model (a folder with safetensors, or a GGUF file).
 
-Long texts are read in pieces beside a cache, so that neither masks nor activations grow with the square of their
+Long texts are read in pieces with a cache, so that neither masks nor activations grow with the square of their
 length, and each piece's logits are freed before the next is read.
 """
 
@@ -62,11 +62,11 @@ class Pretrained:
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
-            _ = read(path).stretched  # refused before anything large is loaded
+            _ = read(path).stretched  # refuse it before anything large is loaded
         model, self.tokenizer = open_model(path, dtype)
         self.model: Any = model.eval().to(device)
         self.path, self.positions = path, read(self.model.config)
-        if path.suffix == ".gguf":  # transformers' config of it has no scaling
+        if path.suffix == ".gguf":  # transformers drops the scaling from its config
             self.positions = _stated(self.positions, path)
         self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
         self.identity = identity(path)
@@ -101,7 +101,8 @@ class Pretrained:
         return torch.tensor(ids, dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
-        """The tokens of ``encode``, with the first character of each and the one after its last.
+        """The tokens of ``encode``, with the index of each token's first character and of the character after its
+        last.
 
         Raises:
             InvalidArgument: a tokenizer without offsets.
@@ -114,7 +115,7 @@ class Pretrained:
 
     @cached_property
     def beginning(self) -> Int[Tensor, " n"]:
-        """The one token that the tokenizer puts before every text, or none."""
+        """The token that the tokenizer puts before every text, or an empty list."""
         first = self.tokenizer("a", verbose=False)["input_ids"][:1]
         return torch.tensor([i for i in first if i == self.tokenizer.bos_token_id], dtype=torch.int64)
 
@@ -124,8 +125,8 @@ class Pretrained:
         encoding: Encoding | None,
         tick: Callable[[float], None] = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions; None keeps the
-        model's own.
+        """The loss of each of tokens[1:] in nats, given all tokens before it, with ``encoding`` for positions; None
+        keeps the model's own.
 
         ``tick`` is called after each piece with its share of the work.
         """
@@ -141,12 +142,12 @@ class Pretrained:
         return torch.cat(losses)
 
     def _asked(self, tokens: Int[Tensor, " T"], caches: Mapping[str, Any]) -> Any:
-        """The model's output for tokens that follow its caches, with logits scaled by its own code."""
+        """The model's output for tokens after its caches; its own code scales the logits."""
         return self.model(tokens[None].to(self.model.device), use_cache=True, **caches)
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text may be read in pieces: every layer caches keys and values, and no other state."""
+        """Whether a text can be read in pieces: every layer caches keys and values and no other state."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -171,7 +172,7 @@ class Pretrained:
         """Logits with gradients, in one pass, at positions that count up or at the given ones."""
         rows = rows.to(self.model.device)
         given: dict[str, Tensor] = {}
-        if positions is not None:  # without a mask, transformers reads a skipped position as the start of a text
+        if positions is not None:  # without a mask, transformers takes a gap in positions for the start of a text
             given = {"position_ids": positions.to(rows.device)[None], "attention_mask": torch.ones_like(rows)}
         logits: Tensor = self.model(rows, use_cache=False, **given).logits.float()
         return logits
@@ -185,8 +186,8 @@ class Pretrained:
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
         """The keys of its language model's config for a scaling up to a length; None removes a key.
 
-        If the layers share one scaling, in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every
-        reader understands.
+        If all layers share one scaling, they are in the older spelling, ``rope_scaling`` beside ``rope_theta``,
+        which every program understands.
         """
         spelling = "v4" if self.positions.alike else "v5"
         return changes(self.positions, scaling, max_length=length, spelling=spelling)
@@ -214,7 +215,7 @@ class Pretrained:
         return fixed + length * each
 
     def _memory(self) -> tuple[int, int]:
-        """Bytes for a piece, and for each position of the text.
+        """The bytes per piece, and per position of the text.
 
         For each token of a piece, a layer holds about ten rows of the model's width and three of its feed-forward
         part, and logits are held twice. For each position all layers keep keys and values; one layer has them twice

@@ -25,7 +25,7 @@ from posenc.laws.check import Report, verdict
 from posenc.laws.law import Broken, NotAsked, law, near, owed
 
 LENGTH, SHORT, NEW = 24, 17, 4
-"""Tokens of a text, of a shorter one beside it, and of a generated continuation."""
+"""Lengths in tokens of a text, of a shorter one in the same batch, and of a generated continuation."""
 TEXTS = (
     "The cat that sat upon the mat by the door of the old house saw a dog run down the road to the sea.",
     "A bird sang in the tall tree at the end of the long garden all day.",
@@ -51,8 +51,8 @@ class LoadedModel:
             raise InvalidArgument(f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')}, no token ids")
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
-        """Its output after the ``cached`` part of an earlier one; with ``loaded``, that of the given model in its
-        own type."""
+        """Its output, after the ``cached`` part of an earlier output if given; with ``loaded`` the loaded model
+        computes, in its own type."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
         if self.ids.decodes:
             given["decoder_input_ids"] = self.ids.draw(1, SHORT).expand(len(ids), -1)
@@ -60,12 +60,12 @@ class LoadedModel:
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
     def answers(self, ids: Tensor, **more: Any) -> Tensor:
-        """Its answer to every token."""
+        """Its logits (or last states) at every token."""
         answers: Tensor = self.output(ids, **more)[0]
         return answers.float()
 
     def same(self, got: Tensor, want: Tensor, what: str) -> None:
-        """Equal up to rounding, which many layers amplify."""
+        """Whether answers are equal up to rounding, which many layers amplify."""
         near(got, want, (1e-3 if self.exact else 0.05) * float(want.abs().max()), what)
 
     @cached_property
@@ -91,7 +91,7 @@ class LoadedModel:
 
     @cached_property
     def positions(self) -> Any:
-        """Its positions by its config, or why they are unknown."""
+        """Its positions by its config, or the reason why they are unknown."""
         try:
             return read(self.config)
         except InvalidArgument as error:
@@ -106,7 +106,7 @@ class LoadedModel:
 
 @law()
 def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
-    """A padded batch gives each text the same answers as alone.
+    """In a padded batch each text has the same answers as alone.
 
     Pass attention_mask with the batch, and position ids attention_mask.cumsum(-1) − 1, not column numbers.
     """
@@ -124,17 +124,15 @@ def _caches_nothing(model: LoadedModel) -> str:
         return "it reads no text piece by piece"
     caches = cached(model.output(model.ids.draw(1, NEW), use_cache=True))
     return (
-        ""
-        if caches
-        else NotAsked("its output has no cache of transformers to hand back, though it takes use_cache")
+        "" if caches else NotAsked("its output has no transformers cache to pass back, although it takes use_cache")
     )
 
 
 @law(_caches_nothing)
 def reads_chunks_as_the_whole(model: LoadedModel) -> None:
-    """A text read in chunks beside a cache has the same answers as when read at once.
+    """A text read in chunks with a cache has the same answers as when read at once.
 
-    Continue the positions of a chunk from those in the cache, its ``get_seq_length()``.
+    Continue the positions of a chunk after those in the cache, from ``get_seq_length()`` on.
     """
     ids, caches, answers = model.ids.draw(2, LENGTH), dict[str, Any](), []
     for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
@@ -150,10 +148,10 @@ def _generates_nothing(model: LoadedModel) -> str:
 
 @law(_generates_nothing)
 def generates_as_without_a_cache(model: LoadedModel) -> None:
-    """Tokens that a padded batch generates beside a cache have the logits of each text alone, read at once.
+    """Tokens that a padded batch generates with a cache have the same logits as each text alone, read at once.
 
-    Pad on the left (``tokenizer.padding_side = "left"``), pass attention_mask, and count positions of new tokens by
-    it.
+    Pad on the left (``tokenizer.padding_side = "left"``), pass attention_mask, and count the positions of new
+    tokens by it.
     """
     ids, mask = model.batch
     how = {"max_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": int(ids[1, 0])}
@@ -181,7 +179,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     """Texts in one row, whose position ids start again at 0, have the same answers as alone.
 
     Pass neither attention_mask nor a cache with packed position ids, and pass them on to ``create_causal_mask``; if
-    positions have several axes, put the places in the row in front of them. Or separate texts by a mask.
+    positions have several axes, put the index in the row before them. Or separate texts by a mask.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -198,7 +196,7 @@ def _has_one_axis(model: LoadedModel) -> str:
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
     """Position ids of several axes, one of which is constant over a picture, do not separate texts.
 
-    Derive packing (cu_seqlens, masks) from the places in the row, never from the axes of rotation.
+    Derive packing (cu_seqlens, masks) from the index in the row, never from the axes of rotation.
     """
     ids = model.ids.draw(1, LENGTH)
     at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
@@ -211,15 +209,15 @@ def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
 def _unread(model: LoadedModel) -> str:
     if isinstance(model.positions, str):
         return NotAsked(model.positions)
-    return "" if model.exact else NotAsked("its weights are quantised, or memory has no room for a float32 copy")
+    return "" if model.exact else NotAsked("its weights are quantised, or a float32 copy does not fit into memory")
 
 
 @law(_unread)
 def does_what_its_config_says(model: LoadedModel) -> None:
-    """Pairs, frequencies, factors, windows, biases and tables are those that its config says.
+    """Pairs, frequencies, factors, windows, biases and tables are those of its config.
 
-    If this model alone differs, load it again by from_pretrained with the config that it was trained with; ``posenc
-    inspect`` states it. If a new model built from its config does the same, loading is not the cause: its code or
+    If only this model differs, load it again by from_pretrained with the config of its training, which ``posenc
+    inspect`` explains. If a new model built from its config differs too, loading is not the cause: its code or
     posenc's reading is wrong, so report the config.
     """
     texts = differences(measure(model.model), model.positions)
@@ -228,15 +226,15 @@ def does_what_its_config_says(model: LoadedModel) -> None:
 
 
 def _whose(model: LoadedModel) -> str:
-    """Whether the loaded model is wrong, or posenc's reading of its config."""
+    """Whether the loaded model or posenc's reading of its config is wrong, in words."""
     try:
         anew = measure(model.config)
         agree = not differences(anew, read(anew.config))
     except InvalidArgument as error:
-        return f"not asked whether one built anew of its config does so, too: {error}"
+        return f"a new model of its config could not be measured: {error}"
     if agree:
-        return "this model alone: one built anew of its config does what was read"
-    return "one built anew of its config differs from what was read, too"
+        return "only this model: a new one built from its config agrees with the reading"
+    return "a new model built from its config differs from the reading too"
 
 
 def _stands_nowhere(model: LoadedModel) -> str:
@@ -255,7 +253,7 @@ def _moves(model: LoadedModel, length: int) -> bool:
 def reaches_the_length_of_its_config(model: LoadedModel) -> None:
     """Positions up to max_position_embeddings are computed, and differ from each other.
 
-    Make tables of cos and sin, and those of rows, as long as max_position_embeddings says.
+    Make tables of cos and sin, and learned tables, as long as max_position_embeddings.
     """
     try:
         owed(
@@ -270,7 +268,7 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
     """Buffers that are not in the checkpoint, and factors, equal those that their class makes from the config.
 
-    After building on meta or under FSDP make them again: ``module.__init__(config)``, or load by from_pretrained.
+    After building on meta or under FSDP rebuild them: ``module.__init__(config)``, or load by from_pretrained.
     """
     for where, got, want in _remade(model):
         near(got, want, want.abs() / 100, where)
@@ -278,7 +276,7 @@ def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
 
 @law()
 def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
-    """Frequencies stay in float32 beside 16-bit weights, and so do angles until they are cos and sin.
+    """Frequencies stay in float32 in a model with 16-bit weights, and so do angles until they are cos and sin.
 
     Cast only parameters, or load with from_pretrained(dtype=…), instead of model.to(…) and half(); multiply
     positions and frequencies in float32, and cast cos and sin afterwards.
@@ -308,7 +306,7 @@ def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
         if module._non_persistent_buffers_set and hasattr(module, "config"):
             try:
                 made_again = type(module)(module.config)
-            except Exception:  # a class may need more than a config
+            except Exception:  # a class may need more arguments than a config
                 continue
             for key, want in {**vars(made_again), **made_again._buffers}.items():
                 if isinstance(want, float) or (isinstance(want, Tensor) and want.is_floating_point()):
@@ -331,8 +329,8 @@ LAWS = (
 
 @contextmanager
 def unchanged(model: nn.Module) -> Iterator[None]:
-    """Inside the block the model evaluates without gradients; afterwards its attributes and buffers are as
-    before."""
+    """Inside the block the model is in evaluation mode without gradients; afterwards its attributes and buffers are
+    restored."""
     before = [(one, {**vars(one), "_buffers": dict(one._buffers)}) for one in model.modules()]
     devices = [p.device for p in model.parameters() if p.is_cuda][:1]
     with torch.no_grad(), torch.random.fork_rng(devices=devices):
@@ -353,15 +351,15 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     The model and the random state do not change; 16-bit weights are checked in a float32 copy if memory allows.
 
     Args:
-        model: a loaded transformers model that takes token ids, on any device, also one of remote code.
-        tokenizer: pads the texts as in your use; without one they are random tokens, padded on the left.
+        model: a loaded transformers model that takes token ids, on any device, including remote code.
+        tokenizer: pads the texts as in your use; without a tokenizer texts are random tokens, padded on the left.
         packed: pass False if you never pack texts into one row; some models do not separate them.
 
     Returns:
         A verdict on every law, with the fix for a broken one; ``ok`` if none is broken.
 
     Raises:
-        InvalidArgument: not a model that takes token ids.
+        InvalidArgument: the model does not take token ids.
     """
     if not isinstance(model, nn.Module):
         raise InvalidArgument(f"model is a {type(model).__name__}; load it first: AutoModel….from_pretrained(…)")
@@ -378,8 +376,8 @@ def assert_positions(model: object, fingerprint: str) -> None:
         fingerprint: what ``posenc inspect PATH --fingerprint`` printed.
 
     Raises:
-        AssertionError: another fingerprint.
-        InvalidArgument: not a fingerprint of this format, or a config that is not read.
+        AssertionError: the fingerprint differs.
+        InvalidArgument: the fingerprint has another format, or the config cannot be read.
     """
     from posenc.integrations.fingerprint import fingerprint as fingerprint_of
     from posenc.integrations.fingerprint import is_stated
@@ -387,7 +385,7 @@ def assert_positions(model: object, fingerprint: str) -> None:
 
     if not is_stated(fingerprint):
         raise InvalidArgument(
-            f"{fingerprint!r} is not a fingerprint; give what posenc inspect --fingerprint prints"
+            f"{fingerprint!r} is not a fingerprint; pass the output of posenc inspect --fingerprint"
         )
     computed = fingerprint_of(of(read(getattr(model, "config", model))))
     if computed != fingerprint:
@@ -414,24 +412,24 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     """Raise an AssertionError unless lengths and position ids of texts packed into a row agree.
 
     Args:
-        position_ids: ``(B, T)``, rows one after another, which start again at 0 with every text and count up by one
-            in it; or with a row for each of several axes in front, ``(A, B, T)``, which start at 0 together.
-        cu_seqlens: where each text starts in the row of all tokens, and B·T after the last one.
+        position_ids: ``(B, T)``: they restart at 0 with every text and count up by one in it; rows follow each
+            other. With several axes ``(A, B, T)``: all axes restart at 0 together.
+        cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
 
     Raises:
-        AssertionError: with the first place where they differ. Lengths ``[0, L, 2L, 3L]`` of three axes count each
-            axis as a text.
+        AssertionError: with the first place where they differ. ``[0, L, 2L, 3L]`` for three axes wrongly counts
+            each axis as a text.
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
     ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
     each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (ends[-1] == axes * tokens)
     owed(
         ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
-        f"cu_seqlens {ends} does not climb from 0 to the {tokens} tokens{each_axis}; give the place in the row "
-        "where each text starts, and the number of all tokens",
+        f"cu_seqlens {ends} does not increase from 0 to the {tokens} tokens{each_axis}; pass the start of each "
+        "text in the row, and the number of all tokens",
     )
     want = torch.cat([torch.arange(b - a) for a, b in pairwise(ends)])
     wrong = (rows != want).any(0) if axes == 1 else (rows == 0).all(0) != (want == 0)
     at = int(wrong.int().argmax())
-    what = f"token {at} has position {rows[:, at].tolist()} and is number {int(want[at])} of its text"
-    owed(not bool(wrong.any()), f"{what}; start position ids again at 0 where cu_seqlens {ends} starts a text")
+    what = f"token {at} has position {rows[:, at].tolist()} but is number {int(want[at])} of its text"
+    owed(not bool(wrong.any()), f"{what}; restart position ids at 0 where cu_seqlens {ends} starts a text")

@@ -1,4 +1,4 @@
-"""The positions of a config: a recipe per layer type, and the type of every layer."""
+"""The positions of a config: one recipe per layer type, and the type of every layer."""
 
 import math
 from collections.abc import Mapping
@@ -109,8 +109,8 @@ class ModelPositions:
         if self.norms_after_rotation:
             rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
             issues += [
-                "its code normalises queries and keys after they rotate, which divides the attention factor of "
-                f"{factor:.6g} out"
+                "its code normalises queries and keys after they rotate, which cancels the attention factor of "
+                f"{factor:.6g}"
                 for factor in sorted({each.attention_factor for each in rotary if isinstance(each, Rotary)} - {1.0})
             ]
         if FAMILIES[self.model_type].rotates.by == "compression":
@@ -121,7 +121,7 @@ class ModelPositions:
                 if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]
         if version := self.wrong_up_to_version:
-            issues.append(f"transformers {version} does something else than this config says; a newer one does it")
+            issues.append(f"transformers {version} does not follow this config; a newer version does")
         return tuple(issues)
 
     @property
@@ -197,7 +197,7 @@ class ModelPositions:
         return Layers(by_type, types, windows=windows, chunks=chunks)
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
-        """A layer type's encoding, stacked with a table before it and a scale of queries after it."""
+        """A layer type's encoding, stacked with its table and its scale of queries."""
         recipes = [recipe for recipe in (self.added_table, self.scales.get(name)) if recipe is not None]
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 

@@ -1,4 +1,4 @@
-"""Swaps one loaded model's positions for ours, and undoes it on the way out.
+"""Replaces the positions of a loaded model with ours inside a block, and restores them afterwards.
 
 A rotary family of transformers gets cos and sin from a ``rotary_emb`` module and rotates its queries and keys
 itself, so only that module's ``forward`` is replaced, on this one instance. T5 and remapped encodings get our
@@ -69,7 +69,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """The encoding of every layer type with positions."""
+    """The encoding for every layer type with positions."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
@@ -158,13 +158,14 @@ def _answering(
 def _laid_out(
     module: nn.Module, positions: ModelPositions, name: str
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """A rotary module's layout of a layer type's angles, by its class, since the module may already be patched."""
+    """A rotary module's layout of a layer type's angles, read from its class, since the module may already be
+    patched."""
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
     lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
-    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # its code rotates the other way itself
+    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # its code itself rotates in the other direction
 
     def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
         cos, sin = _cos_sin(encoding, at, pairs)
@@ -174,7 +175,7 @@ def _laid_out(
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """A family's layout of one cos and one sin per pair, from its own at positions 0 and 1."""
+    """A family's layout of one cos and one sin per pair, derived from its own output at positions 0 and 1."""
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     sin = cos_sin[1].flatten(0, -2)[1]
@@ -188,7 +189,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
     """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE rotates nothing."""
     positions = positions.to(torch.int64)
-    if positions.dim() == 2 and encoding.axes > 1:  # text, with one position on all axes
+    if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
         positions = positions.expand(encoding.axes, -1, -1)
     if not isinstance(encoding, Rotation):
         shape = (*positions.shape[-2:], pairs)

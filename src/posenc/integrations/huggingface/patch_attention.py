@@ -1,4 +1,4 @@
-"""Swaps T5's bias, and attention for remapped positions; ``patched`` undoes it."""
+"""Replaces T5's bias, and attention for remapped positions; ``patched`` restores them."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 
 ATTENTION = "posenc"
-"""The prefix of our attention's name in transformers' attention interface, inside a block."""
+"""The prefix of our attention's name in transformers' attention interface."""
 
 
 def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
-    """Give this instance an attribute that is found before its parameters, its buffers and its class's methods."""
+    """Set an attribute of this instance that takes precedence over its parameters, buffers and methods."""
     before = {name: module.__dict__[name]} if name in module.__dict__ else {}
     module.__dict__[name] = value
     undo.callback(module.__dict__.update, before)
@@ -30,11 +30,11 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
-    """A mask ``(B, 1, T, S)`` as ``Mask``: of keys, if all queries see the same keys apart from later ones, else
-    dense.
+    """A mask ``(B, 1, T, S)`` as ``Mask``: a key mask if all queries see the same keys (apart from later ones),
+    else dense.
 
     Raises:
-        InvalidArgument: numbers that change scores without hiding keys.
+        InvalidArgument: it changes scores without hiding keys.
     """
     allowed = mask if mask.dtype == torch.bool else mask == 0  # added to scores, in some older code
     if not is_concrete(mask):
@@ -61,20 +61,20 @@ class _Stack:
         self.past = 0
 
     def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
-        """Replaces the model's own L×L bias: places the encoding, and returns a zero to pass on."""
+        """Replace the model's own L×L bias: place the encoding, and return a zero in its place."""
         self.past = int(past_seen_tokens)
         at = make.arange(query_length, offset=self.past, device=device)
         self.placed = self.encoding.at(at, make.arange(key_length, device=device))
         return torch.zeros(1, 1, 1, 1, device=device)
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
-        """The encoding, queries and keys for attention, and how many tokens precede the queries."""
+        """The encoding, queries and keys for attention, and the number of tokens before the queries."""
         return self.placed, q, k, self.past
 
 
 class _Remapped:
-    """An encoding, placed once per forward pass for all its attentions: at the position ids and at those of all
-    keys, which a cache keeps raw and in order."""
+    """An encoding, placed once per forward pass for all its attentions, at the position ids and those of all keys;
+    the cache has raw keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -107,9 +107,9 @@ def remapped(
     encodings: Mapping[str, Encoding],
     undo: ExitStack,
 ) -> list[_Remapped]:
-    """Attentions, which are handed raw queries and keys, rotate them by the encoding of their kind of layer.
+    """Make attentions rotate raw queries and keys by the encoding of their layer type.
 
-    Returns what must hear the position ids of every forward pass.
+    Returns the objects that need the position ids of every forward pass.
     """
     stacks = {kind: _Remapped(encoding) for kind, encoding in encodings.items()}
     for module in tower.values():
@@ -123,7 +123,7 @@ def remapped(
 
 
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
-    """Let T5's stacks attend through our attention, whose memory grows linearly with the length.
+    """Make T5's stacks use our attention, whose memory grows linearly with the length.
 
     ``layers`` has the encoding of every layer, those of the decoder after those of the encoder.
     """
@@ -151,11 +151,11 @@ def _check_interface(module: nn.Module) -> None:
 
 
 def _through_ours(model: Any, undo: ExitStack) -> None:
-    """Let a model attend through ``attended``."""
+    """Make a model use ``attended``."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    name = f"{ATTENTION}_{id(undo)}"  # of this block alone, which takes it away again
+    name = f"{ATTENTION}_{id(undo)}"  # only for this block, which removes it again
     for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
         interface.register(name, function)
         undo.callback(interface._global_mapping.pop, name)
@@ -177,7 +177,7 @@ def attended(
     s_aux: Tensor | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """A function for transformers' attention interface; torch's own attention for modules without our encoding."""
+    """A function for transformers' attention interface; modules without our encoding use torch's attention."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
     placed, q, k, past = (None, query, key, 0) if stack is None else stack.meet(query, key, attention_mask)
     if placed is None:
@@ -187,7 +187,7 @@ def attended(
         return y.transpose(1, 2).contiguous(), None
     T, S = query.shape[2], key.shape[2]
     orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
-    if past + T != S:  # a cache of a fixed size, filled up to here
+    if past + T != S:  # a fixed-size cache, filled up to here
         orders = make.arange(T, offset=past, device=query.device), make.arange(S, device=query.device)
     facts: dict[str, Any] = {}
     if attention_mask is not None:

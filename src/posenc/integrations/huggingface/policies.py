@@ -1,12 +1,13 @@
-"""Which layers rotate, at which base, and which scale their queries, from the object of transformers' class.
+"""Reads which layers rotate, with which base, and which scale their queries, from the config object of
+transformers.
 
 rope_parameters by layer type, None for those without positions     Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
-rope_scaling_layers, the layers that the scaling is of              Molmo 2
+rope_scaling_layers, the layers with the scaling              Molmo 2
 layer_types, or two entries under main and compress                 DeepSeek-V4
-layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
+layer_rope_theta, every layer's base, or 0 Granite-SWA, Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
-position_embedding_type, without which none does                    Granite hybrid
+position_embedding_type, without which none rotates                    Granite hybrid
 attn_layer_indices, the numbers of layers that attend               Bamba
 cross_attention_layers, the numbers of layers that do not rotate    Llama 3.2 Vision
 """
@@ -58,8 +59,8 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if "compress" in kinds:
         reader.assume(
-            "layers named compress see the tokens before their window compressed, each group at the position of "
-            "its first token"
+            "layers of type compress see earlier tokens than their window in compressed groups, each at the "
+            "position of its first token"
         )
     reader.assume("outputs of attention are rotated back at their query's position: PlacedRotation.unrotate")
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"

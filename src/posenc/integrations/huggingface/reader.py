@@ -1,4 +1,4 @@
-"""One config being read: values by key, each checked once, and the recipe of a rotary layer."""
+"""Reads one config: checks each value once, and builds the recipe of a rotary layer."""
 
 import math
 from collections.abc import Mapping
@@ -45,8 +45,7 @@ class Reader:
             raise UnknownName("as_type", as_type, FAMILIES, fix="use a family that posenc reads")
         if as_type is None and not isinstance(stated.get("model_type"), str):
             raise InvalidArgument(
-                "the config has no 'model_type', which says how the model lays out its heads; add it, such as "
-                "'llama'"
+                "the config has no 'model_type', which determines the layout of heads; add it, such as 'llama'"
             )
         named = stated.get("model_type")
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
@@ -55,11 +54,11 @@ class Reader:
         self.assumed: list[str] = []
         if self.family.by_rule:
             self.assume(
-                "read by Llama's rule (every layer rotates, a window counts tokens back), not measured in "
-                f"transformers {class_version()}: posenc inspect PATH --measure does that"
+                f"read by Llama's rule (every layer rotates, a window counts tokens back), not measured in "
+                f"transformers {class_version()}; run posenc inspect PATH --measure"
             )
         if as_type is None and named in ON_HUB:
-            self.assume(f"read as {self.model_type}: the code of {named} is on the Hub, and was not asked")
+            self.assume(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
         check_keys(stated, self.family, self.model_type)
         rope = stated.get("rope_scaling")
         if isinstance(rope, Mapping) and rope.get("type") == "su":  # Phi-3's class refuses it
@@ -105,12 +104,9 @@ class Reader:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
-            self.assume(
-                f"{key} = {value}, which transformers {class_version()} takes for a "
-                f"{self.model_type} that does not say"
-            )
+            self.assume(f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}")
         if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
-            self.assume(f"layer_types as the class of transformers {class_version()} makes them of the rest")
+            self.assume(f"layer_types computed by the class of transformers {class_version()} from other keys")
         return value
 
     def need(self, key: str) -> Any:
@@ -147,7 +143,7 @@ class Reader:
         return LAST_POSITION if places is None else places[0] * places[1]
 
     def cells(self) -> tuple[int, int] | None:
-        """Rows and columns of the patches of a picture; None for a family that sees pictures of any size."""
+        """Rows and columns of the patches of a picture; None for a family with pictures of any size."""
         sides = [self.get(key) for key in self.family.tower.sides]
         if sides[0] is None and self.family.tower.layout:
             return None
@@ -162,7 +158,7 @@ class Reader:
 
     @property
     def scale_of_scores(self) -> float | None:
-        """The family's own factor on products of queries and keys."""
+        """The family's own factor of products of queries and keys."""
         products = self.family.products
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
@@ -232,11 +228,11 @@ class Reader:
             axes=axes,
         )
         recipe = with_softmax_factor(recipe, self.softmax_factor(head_dim))
-        build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit
+        build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must have this length
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
-        """The axis that each pair rotates by, in a family with several axes."""
+        """The axis of each pair, in a family with several axes."""
         axes = self.family.axes
         if axes is None:
             return None
@@ -258,7 +254,7 @@ class Reader:
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Channels per head of full layers, if the family has others there: layer by layer, or once."""
+        """Channels per head of full layers, if they differ: stated per layer, or once."""
         if self.family.full_head_dim is None:
             return None
         each = [one for one in (self.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]

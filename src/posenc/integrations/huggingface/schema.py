@@ -12,7 +12,7 @@ MOST_LAYERS = 10_000
 LAST_POSITION = 2**31 - 1
 """The largest length that positions allow."""
 LARGEST = 1e18
-"""Above any real base or factor, and a whole number of 64 bits."""
+"""Larger than any real base or factor, and within 64-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Values:
 
 
 def whole(least: int, most: int) -> Values:
-    """Whole numbers; as in transformers, True and 8.0 are not."""
+    """Whole numbers; as in transformers, True and 8.0 do not count."""
     return Values(
         f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
     )

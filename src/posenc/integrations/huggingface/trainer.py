@@ -1,4 +1,4 @@
-"""A callback for transformers' Trainer that measures, while a model trains, its loss by position."""
+"""A callback for transformers' Trainer that measures the loss by position during training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,12 @@ def loss_by_position(
     tokenizer: Any = None,
     report: Callable[[int, dict[str, float]], Any] = lambda step, losses: None,
 ) -> Any:
-    """Score the beginning of ``text`` before the first step, every ``every`` steps, and after the last.
+    """Score the beginning of ``text`` before the first step, every ``every`` steps, and after the last step.
 
     ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are those of ``posenc extend``, in nats
     per token under the model's own positions: ``loss_to_1024`` is the mean over positions 512 … 1023. They go into
-    the Trainer's log history, and so into ``trainer_state.json``, and to ``report``. The first of several processes
-    scores, which needs all weights: not for sharded models.
+    the Trainer's log history, and so into ``trainer_state.json``, and to ``report``. The first process scores and
+    needs all weights, so sharded models do not work.
 
     Args:
         length: positions that are scored; four times the length that the model's config states.
@@ -30,7 +30,7 @@ def loss_by_position(
         report: called with the step and the losses by name.
 
     Raises:
-        InvalidArgument: when training begins: no tokenizer, or a text that is too short.
+        InvalidArgument: when training begins: there is no tokenizer, or the text is too short.
     """
     from transformers import TrainerCallback
 
@@ -57,11 +57,11 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """The losses of the first ``length`` positions by name, each the mean past the length before it."""
+    """The losses of the first ``length`` positions by name, each the mean since the previous length."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(f"text has {len(tokens)} tokens, and {length} positions need {length + 1}; pass more")
-    with unchanged(model.model):  # which keeps frequencies for the last text's length, where its scaling is dynamic
+    with unchanged(model.model):  # dynamic scaling keeps the frequencies for the last text's length
         losses = model.losses(tokens, None)
     ends = [max(1, model.original_length // 4)]
     while ends[-1] < length:

@@ -1,4 +1,4 @@
-"""Tables and biases, in one stack of layers or two, and vision towers, which rotate by rows and columns."""
+"""Reads tables and biases of one or two stacks of layers, and vision towers, which rotate by rows and columns."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def learned(reader: Reader) -> Recipes:
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
-    """The table of a stack: trained, or sines before cosines as the family's code fills it."""
+    """The table of a stack: trained, or filled by the family's code with sines before cosines."""
     width = reader.need(reader.family.width)
     if stack not in reader.family.tables.sinusoidal:
         return Recipe("learned").with_(num_positions=rows, width=width)
@@ -83,7 +83,7 @@ def added_table(reader: Reader) -> Recipe | None:
         (key,) = tower.table
         rows = columns = math.isqrt(reader.need(key))
         if rows * columns != reader.need(key):
-            raise InvalidArgument(f"{key}={reader.need(key)} must be a square, of as many rows as columns")
+            raise InvalidArgument(f"{key}={reader.need(key)} must be the square of a whole number")
     return _grid(reader, rows, columns)
 
 
@@ -101,7 +101,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
         size = f" of {tiles} pixels a side" if tiles else ""
-        reader.assume(f"some layers see tiles{size} alone: pass the tiles as Mask's segments")
+        reader.assume(f"some layers see only their tile{size}: pass the tiles as Mask's segments")
     width, heads = reader.need(reader.family.width), reader.need(reader.family.heads)
     head_dim = int(reader.get(reader.family.head_dim) or width // heads)
     parts = math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None
@@ -114,7 +114,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def t5(reader: Reader) -> Recipes:
-    """A bias by buckets of distances: of both sides in an encoder, of those behind in a decoder."""
+    """A bias by buckets of distances: two-sided in an encoder, one-sided in a decoder."""
     bias = Recipe("t5").with_(
         heads=reader.need(reader.family.heads),
         buckets=reader.need("relative_attention_num_buckets"),
@@ -129,7 +129,7 @@ def t5(reader: Reader) -> Recipes:
 
 
 def deberta(reader: Reader) -> Recipes:
-    """Tables of distances that queries and keys meet, as in every released DeBERTa of the second version on."""
+    """Tables of distances for queries and keys, as in every released DeBERTa from version 2 on."""
     kinds = reader.get("pos_att_type") or ()
     kinds = kinds.split("|") if isinstance(kinds, str) else kinds
     expected = {
@@ -171,4 +171,4 @@ BY_KIND: dict[str, Callable[[Reader], Recipes]] = {
     "t5": t5,
     "deberta": deberta,
 }
-"""Who reads a family of this kind; families of the others rotate."""
+"""The function that reads each kind of family; families of other kinds rotate."""

@@ -1,4 +1,4 @@
-"""Writes positions back as a Hugging Face config, as they were read or with another scaling."""
+"""Writes positions back as a Hugging Face config, unchanged or with another scaling."""
 
 import math
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ def write(
     max_length: int | None = None,
     spelling: Spelling = "v5",
 ) -> dict[str, Any]:
-    """The config with its positions in one spelling, or with another scaling.
+    """The config with its positions in one spelling, optionally with another scaling.
 
     For a composite model it is the language model's part, the ``text_config``.
 
     Args:
         positions: what ``read`` returned.
-        scaling: of the stretched layers; default the one that was read.
+        scaling: of the stretched layers; by default the one that was read.
         max_length: the longest input that the config allows; default factor × original length if the scaling is
             replaced. With dynamic scaling it is the original length, where the scaling starts. It is required if
             a scaling would replace one with which the model was released for a longer input.
@@ -37,8 +37,8 @@ def write(
             transformers also reads and older servers need. Not for nested layer types.
 
     Raises:
-        InvalidArgument: a family whose config cannot state this scaling, or a scaling that reaches less far than
-            the one that it would replace.
+        InvalidArgument: the family's config cannot state this scaling, or the scaling reaches less far than the one
+            that it would replace.
     """
     if spelling not in get_args(Spelling):
         raise UnknownName("spelling", spelling, get_args(Spelling))
@@ -70,7 +70,7 @@ def _stretched(
     if positions is before and max_length is None:
         return positions, positions.max_length
     reached = max_length or math.ceil(positions.original_length * getattr(scaling, "factor", 1.0))
-    if isinstance(scaling, DynamicNTK):  # which starts at the length that the config allows
+    if isinstance(scaling, DynamicNTK):  # it starts at the length that the config allows
         reached = positions.original_length
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
@@ -107,7 +107,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     config[family.length] = max_length
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
-    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only where that is stated
+    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only if that is stated
         config["head_dim"] = positions.rotary.get("head_dim")
     return config
 
@@ -118,12 +118,12 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
         outer[family.partial] = entry.pop("partial_rotary_factor")
-    if entry["rope_type"] == "longrope":  # where transformers 4 looks for it, in every family
+    if entry["rope_type"] == "longrope":  # where transformers 4 reads it in every family
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     if entry == {"rope_type": "default"}:
         null = {**config, **outer, "rope_scaling": None}
         rope = getattr(class_form({**null, "model_type": positions.model_type}), "rope_parameters", None) or {}
-        if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's own, which some scale
+        if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's default, maybe scaled
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 
@@ -149,8 +149,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
             f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, and "
             f"cannot state {scaling}"
         )
-    dropped = not positions.alike and not entry.get("truncate", True)  # which transformers drops in a nested entry
-    refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all that Phi-3 accepts
+    dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
+    refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all others
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
     factor = softmax_factor(recipe)

@@ -1,8 +1,10 @@
 """One file per program: its tested releases, how it reads a config, and how positions are passed to it.
 
-``read`` gives the position table that the program computes from a config, following its own source, even if that is
-not what the config says. ``write`` states positions in the program's own keys, reads them back, and refuses if the
-result differs: a key that a program ignores is worse than none. This file has what several programs share.
+``read`` gives the position table that the program computes from a config, following the program's own source, even
+if it departs from the config. ``write`` states positions in the program's own keys, reads them back, and refuses if
+the
+result differs: a key that a program ignores is worse than no key. This file has the code that several programs
+share.
 """
 
 import json
@@ -34,7 +36,7 @@ PLAN = "write scaling.plan(total_length), which is fixed"
 
 @dataclass(frozen=True)
 class Releases:
-    """Releases that the tests run.
+    """The releases that the tests run.
 
     Args:
         package: the wheel's name.
@@ -53,7 +55,7 @@ class Releases:
     under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
-        """This version, or the newest tested one; untested ones are refused."""
+        """This version, or by default the newest tested one; untested versions are refused."""
         if version not in (None, *self.versions):
             raise UnknownName(f"version of {self.package}", str(version), self.versions)
         return version or self.versions[-1]
@@ -128,7 +130,7 @@ class Program:
         """
         version = self.releases.chosen(version)
         keys = self.spell(positions, scaling, max_length, version)
-        if not positions.source:  # of a file of another kind
+        if not positions.source:  # a file of another type
             return keys
         config = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
         table = self.read(config, version)
@@ -136,12 +138,12 @@ class Program:
         apart = different(wanted, table)
         meant = write(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
         now = [recipe.get("scaling") for recipe in wanted.rotary_recipes.values()]
-        planned = any(isinstance(each, LengthScaling) for each in now)  # for the length that the command states
+        planned = any(isinstance(each, LengthScaling) for each in now)  # for the length in the command
         if not planned and table.admitted_length + max(getattr(each, "factor", 1.0) for each in now) <= meant:
             apart.append(f"it allows inputs of at most {table.admitted_length} tokens instead of {meant}")
         if apart:
             raise InvalidArgument(
-                f"{table.program} would compute differently: {'; '.join(apart)}; use another scaling or program"
+                f"{table.program} would compute something else: {'; '.join(apart)}; use another scaling or program"
             )
         return keys
 
@@ -181,7 +183,7 @@ def config_of(
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
-            f"{now} has another base for every length of input, and no program but transformers computes it; {PLAN}"
+            f"{now} has another base for every length of input, which only transformers computes; {PLAN}"
         )
     config = write(positions, scaling, max_length=max_length, spelling=spelling)
     return scaled.rotary, config, dict(rope_dictionary(config))
@@ -200,7 +202,8 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
-    """Refuse what rotary files derived from vLLM's cannot compute, and inputs past the end of their table."""
+    """Refuse positions that rotary files derived from vLLM's cannot compute, and inputs past the end of their
+    table."""
     kind, now = entry["rope_type"], recipe.get("scaling")
     if kind == "proportional":
         raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; use Linear, Llama3 or YaRN")
@@ -260,16 +263,16 @@ def table_of(
     """The table that a program computes from a config, with its defaults and its reading of each rope dictionary.
 
     Args:
-        name: of the program's module.
-        title, version: of the program in sentences, and of its release.
+        name: the name of the program's module.
+        title, version: the program's name in sentences, and its release.
         config: as in ``huggingface.read``.
-        takes: whose ``defaults`` are used for missing keys.
-        change: from a rope dictionary, alone or of one layer type, and the config to the dictionary with which
-            ``huggingface.read`` computes what the program does.
-        admitted: the longest input that it allows by default, from the positions and the given rope dictionary;
-            without it the config's.
-        unread: keys of the config that it does not know.
-        rotated: changes the positions that were read, for what no dictionary can state.
+        takes: the program whose ``defaults`` are used for missing keys.
+        change: a function of a rope dictionary (the whole, or that of one layer type) and the config; it returns
+            the dictionary with which ``huggingface.read`` computes the same as the program.
+        admitted: a function of the positions and the given rope dictionary to the longest input that the program
+            allows by default; without it the config's.
+        unread: keys of the config that the program does not know.
+        rotated: changes the positions after reading, if no dictionary can state the change.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"
@@ -284,18 +287,18 @@ def table_of(
     model_type = str(part.get("model_type"))
     family = family_of(part)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
-    if takes == "transformers5":  # where the rope dictionary wins over keys outside it
+    if takes == "transformers5":  # the rope dictionary takes precedence over keys outside it
         part = {key: value for key, value in part.items() if inside.get(key) not in stated}
     for key, value in defaults(takes).get(model_type, {}).items():
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
             part[key] = value
-            notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
+            notes.append(f"{key} = {value:.10g}, the default of {program} if no key that it reads states it")
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
     if name != "transformers" and FAMILIES[positions.model_type].backwards:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates its pairs backwards, and only transformers was checked "
-            "for the direction; serve it with transformers"
+            f"model_type {positions.model_type!r} rotates its pairs backwards, and the direction was checked only "
+            "in transformers; serve it with transformers"
         )
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)

@@ -17,17 +17,18 @@ RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 def read(config: object, version: str | None = None) -> PositionTable:
     """The table that ExLlamaV3 computes from this config.json.
 
-    YaRN's factor is max_position_embeddings over the original length, whatever factor is stated, and its attention
-    factor attention_factor, or 1 beside llama_4_scaling_beta, or 0.1·ln s + 1: the pair is not read. LongRoPE has
+    YaRN's factor is max_position_embeddings over the original length, and any stated factor is ignored. Its
+    attention factor is attention_factor, or 1 with llama_4_scaling_beta, or 0.1·ln s + 1; DeepSeek's two numbers
+    are not read. LongRoPE has
     the factor of its lengths and, past the original length, its long list for every input. A base outside the rope
-    dictionary wins over the one in it. ``exllamav3/util/rope.py`` and ``model/config.py`` were run.
+    dictionary takes precedence over the one in it. ``exllamav3/util/rope.py`` and ``model/config.py`` were run.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: a model_type that does not read its rotation by ``read_rope_settings_default`` alone;
-            dynamic scaling, which it does not know.
+        InvalidArgument: the model_type does not read its rotation only by ``read_rope_settings_default``, or the
+            scaling is dynamic, which ExLlamaV3 lacks.
     """
     version = RELEASES.chosen(version)
     model_type = str(language_part(config)[0].get("model_type"))

@@ -36,13 +36,13 @@ SORTED = (
     "arcee arctic bailingmoe baichuan chameleon deci deepseek granite granitemoe internlm2 llama minicpm "
     "mistral3 olmo smollm3 xverse"
 )
-"""Those that rotate neighbours, and whose converter reorders the rows of a half-paired checkpoint."""
+"""Architectures that rotate neighbours, and whose converter reorders the rows of a half-paired checkpoint."""
 NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
-"""Those with a rope type in llama.cpp whose graph does not rotate, or that it does not load."""
+"""Architectures with a rope type in llama.cpp whose graph does not rotate, or that it does not load."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
-"""Architectures whose checkpoints have the two channels of a pair in the two halves of a head."""
+"""Architectures whose checkpoints have half pairs."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
-"""Architectures that do not rotate in llama.cpp, whatever fields a file has."""
+"""Architectures that never rotate in llama.cpp, with any fields."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Fields:
     tensors: Mapping[str, Float[Tensor, " pairs"]] = field(default_factory=dict)
 
     def add_to(self, writer: Any) -> None:
-        """Put them into a ``gguf.GGUFWriter``."""
+        """Add the fields to a ``gguf.GGUFWriter``."""
         add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
         for key, value in self.values.items():
             add[type(value)](key, value)
@@ -93,8 +93,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: another family's config, or LongRoPE's, which ``write`` puts into fields; fields that are
-            not read here: windows by layer, sections, DeepSeek's second number.
+        InvalidArgument: the config is of another family or has LongRoPE (``write`` makes its fields); or the file
+            has fields that are not read here: windows by layer, sections, DeepSeek's second number.
     """
     program = f"llama.cpp in xllamacpp {RELEASES.chosen(version)}"
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
@@ -123,11 +123,12 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def positions_of(file: Fields) -> ModelPositions:
     """The positions of a file, as a model of its architecture, or of the transformers family of that name.
 
-    For an architecture in none of the tables above the pairing is unknown: half pairs are ``assumed``, in words.
+    The pairing of an architecture that is not in the tables above is unknown: half pairs are used, and ``assumed``
+    says so.
 
     Raises:
-        InvalidArgument: an architecture that does not rotate; fields that are not read here: windows by layer,
-            sections, DeepSeek's second number; or that are missing.
+        InvalidArgument: the architecture does not rotate, a field is missing, or a field is not read here: windows
+            by layer, sections, DeepSeek's second number.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
@@ -162,7 +163,7 @@ def positions_of(file: Fields) -> ModelPositions:
         scaling=_scaling(stated, original, divisors, rotary_dim, base),
     )
     layers = ("all",) * stated["block_count"]
-    unknown = f"pairing = half; which pairs architecture {architecture!r} rotates was not asked of llama.cpp"
+    unknown = f"pairing = half; the pairs of architecture {architecture!r} were not checked in llama.cpp"
     return ModelPositions(
         architecture if architecture in FAMILIES and architecture in HALF | INTERLEAVED else "llama",
         {"all": recipe},
@@ -200,7 +201,7 @@ def _architecture(file: Fields) -> str:
 def _table(file: Fields, program: str) -> PositionTable:
     """The table of a file's fields."""
     positions = positions_of(file)
-    listed = isinstance(positions.rotary.get("scaling"), PerPair)  # such as Llama 3.1's, whose length is not stated
+    listed = isinstance(positions.rotary.get("scaling"), PerPair)  # as in Llama 3.1, without an original length
     length = None if listed and positions.original_length == positions.max_length else positions.original_length
     table = of(positions, program=program)
     if positions.assumed:  # if the pairing is unknown
@@ -216,13 +217,13 @@ def converted(table: PositionTable) -> Fields:
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """The flags that make llama-server rotate by these positions, whatever scaling a file has.
+    """The flags that make llama-server rotate by these positions, for any scaling in the file.
 
-    The flag for YaRN's attention factor is not read; the file's key is, and may be overridden.
+    llama-server ignores its flag for YaRN's attention factor, but reads the file's key, which can be overridden.
 
     Raises:
-        InvalidArgument: a scaling that is a list of factors in llama.cpp, which only a file can hold; and a file
-            that has one, which no flag removes.
+        InvalidArgument: the scaling is a list of factors in llama.cpp, which only a file can have; or the file has
+            one, which no flag removes.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
@@ -251,8 +252,8 @@ def write(
     """The fields of a rotation in llama.cpp, by the names of the GGUF specification.
 
     Linear and YaRN have types; LongRoPE has two tensors; any other fixed scaling is a factor per pair,
-    ``rope_freqs.weight``, by which llama.cpp divides, as is YaRN with other ends than 32 and 1, which few
-    architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
+    ``rope_freqs.weight``, by which llama.cpp divides. YaRN with other ends than 32 and 1, which few architectures
+    read, is written that way too. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
     0.1·ln s + 1. An architecture without those tensors fails to load a file that has them.
 
     Args:
@@ -260,9 +261,9 @@ def write(
         architecture: the prefix of the keys, llama.cpp's name of the family.
 
     Raises:
-        InvalidArgument: dynamic scaling, and pairs that do not rotate; what other fields hold: windows, sections
-            (M-RoPE), scales of queries; in the DeepSeek families any scaling, since llama.cpp has one field for
-            both numbers.
+        InvalidArgument: the scaling is dynamic; pairs do not rotate; the model needs other fields (windows,
+            sections, scales of queries); or a DeepSeek model has any scaling, since llama.cpp has one field for
+            both of its numbers.
     """
     recipe, config, _ = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
@@ -281,7 +282,7 @@ def write(
     values, tensors = _rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
-            f"{now} of model_type {positions.model_type!r} multiplies the scores, too, and llama.cpp has one "
+            f"{now} of model_type {positions.model_type!r} also multiplies the scores, and llama.cpp has one "
             "number for both; use Default() or NTK, or the fields of llama.cpp's own converter"
         )
     rope = {"dimension_count": recipe.get("rotary_dim"), **values}

@@ -29,9 +29,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """The table that mlx-lm computes from this config.json.
 
     Most of its models read only ``rope_theta`` and ``rope_scaling``: for a config with ``rope_parameters`` they use
-    their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, without them
-    0.1·ln s + 1, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its lengths
-    whatever is stated, and half pairs in every family; sections (M-RoPE) are ignored. Windows are the config's.
+    their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is 0.1·ln s + 1
+    without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its lengths
+    (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the config's.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -67,7 +67,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
         entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
         if model_type != "phimoe":
-            entry.pop("long_mscale", None)  # their layer has it, but never gets it
+            entry.pop("long_mscale", None)  # their layer has this argument, but never gets it
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
@@ -98,25 +98,25 @@ def spell(
     (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
-        InvalidArgument: dynamic scaling; in phi3 and phimoe all but lists of factors; scales of queries in the rope
-            dictionary; a composite model; and what mlx-lm would compute differently: an unrounded ramp, sections,
-            lists of factors with another attention factor or for neighbouring pairs.
+        InvalidArgument: the scaling is dynamic; it is no list of factors, in phi3 and phimoe; the rope dictionary
+            scales queries; the model is composite; or mlx-lm would compute something else: an unrounded ramp,
+            sections, lists of factors with another attention factor or for neighbouring pairs.
     """
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
-            f"this model's language model is in {where}, and mlx-lm gets a whole config.json; read {where} "
-            "alone and put the answer in its place"
+            f"this model's language model is in {where}, but mlx-lm needs a whole config.json; read only {where} "
+            "and put the answer in its place"
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
     now = recipe.get("scaling")
     if "llama_4_scaling_beta" in entry:
         raise InvalidArgument(
-            f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} under rope_parameters "
-            "alone; serve the model's own config"
+            f"mlx-lm reads llama_4_scaling_beta of model_type {positions.model_type!r} only under "
+            "rope_parameters; serve the model's own config"
         )
     entry.pop("truncate", None)  # mlx-lm does not read it
-    if entry.get("rope_type") == "yarn":  # not every mlx-lm reads its attention_factor
+    if entry.get("rope_type") == "yarn":  # some versions ignore its attention_factor
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
         longest = config[FAMILIES[positions.model_type].length]
@@ -128,7 +128,7 @@ def spell(
     if positions.model_type in PHI and entry:
         if entry["rope_type"] != "longrope":
             raise InvalidArgument(
-                f"mlx-lm has only lists of factors for {positions.model_type!r}, and this is {now}"
+                f"mlx-lm has only lists of factors for {positions.model_type!r}, but this is {now}"
             )
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}

@@ -69,17 +69,18 @@ def spell(
 ) -> dict[str, Any]:
     """The value of SGLang's ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    The keys are vLLM's, but YaRN's attention factor is only in ``attn_factor``. SGLang merges a rope dictionary
-    into the file's, and replaces that of a language model inside a composite one. Its files for llama and DeepSeek
-    were run; a model file of another family may read its config differently.
+    The keys are vLLM's, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges a rope
+    dictionary
+    into the file's, and replaces that of a language model inside a composite one. The files for llama and DeepSeek
+    were tested; model files of other families may read a config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: what rotary files derived from vLLM's cannot compute; a language model more than one key
-            deep; linear scaling over a rope dictionary with an original length, for which SGLang does not multiply
-            the length; and what SGLang would compute differently.
+        InvalidArgument: rotary files derived from vLLM's cannot compute it; the language model is more than one key
+            deep; linear scaling would replace a rope dictionary with an original length, for which SGLang does not
+            multiply the length; or SGLang would compute something else.
     """
     if len(positions.path) > 1:
         raise InvalidArgument(

@@ -21,7 +21,7 @@ RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
 def read(config: object, version: str | None = None) -> PositionTable:
     """The table that transformers computes from this config.
 
-    Version 4 does not know ``rope_parameters``: for a config with nothing else it silently uses the class's base,
+    Version 4 does not know ``rope_parameters``: for a config that has only that, it silently uses the class's base,
     mostly 10,000, and no scaling; it reads LongRoPE's original length only outside the dictionary. Version 5
     computes what the config says, but ignores ``truncate`` in nested dictionaries of layer types.
 
@@ -29,7 +29,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: a model_type that version 4 does not have, or does not rotate.
+        InvalidArgument: version 4 does not have the model_type, or it does not rotate.
     """
     version = RELEASES.chosen(version)
     older, model_type = version.startswith("4"), language_part(config)[0].get("model_type")
@@ -53,7 +53,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json that this transformers reads: ``huggingface.write`` in its spelling."""
+    """The config.json for this version: ``huggingface.write`` in its spelling."""
     spelling: Spelling = "v4" if version.startswith("4") else "v5"
     return config_json(positions, scaling, max_length=max_length, spelling=spelling)
 

@@ -44,9 +44,10 @@ RELEASES = Releases(
 def read(config: object, version: str | None = None) -> PositionTable:
     """The table that vLLM computes from this config, with the length that it admits by default.
 
-    YaRN's attention factor is attn_factor·(0.1·ln s + 1) in 0.29, whatever else is stated, and attention_factor or
-    the ratio of DeepSeek's two numbers in 0.33. LongRoPE's comes from long_mscale or the two lengths, and its long
-    list is used only if more than the original length is admitted. Dynamic scaling changes only the length. Dynamic
+    YaRN's attention factor is attn_factor·(0.1·ln s + 1) in 0.29, and other stated factors are ignored; in 0.33 it
+    is attention_factor or the ratio of DeepSeek's two numbers. LongRoPE's factor comes from long_mscale or the two
+    lengths, and its long list is used only if more than the original length is admitted. Dynamic scaling changes
+    only the length. Dynamic
     and linear scaling multiply the length by their factor; under YaRN it is factor × original length in 0.29. See
     ``model_files`` for its model files.
 
@@ -66,7 +67,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         entry = dict(as_yarn(entry, config))
-        if kind_of(entry) == "dynamic":  # its base is planned for the unmultiplied length
+        if kind_of(entry) == "dynamic":  # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
         unscored = not older and entry.get("attention_factor") == 1  # by which vLLM detects the Llama form
@@ -85,7 +86,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """The positions with the share of channels that the rope dictionary states, and one axis if it is scaled.
+    """The positions with the rotating share of channels in the rope dictionary, and with one axis if they are
+    scaled.
 
     vLLM rotates that share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
     ``rotary_embedding/__init__.py``.
@@ -115,9 +117,10 @@ def spell(
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: dynamic scaling, whose base vLLM fixes once for all requests; pairs that do not rotate; a
-            list of factors for neighbouring pairs or a part of the head; YaRN past factor × original length; in the
-            DeepSeek families all but YaRN with rounded ends; and what vLLM would compute differently.
+        InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; pairs do not rotate; a
+            list of factors has neighbouring pairs or covers a part of the head; YaRN goes past factor × original
+            length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something
+            else.
     """
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")

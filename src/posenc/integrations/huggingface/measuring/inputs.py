@@ -1,6 +1,6 @@
 """Inputs of models: texts, pictures or sounds, random or of one token, patch or frame that is repeated.
 
-Arguments are filled by name, with the config's sizes; if a name allows several shapes, the first that runs is used.
+Arguments are built by name, with the config's sizes; if a name allows several shapes, the first that runs is used.
 """
 
 import inspect
@@ -18,7 +18,7 @@ PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pi
 SOUNDS = ("input_features", "input_values")
 SENSES = (*PICTURES, *SOUNDS)
 CELLS, FRAMES, PERIODS = 4, 64, 40
-"""Patches along a side where a config says no size, frames of a sound, and frames' worth of samples."""
+"""Patches along a side if a config has no size, frames of a sound, and the length of samples in frames."""
 STRIDE = 384
 """Samples of a frame if the config does not say their product: a multiple of what models in use have."""
 EDGE, HEARD = 3, 24
@@ -101,11 +101,11 @@ class TokenIds:
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iterator[Form]:
-    """Every form that may fit this model, the likelier first; none for one that neither sees nor hears.
+    """Every form that may fit this model, the likeliest first; empty for a model without pictures and sounds.
 
     Args:
-        model: its ``forward`` accepts them.
-        config: states their sizes; the model's own by default.
+        model: the model whose ``forward`` gets them.
+        config: with their sizes; by default the model's own.
         names: possible names of the argument; the first that the model has is used.
     """
     takes = inspect.signature(model.forward).parameters
@@ -132,12 +132,12 @@ class _Picture:
 
     Args:
         takes: the arguments of the model's forward.
-        size: height and width.
-        patch: those of a patch.
-        colours: numbers of a point.
-        frames: how often a patch is repeated in time, where patches are laid out.
-        shots: pictures of a video, 1 for a model that takes none.
-        merge: patches along a side of what becomes one.
+        size: height and width of a picture.
+        patch: height and width of a patch.
+        colours: numbers per pixel.
+        frames: how often a patch is repeated in time, in sequences of patches.
+        shots: pictures of a video, 1 for a model without video.
+        merge: patches along a side that are merged into one.
     """
 
     takes: frozenset[str]
@@ -159,7 +159,7 @@ class _Picture:
         return drawn.expand(-1, count, -1, -1, -1)
 
     def whole(self, rows: int, alike: bool, draw: torch.Generator) -> Tensor:
-        """``(rows, colours, height, width)``; what no patch covers is dark."""
+        """``(rows, colours, height, width)``; pixels outside all patches are 0."""
         laid = self.patches(rows, alike, draw).unflatten(1, self.cells).permute(0, 3, 1, 4, 2, 5)
         height, width = (count * side for count, side in zip(self.cells, self.patch, strict=True))
         picture = laid.reshape(rows, self.colours, height, width)
@@ -185,7 +185,7 @@ LAID_OUT: tuple[Callable[[Tensor, int], Tensor], ...] = (
     lambda x, frames: x.flatten(2),
     lambda x, frames: x,
 )
-"""Ways to lay patches out one after another: as rows of numbers, as pictures, and either by picture."""
+"""Forms of a sequence of patches: as rows of numbers or as pictures, each also grouped by picture."""
 
 
 def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:

@@ -1,4 +1,4 @@
-"""Linear maps from recordings: queries at a position from those at 0, and the rotations in these maps."""
+"""Linear maps from recordings, which take queries at position 0 to another position, and the rotations in them."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 UNMOVED = 1e-5
-"""Below this an entry of a map is rounding: of float32 products, fitted to twice as many samples as unknowns."""
+"""Entries of a map below this are rounding of float32 products, fitted to twice as many samples as unknowns."""
 
 
 def least_squares(
     first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]
 ) -> tuple[Float[Tensor, "P D D"], float]:
-    """M with later = M·first by least squares, and the largest share of a row that no M explains."""
+    """M with later = M·first by least squares, and the largest share of a row that M does not explain."""
     x, y = first.double(), later.double()
     columns = y.permute(1, 0, 2).flatten(1)  # one factorisation for all positions
     solution = torch.linalg.lstsq(x, columns).solution.unflatten(1, (len(y), -1)).permute(1, 0, 2)
@@ -78,7 +78,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
     """The pairs that rotate over a picture, and the axis of each if none rotates by both.
 
-    ``maps`` are of places row by row; along the first column and along the first row each rotates by one axis.
+    ``maps`` are of places row by row; along the first column and along the first row only one axis changes.
     """
     laid = maps.unflatten(0, shape)
     by_axis: dict[tuple[int, int], dict[int, float]] = {}
@@ -97,13 +97,13 @@ def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> Measure
 
 
 def uneven(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> float:
-    """How far the map of a place in a grid is from its row's map followed by its column's."""
+    """The error of the map of a place in a grid against its row's map followed by its column's."""
     laid = maps.unflatten(0, shape)
     return float((laid[:, :1] @ laid[:1] - laid).abs().max())
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
-    """Frequencies from angles known up to whole turns, each position settling the turns of the next."""
+    """Frequencies from angles known up to whole turns; each position determines the turns of the next."""
     estimate = torch.zeros_like(angles[0])
     for p, angle in zip(positions, angles, strict=True):
         if p:
@@ -134,14 +134,14 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Scale, bias and mask from several texts; a bias that all share does not depend on content."""
+    """Scale, bias and mask from several texts; a bias that is the same for all does not depend on content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()
     visible = ((values > -5e3) & torch.isfinite(values)).all(0).all(0)
     products, values = (x - x.diagonal(dim1=-2, dim2=-1)[..., None] for x in (products, values))  # of no weight
     ours, theirs = ((x - x.mean(0)).masked_fill(~visible, 0) for x in (products, values))
-    size = ours.square().sum((0, -1))  # none in the first row of a causal model, which sees one key
+    size = ours.square().sum((0, -1))  # missing in the first row of a causal model, which sees one key
     scale = (ours * theirs).sum((0, -1)) / size.clamp(min=1e-30)
     rest = theirs - scale[None, :, :, None] * ours
     follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3

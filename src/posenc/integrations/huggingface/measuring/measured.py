@@ -54,7 +54,7 @@ class MeasuredLayer:
         growth: the factor on the norm of queries at every position: a query scale.
         factor: the factor of cos and sin; None if it cannot be measured.
         scores: scale, bias and mask.
-        places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
+        places: rows and columns of the picture, if ``positions`` counts its places row by row; else None.
     """
 
     module: str
@@ -72,7 +72,7 @@ class MeasuredLayer:
 
     @property
     def exact(self) -> bool:
-        """Whether one map per position explains the queries, so that nothing else of them depends on it."""
+        """Whether one map per position explains the queries completely."""
         return self.maps is not None and self.residual < EXACT
 
     def beside(self, like: LayerTable, family: Family, layout: str = "") -> LayerTable:
@@ -193,10 +193,10 @@ class MeasuredLayer:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of positions that was looked up: where, its rows, and the row of position 0.
+    """A looked-up table of positions: its module, its rows, and the row of position 0.
 
-    ``resized`` says that rows were mixed, to serve a picture of another size; ``fixed`` are its numbers where they
-    are not trained.
+    ``resized`` means that rows were mixed to serve a picture of another size; ``fixed`` has its numbers if they are
+    not trained.
     """
 
     module: str
@@ -226,7 +226,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement, and the config of the measured model."""
+    """The measurement of a model, with its config."""
 
     layers: tuple[MeasuredLayer, ...]
     tables: tuple[Table, ...]

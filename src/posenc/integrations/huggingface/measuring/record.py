@@ -1,4 +1,4 @@
-"""Records, while a model runs, queries, keys and scores of every attention over its own tokens, and look-ups.
+"""Records queries, keys and scores of every self-attention of a running model, and its table look-ups.
 
 In every model's code attention multiplies queries with keys and applies a softmax, or calls torch's own attention.
 The recorder observes these functions of torch, and returns zeros instead of weights, so that the input of a layer
@@ -39,11 +39,11 @@ class Attention:
 
 @dataclass
 class Recording:
-    """The records of a forward pass, in the order of computing.
+    """The records of a forward pass, in order of computation.
 
     Args:
-        attentions: every attention of T tokens over themselves.
-        lookups: every table that was read by something else than token ids: its name, rows, and the rows read.
+        attentions: every self-attention over T tokens.
+        lookups: every table that was not indexed by token ids: its name, its rows, and the rows that were read.
     """
 
     attentions: list[Attention] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Recording:
 
 
 RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
-"""The functions that mix rows of a table, and the argument that holds the table."""
+"""The functions that mix rows of a table, and the argument with the table."""
 SUMS = ("add", "__add__", "add_", "__iadd__")
 FEWEST = 4
 """The fewest tokens of a picture or a sound of unknown length."""
@@ -106,7 +106,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Whether these are scores of all tokens over all; a column more is a sink."""
+        """Whether these are scores of all tokens with all tokens; one more column is a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length
@@ -154,7 +154,7 @@ class _Recorder(TorchFunctionMode):
         return True
 
     def _added(self, args: Any) -> bool:
-        """A parameter that is added to tokens, one row each, as towers that see have their table."""
+        """Record a parameter that is added to tokens, one row each, such as the table of a vision tower."""
         x, table = args[:2] if len(args) > 1 else (None, None)
         if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
             return False
@@ -187,7 +187,7 @@ class _Recorder(TorchFunctionMode):
 def recorded(
     model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Inside, all attention of ``model`` is recorded; it computes with weights of zero there.
+    """Inside the block all attention of ``model`` is recorded, and computed with zero weights.
 
     Args:
         batch, length: rows and tokens of its input; None for pictures and sounds of unknown length.

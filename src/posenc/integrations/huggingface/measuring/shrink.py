@@ -1,4 +1,5 @@
-"""A small random model with the positions of a large one: its config shrunk by rules over the names of keys.
+"""Builds a small random model with the positions of a large one: shrinks its config by rules over the names of
+keys.
 
 Everything that positions depend on stays: channels of a head, bases, factors, lengths, the order of layer types.
 Widths and numbers of heads shrink together, depth to one period of layer types, and experts, vocabularies and
@@ -20,7 +21,7 @@ from posenc.integrations.huggingface.measuring.inputs import PICTURES, SOUNDS
 
 VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
 LARGEST = 400_000_000
-"""Parameters of the largest model that is built."""
+"""The most parameters of a model that is built."""
 
 QUERY_HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
@@ -35,7 +36,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
     for pattern, most in (
         (r"vocab_size(_\w+)?$|^n_?vocab$", VOCABULARY),
-        (r"codebook_size$", 256),  # of which some are made by bits
+        (r"codebook_size$", 256),  # some of which are built from bits
         (
             r"intermediate_size(_\w+)?$|ffn_(dim|hidden_size|embed_dim)$|^(d_ff|n_inner|mlp_dim|inner_dim|ffn_dim)$",
             64,
@@ -47,22 +48,22 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"^sliding_window(_size)?$", WINDOW),
         (r"^local_attention$", 2 * WINDOW),
         (r"^(attention_chunk_size|floor_scale)$", WINDOW),
-        (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # of recurrent layers
+        (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # for recurrent layers
         (SIDES.pattern, 64),
         (r"^max_(source_positions|length)$", 64),
     )
 )
-"""Patterns of keys and their largest number; the first that matches applies."""
+"""Patterns of keys and the largest value for each; the first matching pattern applies."""
 
 DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
 OF_STAGES = ("out_features", "out_indices", "stage_names")
-"""Names of stages that a shrunk depth no longer has."""
+"""Keys that list the names of stages, some of which a smaller depth lacks."""
 TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
 PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower for the text model's width; hidden_size, if the tower's own width is embed_dim."""
+"""Keys of a tower for the text model's width; hidden_size is one if the tower's own width is embed_dim."""
 
 
 class NoTokens(InvalidArgument):
@@ -70,7 +71,7 @@ class NoTokens(InvalidArgument):
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
-    """The config with its sizes shrunk; with ``widths`` false only depth, experts and vocabulary are."""
+    """The config with smaller sizes; with ``widths=False`` only depth, experts and vocabulary shrink."""
     heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
     few = min(HEADS, heads) if widths else heads
     depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
@@ -79,7 +80,7 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     config = {key: value for key, value in config.items() if key not in OF_STAGES}
     depth = _ended(config, depth)
     if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
-        config["head_dim"] = config["hidden_size"] // heads  # as every released config of such a type says
+        config["head_dim"] = config["hidden_size"] // heads  # as in every released config of such a type
     smaller = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
     inner = {key: value for key, value in smaller.items() if isinstance(value, dict) and _is_config(key, value)}
     inner = {key: shrunk(value, widths=widths) for key, value in inner.items()}
@@ -94,7 +95,7 @@ def _is_config(key: str, value: Mapping[str, Any]) -> bool:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """A depth at which the last layer has the type of the whole model's last layer, if types have settings."""
+    """A depth whose last layer has the type of the whole model's last layer, if types have settings."""
     kinds = config.get("layer_types")
     if not config.get("per_layer_config") or not kinds or kinds[-1] not in kinds[:depth]:
         return depth
@@ -136,16 +137,16 @@ def load_config(path: str | Path) -> Any:
         raise MissingExtra("transformers", "hf") from error
     try:
         return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # whatever a config class raises
+    except Exception as error:  # a config class may raise anything
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InvalidArgument(f"{str(path)!r} cannot be loaded by transformers ({why[:200]})") from error
 
 
 def built(config: Any) -> nn.Module:
-    """A random model of a transformers config, with attention computed step by step.
+    """Build a random model of a transformers config, with eager attention.
 
     Raises:
-        InvalidArgument: no model class of this config can be found or built here, and why.
+        InvalidArgument: no model class of this config can be found or built here; the message says why.
     """
     model_type = model_class(config)
     takes = inspect.signature(model_type.forward).parameters
@@ -156,11 +157,11 @@ def built(config: Any) -> nn.Module:
     try:
         with torch.device("meta"):
             size = sum(p.numel() for p in model_type(config).parameters())
-    except Exception:  # some fill tables while they are built, which the meta device cannot
+    except Exception:  # some fill tables during construction, which fails on the meta device
         size = 0
     if size > LARGEST:
         raise InvalidArgument(
-            f"this {model_type.__name__} has {size:,} parameters where it is shrunk, too many to run here"
+            f"this {model_type.__name__} has {size:,} parameters even when shrunk, too many to run here"
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
@@ -172,7 +173,7 @@ def built(config: Any) -> nn.Module:
                 parameter.normal_(0, parameter[0].numel() ** -0.5)
         for module in model.modules():
             if isinstance(module, nn.LayerNorm) and module.bias is not None:
-                module.bias.normal_(0, 0.1)  # without one its outputs add up to 0, and no map of them is unique
+                module.bias.normal_(0, 0.1)  # without it outputs add up to 0, and maps of them are not unique
     return model
 
 
