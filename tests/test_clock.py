@@ -96,7 +96,7 @@ def test_it_counts_positions_in_any_shape() -> None:
 
 
 def test_what_is_no_clock_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="frequencies is empty; give at least one"):
+    with pytest.raises(InvalidArgument, match="frequencies is empty; pass at least one"):
         Clock(Frequencies((), ()))
 
 

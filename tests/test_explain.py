@@ -89,7 +89,7 @@ def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(q, k, v, placed, mask).backend == "flex"
     assert explain(*given("rotary"), mask).backend == "blocks", "too few queries"
     assert explain(*given("rotary"), mask, backend="flex").backend == "flex"
-    with pytest.raises(InvalidArgument, match="backend='flex' does not serve this call: it has no dropout"):
+    with pytest.raises(InvalidArgument, match="backend='flex' cannot serve this call: it has no dropout"):
         explain(q, k, v, placed, mask, backend="flex", dropout=0.1)
 
 
@@ -103,12 +103,12 @@ def test_nothing_is_attended_to() -> None:
 
 WRONG = {
     "operators": ("rotary", {"dropout": 0.1}, "it has no dropout"),
-    "documents": ("alibi", {"causal": True}, "no documents or padding are known"),
-    "reach": ("alibi", {"causal": True}, "over so many tokens"),
-    "low_rank": ("t5", {"causal": True}, "the bias has no such channels"),
-    "sdpa": ("alibi", {"causal": True}, "is to be added"),
-    "flex": ("rotary", {"causal": True}, "FlexAttention is for CUDA"),
-    "toeplitz": ("rotary", {"causal": True}, "no bias along one line"),
+    "documents": ("alibi", {"causal": True}, "no known documents or padding"),
+    "reach": ("alibi", {"causal": True}, "falls fast enough"),
+    "low_rank": ("t5", {"causal": True}, "the bias has no extra channels"),
+    "sdpa": ("alibi", {"causal": True}, "must be added"),
+    "flex": ("rotary", {"causal": True}, "FlexAttention needs CUDA"),
+    "toeplitz": ("rotary", {"causal": True}, "the bias is not a line"),
     "blocks": ("cope", {"causal": True}, "it has no biases that read scores"),
 }
 
@@ -117,7 +117,7 @@ WRONG = {
 def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) -> None:
     name, settings, reason = WRONG[backend]
     for call in (attention, explain):
-        with pytest.raises(InvalidArgument, match=f"backend='{backend}' does not serve this call: .*{reason}"):
+        with pytest.raises(InvalidArgument, match=f"backend='{backend}' cannot serve this call: .*{reason}"):
             call(*given(name), **settings, backend=backend)
 
 

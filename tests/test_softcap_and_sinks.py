@@ -163,7 +163,7 @@ def test_parts_take_a_sink_once(sinks: Tensor | None) -> None:
         parts.append(attention(q, k[:, :, keys], v[:, :, keys], here, part, return_logsumexp=True))
     torch.testing.assert_close(merge(parts, sinks=sinks)[0], want, rtol=0, atol=1e-12)
     if sinks is not None:
-        with pytest.raises(InvalidArgument, match=r"sinks enter it once.*posenc.merge\(parts, sinks=…\)"):
+        with pytest.raises(InvalidArgument, match=r"sinks must enter once.*posenc.merge\(parts, sinks=…\)"):
             attention(q, k, v, placed, mask, sinks=sinks, return_logsumexp=True)
 
 
@@ -203,14 +203,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dropout": None}, "dropout=None must be a number in 0 … 1"),
     ({"dropout": "a"}, "dropout='a' must be a number in 0 … 1"),
     ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
-    ({"sinks": torch.zeros(3)}, r"sinks is torch.float32 of shape \(3,\); expected a logit for each of 4 heads"),
+    ({"sinks": torch.zeros(3)}, r"sinks is torch.float32 of shape \(3,\); expected one for each of 4 heads"),
     ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
     (
         {"sinks": torch.zeros(4), "dropout": 0.1},
-        "dropout=0.1 beside sinks: rows of weights are put together by their logsumexp",
+        "dropout=0.1 beside sinks: rows are merged by their logsumexp",
     ),
     ({"softcap": 1.0, "dropout": 0.1}, "no backend has dropout and softcap at once"),
-    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not serve this call: it has no softcap"),
+    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' cannot serve this call: it has no softcap"),
 ]
 
 
@@ -249,4 +249,4 @@ def test_what_cuda_takes() -> None:
                 more, more, more, posenc.Placed(order, order, bias=bias), Mask(causal=True, q_order=order)
             )
             assert way.backend == backend
-        assert ("flex", "FlexAttention drops no weights, and gives a bias no gradients") in way.declined
+        assert ("flex", "FlexAttention has no dropout and no gradients of a bias") in way.declined

@@ -119,7 +119,7 @@ def test_what_is_defined_for_causal_models_refuses_a_mask_of_both_sides(name: st
     placed, state = placed.with_content(torch.randn(1, 6, 32))
     q, k = placed.rotate(q, k)
     for both_sides in (None, posenc.Mask(window=2), posenc.Mask(key_mask=torch.ones(1, 6).bool())):
-        with pytest.raises(InvalidArgument, match=r"defined for causal models.*pass causal=True"):
+        with pytest.raises(InvalidArgument, match=r"defined only for causal models.*pass causal=True"):
             posenc.attention(q, k, v, placed, both_sides)
     whole = posenc.attention(q, k, v, placed, causal=True)
     last = CAUSAL[name].at(arange(1, offset=5), arange(6))[0].with_content(torch.randn(1, 1, 32))[0]

@@ -1,4 +1,4 @@
-"""posenc: the position layer for transformers. A name loads what it stands for, and torch, when first used."""
+"""posenc: the position layer for transformers. A name imports its module, and torch, on first use."""
 
 import ast
 from importlib import import_module
@@ -6,7 +6,7 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
-_HOMES = {  # of every public name; editors and type checkers read the same table
+_HOMES = {  # the table of public names, which editors and type checkers read too
     alias.name: statement.module
     for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
     if isinstance(statement, ast.ImportFrom)

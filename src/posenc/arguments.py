@@ -23,14 +23,14 @@ def shown(value: object) -> str:
 
 
 def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
-    """The message that a function has no argument of this name, with the right one."""
+    """The message that a function has no argument of this name; it suggests the right one."""
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
 def misfit(
     call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any], error: Exception
 ) -> Exception:
-    """Python's complaint about these arguments of a class, as one of our errors."""
+    """Python's error about these arguments of a class, as one of our errors."""
     name, signature = call.__name__, inspect.signature(call)
     known = {word: x for word, x in signature.parameters.items() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
     for word in given:
@@ -93,9 +93,7 @@ def as_scale(value: float | None, name: str) -> float | None:
     """A number above 0, or None for the default."""
     # Without isfinite, which a compiler cannot follow where a number has become a symbol.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
-        raise InvalidArgument(
-            f"{name}={shown(value)} must be a finite number above 0; leave it out for the default"
-        )
+        raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit it for the default")
     return value
 
 
@@ -185,5 +183,5 @@ def check_bhtd(name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
         tensors(**{name: x})
     if x.dim() != 4 or not x.shape[1]:
-        fix = f"; add the batch of 1, {name}[None]" if x.dim() == 3 else "; reshape it so"
+        fix = f"; add the batch of 1, {name}[None]" if x.dim() == 3 else "; reshape it"
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels){fix}")

@@ -1,4 +1,4 @@
-"""Entry point of the ``posenc`` script: answers that need no packages, then the command line."""
+"""Entry point of the ``posenc`` script: answers that need no packages come first, then the command line."""
 
 import io
 import signal
@@ -13,9 +13,9 @@ from posenc.commands.versions import versions
 from posenc.errors import MissingExtra
 
 STOPPED = 130
-"""The exit status after Ctrl-C; Typer uses it too, without a message."""
+"""The exit status after Ctrl-C; Typer uses the same one, but without a message."""
 RESUMABLE = ("compare", "extend")
-"""The commands that continue where they were stopped."""
+"""The commands that resume after they were stopped."""
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit(2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # terminals without × or − show a question mark
+            stream.reconfigure(errors="replace")  # terminals that lack × or − show a question mark
     with _interrupts() as interrupts:
         try:
             from posenc.commands.app import main as command_line
@@ -42,13 +42,13 @@ def main() -> None:
             if not (interrupts or (isinstance(error, SystemExit) and error.code == STOPPED)):
                 raise
             resumable = any(word in RESUMABLE for word in sys.argv[1:2])
-            print("stopped" + "; the same command continues where this one ended" * resumable, file=sys.stderr)
+            print("stopped" + "; run the same command to resume" * resumable, file=sys.stderr)
             sys.exit(STOPPED)
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The Ctrl-C signals so far, since libraries under import turn them into other errors."""
+    """Count the Ctrl-C signals, since libraries turn them into other errors during import."""
     signals: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:

@@ -1,14 +1,13 @@
 """The clock with d/2 hands: the exact phase of every hand at any integer position below 2^31.
 
-A hand that turns θ radians per position makes θ/2π of a turn. That fraction is held as a 64-bit integer,
-F = round(θ/2π · 2^64), so that
+A hand that rotates by θ radians per position makes θ/2π of a turn. That fraction is stored as a 64-bit integer, F =
+round(θ/2π · 2^64), so that
 
     phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
 
 is one wrapping integer multiplication: only the rounding of F itself grows with p, to at most p · 2^−65 turn, 4e-10
-rad at p = 2^31. The error of cos and sin is then that of the type they are returned in.
-Integer buffers also pass through ``.half()`` and ``.to(torch.bfloat16)`` untouched, where float frequencies
-are corrupted.
+rad at p = 2^31. The error of cos and sin is then that of their type. Integer buffers also pass through ``.half()``
+and ``.to(torch.bfloat16)`` unchanged, while float frequencies would be corrupted.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +44,7 @@ def phase(positions: Int[Tensor, "*shape"], turns: Int[Tensor, " pairs"]) -> Int
 def cos_sin(
     phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """cos and sin of integer phases, times ``scale``, by float64 trigonometry and one rounding to ``dtype``.
+    """cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
     The error is at most half a unit of ``dtype`` at ``scale``, 2^−25 in float32 without one; in float64 that of its
     trigonometry, 2e-16, and of the phase.
@@ -60,7 +59,8 @@ def cos_sin(
 def cos_sin_float32(
     phases: Int[Tensor, "*shape"],
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """cos and sin of integer phases in float32 alone, error at most 1.3e-7; for devices without float64.
+    """cos and sin of integer phases using only float32, with an error of at most 1.3e-7; for devices without
+    float64.
 
     The top 32 bits of the phase are split into a quadrant and a rest of at most an eighth of a turn,
     |x| ≤ π/4, where minimax polynomials of degree 7 (sin) and 8 (cos) are exact to float32 rounding.
@@ -90,30 +90,30 @@ COS = (0.041666645683, -0.0013887316255, 0.000024433157117)
 
 
 class ConstantBuffers(nn.Module):
-    """A module whose buffers follow from its arguments: never saved, and filled again if lost."""
+    """A module whose buffers follow from its arguments: they are not saved, and can be refilled."""
 
     constants: Mapping[str, Tensor] = {}
     """The contents of its own buffers, on the CPU."""
 
     def register_constants(self, **constants: Tensor) -> None:
-        """Register buffers of these numbers, which are integers so that no cast of the module can touch them."""
+        """Register these numbers as buffers; they are integers, so casts of the module leave them unchanged."""
         self.constants = constants
         for name, numbers in constants.items():
             self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
         self.reset_buffers()
 
     def reset_buffers(self, device: torch.device | str | None = None) -> None:
-        """Fill the buffers, including those of submodules, but no parameters; on another device if one is given.
+        """Refill the buffers, including those of submodules, but not parameters; optionally on another device.
 
-        A module that was built on meta and got its weights by ``load_state_dict(…, assign=True)`` has no memory for
-        buffers yet: name the device.
+        If a module was built on meta and its weights were loaded by ``load_state_dict(…, assign=True)``, its
+        buffers have no memory yet: pass the device.
         """
         for module in self.modules():
             for name, numbers in module.constants.items() if isinstance(module, ConstantBuffers) else ():
                 setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
-        """As in every module; buffers that leave the meta device, for uninitialised memory, are filled too."""
+        """As in every module; buffers that leave the meta device are filled too."""
         empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
         super()._apply(fn, recurse)
         if empty:
@@ -129,7 +129,7 @@ class Clock(ConstantBuffers):
         phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
             public checkpoints computed them, wrong by 6e-2 rad at one million; for parity).
 
-        axis_of_hand: the coordinate that every hand turns by, of positions with several, which lead.
+        axis_of_hand: for positions with a leading axis of coordinates, the coordinate of every hand.
 
     ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
     axis, the pairs, times ``scale``; the attention factor is applied only if it is passed as ``scale``.
@@ -138,7 +138,7 @@ class Clock(ConstantBuffers):
     turns: Tensor
     float32_bits: Tensor
     axis_of_hand: Tensor
-    reset_parameters = ConstantBuffers.reset_buffers  # FSDP calls it of every module that leaves meta
+    reset_parameters = ConstantBuffers.reset_buffers  # FSDP calls it for every module that leaves meta
 
     def __init__(
         self, frequencies: Frequencies, phases: Phases = "exact", axis_of_hand: tuple[int, ...] = ()
@@ -146,7 +146,7 @@ class Clock(ConstantBuffers):
         super().__init__()
         one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
-            raise InvalidArgument("frequencies is empty; give at least one")
+            raise InvalidArgument("frequencies is empty; pass at least one")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
                 f"a frequency of {max(frequencies.float32):g} radians per position overflows float32 at large "
@@ -172,7 +172,7 @@ class Clock(ConstantBuffers):
             cos, sin = angle.cos(), angle.sin()
         elif positions.device.type != "mps":
             return cos_sin(positions * turns, dtype, scale)
-        else:  # no float64 there
+        else:  # these devices lack float64
             cos, sin = cos_sin_float32(positions * turns)
         # Rounded to the type before scaling, as in public checkpoints.
         cos, sin = cos.to(dtype), sin.to(dtype)

@@ -8,10 +8,10 @@ from posenc.names import MEANT
 
 
 class PosencError(Exception):
-    """Anything posenc refuses to do; the command line prints it on one line and exits with 2."""
+    """The base of posenc's errors; the command line prints one on one line and exits with 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by its message, whatever its signature, so that a worker's error keeps its class."""
+        """Pickle the message only, for any signature, so that a worker's error keeps its class."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -20,26 +20,26 @@ def _again(error: type[PosencError], args: tuple[Any, ...]) -> PosencError:
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix
-    """An argument outside what the formula or the call allows."""
+    """An argument that the formula or the call does not allow."""
 
 
 class PositionOutOfRange(PosencError, IndexError):  # noqa: N818
-    """A position that the encoding has no value for."""
+    """The encoding has no value for a position."""
 
 
 class BackendUnavailable(PosencError, RuntimeError):  # noqa: N818
-    """An implementation that was requested by name and cannot serve here."""
+    """An implementation was requested by name and cannot serve here."""
 
 
 class MissingExtra(PosencError, ImportError):  # noqa: N818
-    """An optional package that this command needs and that is not installed."""
+    """An optional package that this command needs is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; type: pip install 'posenc[{extra}]'")
 
 
 MOST = 100
-"""How many names a message lists."""
+"""The most names that a message lists."""
 
 
 class UnknownName(InvalidArgument):
@@ -68,4 +68,4 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
 
 
 class StudyError(PosencError):
-    """A study (ledger, text, output folder) that cannot be read, written or continued."""
+    """A study (ledger, text, output folder) cannot be read, written or continued."""

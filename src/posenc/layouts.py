@@ -12,7 +12,7 @@ from posenc.errors import InvalidArgument
 
 
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
-    """A view of FlashAttention's layout as ours."""
+    """A view of FlashAttention's layout in ours."""
     tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
@@ -22,7 +22,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 
 
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
-    """A view of documents laid end to end, as in varlen kernels, as one sequence.
+    """A view of concatenated documents, as in varlen kernels, as one sequence.
 
     Its positions and segments: ``posenc.positions.from_cu_seqlens(cu_seqlens)``.
     """

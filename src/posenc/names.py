@@ -1,7 +1,7 @@
 """Other names: synonyms of ours, and words of papers, authors and models for them."""
 
 ALIASES = {"rope": "rotary"}
-"""Accepted wherever a name is, and replaced by the name that it stands for."""
+"""Accepted in place of a name, and replaced by that name."""
 
 WORDS = {
     "rotary": ("rope", "roformer", "rotary-embedding", "rotation"),
@@ -31,13 +31,13 @@ REMAPS = {
     "rerope": "posenc.remap:ReRoPE",
     "string": "posenc.remap:STRING",
 }
-"""Encodings that remap the positions of another, and their classes, which are imported when one is built."""
+"""Encodings that remap the positions of another encoding, and their classes, which are imported on use."""
 
-NO_LENGTH = "positions need no largest here: leave it out"
+NO_LENGTH = "positions need no maximum here: omit it"
 HINTS = {
-    "pairing": "half in Llama and most checkpoints, interleaved in GPT-J; the other one breaks a checkpoint",
-    "two_sided": "its bias is the same to both sides, and causal= of posenc.attention hides what comes later",
-    "attn_mask": "a tensor of scores' shape is mask=posenc.Mask(dense=…)",
+    "pairing": "half in Llama and most checkpoints, interleaved in GPT-J; the wrong one breaks a checkpoint",
+    "two_sided": "its bias is the same on both sides, and causal= of posenc.attention hides later keys",
+    "attn_mask": "pass a tensor in the shape of scores as mask=posenc.Mask(dense=…)",
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
     **dict.fromkeys(("device", "dtype"), "move and cast the module: .to(…)"),
 }

@@ -1,4 +1,4 @@
-"""Values made of tensors, as pytrees: for torch.export, ``tree_map`` and copies."""
+"""Objects made of tensors, as pytrees: for torch.export, ``tree_map`` and copies."""
 
 import copy
 import weakref
@@ -33,14 +33,14 @@ class Fact:
 
 
 class Pytree:
-    """An object whose leaves are the tensors in its attributes, also in pytrees, tuples, lists and dicts there; a
+    """An object whose leaves are the tensors in its attributes (also inside pytrees, tuples, lists and dicts); a
     tensor that several attributes share is one leaf.
 
     Everything else is the structure: calls of an exported program must agree in it.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
-    """Attributes derived from its tensors, which are not structure of a program."""
+    """Attributes derived from its tensors, which are not part of a program's structure."""
 
     transient: ClassVar[dict[str, Any]] = {}
     """Attributes that are not copied, and the values that copies get."""
@@ -50,10 +50,10 @@ class Pytree:
         register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
 
     def look_again(self) -> None:
-        """Compute the facts about its tensors again, after they were replaced."""
+        """Recompute the facts about its tensors after they were replaced."""
 
     def changed(self: Kind, **attributes: Any) -> Kind:
-        """A copy with these attributes in place of its own."""
+        """A copy with these attributes replaced."""
         other = copy.copy(self)
         for name, value in attributes.items():
             setattr(other, name, value)

@@ -90,7 +90,7 @@ def test_a_place_that_cannot_be_written_is_one_line(
     ("words", "said"),
     [
         (("runs",), "stopped"),
-        (("compare", "--tasks", "needle", "--output"), "stopped; the same command continues where this one ended"),
+        (("compare", "--tasks", "needle", "--output"), "stopped; run the same command to resume"),
     ],
 )
 def test_a_command_that_is_stopped_says_how_it_goes_on(

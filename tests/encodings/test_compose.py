@@ -80,7 +80,7 @@ def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
     for use in (lambda: placed.rotate(q, q), lambda: placed.with_content(torch.randn(1, 5, 32))):
         with pytest.raises(InvalidArgument, match=r"pass the one of this layer: placed\[layer\]"):
             use()
-    with pytest.raises(InvalidArgument, match=r"something else in every layer, .* placed\[layer\].with_content"):
+    with pytest.raises(InvalidArgument, match=r"differs from layer to layer, .* placed\[layer\].with_content"):
         posenc.attention(q, q, q, placed)
 
 

@@ -194,7 +194,7 @@ def test_shapes_are_known_without_values() -> None:
 def test_tokens_that_were_not_read_are_asked_for() -> None:
     _, q, k, v = tensors()
     with pytest.raises(
-        InvalidArgument, match=r"has not read them yet; call here, state = placed\[layer\].with_content"
+        InvalidArgument, match=r"still has to read tokens; call here, state = placed\[layer\].with_content"
     ):
         attention(q, k, v, made().at(arange(T)), causal=True)
 

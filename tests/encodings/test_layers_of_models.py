@@ -121,5 +121,5 @@ def test_layers_are_asked_for_by_number() -> None:
         placed.rotate(q, q)
     with pytest.raises(InvalidArgument, match=message):
         placed.with_content(torch.randn(1, 3, 16))
-    with pytest.raises(InvalidArgument, match="has something else in every layer"):
+    with pytest.raises(InvalidArgument, match="differs from layer to layer"):
         attention(q, q, q, placed, causal=True)

@@ -188,11 +188,11 @@ Q, AT = torch.zeros(1, 2, 4, 8), arange(4)
 WORDS = [
     (lambda: Rotary(16), "Rotary needs pairing; add pairing='half' or pairing='interleaved': half in Llama"),
     (lambda: Rotary(16, pairing="half", theta=5e5), "argument of Rotary 'theta'; did you mean 'base'?"),
-    (lambda: Rotary(16, pairing="half", max_seq_len=9), "'max_seq_len'; .* positions need no largest here"),
+    (lambda: Rotary(16, pairing="half", max_seq_len=9), "'max_seq_len'; .* positions need no maximum here"),
     (lambda: Rotary(16, 10_000.0), "Rotary: too many positional arguments; .* pass them by name"),
     (
         lambda: posenc.ALiBi(2, two_sided=True),
-        "'two_sided'; .* the same to both sides, and causal= of",
+        "'two_sided'; .* the same on both sides, and causal= of",
     ),
     (lambda: posenc.ALiBi(num_heads=2), "'num_heads'; did you mean 'heads'?"),
     (lambda: posenc.attention(Q, Q, Q, causal=True), "placed is None; place the encoding first: encoding.at"),

@@ -146,9 +146,9 @@ def refused(_: str, zigzag: bool) -> None:
     placed, mask = posenc.NoPE().at(own, everyone), Mask(causal=True, q_order=own, k_order=everyone)
     cope = posenc.CoPE(D, H).at(own, everyone)[0]
     for here, seen, message in (
-        (posenc.NoPE().at(own), mask, "place it at those of all ranks: encoding.at"),
-        (placed, Mask(causal=True), "say where they stand"),
-        (cope, mask, "reads the scores of all keys, and no rank has them; gather keys instead"),
+        (posenc.NoPE().at(own), mask, "place it at the keys of all ranks: encoding.at"),
+        (placed, Mask(causal=True), "pass their places"),
+        (cope, mask, "reads the scores of all keys, which no rank has; gather keys instead"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             posenc.ring_attention(q, k, v, here, seen)

@@ -1,7 +1,7 @@
-"""Attention without an L×L tensor: one list of ways to compute it, of which a call takes the first that serves.
+"""Attention without an L×L tensor: a list of backends, of which a call uses the first that can serve it.
 
-``ways.py`` is that list, read from top to bottom; every way equals softmax(``scores``)·v. ``explain`` says which
-one a call takes, and ``backend=`` names one.
+``ways.py`` is that list, from top to bottom; every backend equals softmax(``scores``)·v. ``explain`` reports which
+one serves a call, and ``backend=`` forces one.
 """
 
 import inspect
@@ -126,12 +126,11 @@ def attention(
             takes.
 
     Raises:
-        InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve
-            this call.
-        UnknownName: no backend of that name.
+        InvalidArgument: shapes, devices or head counts do not fit together, or the backend cannot serve this call.
+        UnknownName: there is no backend of that name.
 
-    Second derivatives exist on the CPU; on other devices torch's kernels have none, and
-    ``scores(…).softmax(-1) @ v`` is the way.
+    Second derivatives work on the CPU; on other devices torch's kernels have none, so use ``scores(…).softmax(-1) @
+    v``.
     """
     for word in words:
         raise no_argument("attention", word, inspect.signature(explain).parameters)
@@ -158,10 +157,10 @@ def explain(
     return_logsumexp: bool = False,
     backend: Backend = "auto",
 ) -> Explanation:
-    """Which way ``attention`` takes with these arguments, here and now, and why; nothing is attended to.
+    """Explain which backend ``attention`` would use with these arguments, and why; nothing is computed.
 
-    Whether gradients are recorded counts, as it does for ``attention``. Where positions are remapped, the first
-    part says its way, and the reason lists those of all parts.
+    The answer depends on whether gradients are recorded, as for ``attention``. With remapped positions it is that
+    of the first part, and the reason lists the backends of all parts.
 
     Raises:
         InvalidArgument, UnknownName: as ``attention``.
@@ -177,33 +176,31 @@ def explain(
 def _settings(
     return_logsumexp: bool, softcap: float | None, sinks: Tensor | None, dropout: float, backend: Backend
 ) -> Settings:
-    """What is asked for, once it is known to make sense together."""
+    """The checked settings of a call."""
     if softcap is not None:
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
-            f"dropout={dropout!r} must be a number in 0 … 1 (excluded), the share of weights that are dropped"
+            f"dropout={dropout!r} must be a number in 0 … 1 (1 excluded), the share of dropped weights"
         )
     if backend != "auto" and backend not in WAYS:
         raise UnknownName("backend", backend, ("auto", *WAYS))
     if dropout and return_logsumexp:
-        raise InvalidArgument(
-            "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
-        )
+        raise InvalidArgument("dropout prevents merging by the logsumexp; use dropout=0 with return_logsumexp")
     if dropout and sinks is not None:
         raise _refused_dropout(dropout, "sinks")
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
-            "return_logsumexp gives a part of a softmax, and sinks enter it once: leave them out here, and pass "
-            "them to posenc.merge(parts, sinks=…)"
+            "with return_logsumexp the result is a part of a softmax, and sinks must enter once: omit them here, "
+            "and pass them to posenc.merge(parts, sinks=…)"
         )
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
 
 
 def _refused_dropout(dropout: float, what: str) -> InvalidArgument:
     return InvalidArgument(
-        f"dropout={dropout} beside {what}: rows of weights are put together by their logsumexp, and torch's "
-        "kernels give none where they drop; use dropout=0, in a config of transformers attention_dropout=0"
+        f"dropout={dropout} beside {what}: rows are merged by their logsumexp, which torch's kernels do not "
+        "return with dropout; use dropout=0, in a config of transformers attention_dropout=0"
     )
 
 
@@ -218,8 +215,8 @@ def _prepared(
     sinks: Tensor | None,
     settings: Settings,
 ) -> list[Result]:
-    """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast: once, or for
-    every part of a remapped encoding that sees any key."""
+    """The results of ``take`` for the checked arguments, outside of autocast: one, or one per part of a remapped
+    encoding that sees any key."""
     mask = check(q, k, v, placed, mask)
     if sinks is not None:
         check_sinks(sinks, q)
@@ -234,7 +231,7 @@ def _prepared(
     results = []
     for q, k, placed, mask in calls:
         if autocast:
-            # It would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
+            # Autocast would round the bias to 16 bits, which merges far distances: only q, k and v are rounded.
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
             dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"

@@ -1,8 +1,8 @@
-"""Attention by blocks of query rows, and its gradients: masks and biases are made again instead of kept.
+"""Attention by blocks of query rows, and its gradients: masks and biases are recomputed instead of stored.
 
-Extra memory is O(H·rows·S), forward and backward, whatever is hidden or added. A bias along a line costs none at
-all: with the rows of a block reversed it depends on row + key alone, so that a view with strides (1, 1) over the
-line is the block's mask; rows are turned back afterwards.
+Extra memory is O(H·rows·S), forward and backward, for any mask and bias. A bias along a line needs no extra memory:
+with the rows of a block reversed it depends only on row + key, so a view with strides (1, 1) over the line is the
+block's mask; rows are reversed back afterwards.
 """
 
 import math
@@ -32,37 +32,38 @@ from posenc.kernels.attention.softmax import (
 )
 
 ROWS = 128
-"""Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
+"""Query rows per block: few, to keep its mask small, but enough to read long keys rarely."""
 
 WINDOW_ROWS = 64
-"""Query rows of one block of a window, where all blocks are one call: few, so that little beside it is computed."""
+"""Query rows per block of a window, if all blocks are one call: few, so that little outside the window is
+computed."""
 
 FEW_SCORES = 1 << 24
-"""Scores, or numbers of a mask, that are kept for gradients at most: 64 MB in float32."""
+"""The most scores, or numbers of a mask, that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
-"""Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
+"""Query rows per block with gradients: each block adds to the gradients of all its keys and values."""
 
 BLOCK_SCORES = 1 << 25
-"""Scores of one block on a GPU, which waits for the host between blocks: 128 MB in float32, some four at a time."""
+"""Scores per block on a GPU, which waits for the host between blocks: 128 MB in float32, about four at a time."""
 
 
 def training_rows(q: Tensor, k: Tensor) -> int:
-    """Query rows of one block where gradients flow, and on a GPU of any block."""
+    """Query rows per block with gradients, and of any block on a GPU."""
     if q.is_cpu:
         return TRAINING_ROWS
     return max(TRAINING_ROWS, BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
 
 
 class Masks:
-    """The masks of a call's blocks: views of a line, or made by ``call``."""
+    """The masks of a call's blocks: views of a line, or computed by ``call``."""
 
     def __init__(self, call: AttentionCall, rows: int) -> None:
         self.call, self.size, self.line = call, rows, None
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(call.dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
-            # Of the future, causal rows of a block have fewer keys than it has rows.
+            # Causal rows of a block have fewer future keys than the block has rows.
             ahead = (
                 min(rows, call.queries) - 1 if call.mask.causal else max(0, call.queries - window) if window else 0
             )
@@ -71,9 +72,10 @@ class Masks:
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        """Of every block (first row, last row, first key, last key), the last ones excluded; one block for no rows.
+        """The blocks as (first row, last row, first key, last key), last ones excluded; one block if there are no
+        rows.
 
-        Rows see no other keys.
+        Rows of a block see only these keys.
         """
         mask, T, S = self.call.mask, self.call.queries, self.call.all_keys
         for first in range(0, max(T, 1), self.size):
@@ -84,8 +86,8 @@ class Masks:
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.
 
-        And, where the logsumexp is asked for, the largest of each row, which was taken off it: far from all keys
-        it has most of the digits.
+        If the logsumexp is requested, also the largest number of each row, which is subtracted: far from all keys
+        it uses most digits.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -96,12 +98,12 @@ class Masks:
         return mask, None
 
     def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Rows in the order in which their mask has them; once more puts them back."""
+        """Rows in the order of their mask; applied twice, the original order."""
         return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
-    """Every block by torch's attention; for inference, and where weights are dropped."""
+    """Every block by torch's attention; for inference, and with dropout."""
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
@@ -119,15 +121,15 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
         (y,) = masks.flipped(attended(some, *of, call.scale, mask, dropout=call.dropout))
         if out is None:
             blocks.append(y)
-        else:  # written where it belongs instead of joined afterwards
+        else:  # written in place instead of concatenated afterwards
             out[:, :, first:last] = y
     return torch.cat(blocks, dim=2) if out is None else out
 
 
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
-    """Write what all blocks of ``alike`` see, in one call for each sequence and each query head of a group.
+    """Write the output of all blocks of ``alike``, in one call per sequence and query head of a group.
 
-    Blocks stand where heads do and heads where the batch does; keys of neighbours overlap, as views may.
+    Blocks are on the axis of heads, and heads on that of the batch; keys of neighbouring blocks overlap, as views.
     """
     first, last = alike.start, alike.start + alike.step
     T, S = call.queries, call.all_keys
@@ -164,7 +166,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
 
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp; gradients flow to q, k, v and to the bias's trained tensors, and back from both."""
+    """Output and logsumexp, both with gradients to q, k, v and to the bias's trained tensors."""
     q, k, v = readable(q, k, v)
     out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
     return out, lse
@@ -173,7 +175,7 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Te
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
-    """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
+    """q·kᵀ·scale + mask of a block by plain operators, as in the eager specification."""
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)
@@ -213,9 +215,9 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse, total, *trained = ctx.saved_tensors
         call: AttentionCall = ctx.call
-        if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
+        if torch.is_grad_enabled():  # the gradient of a gradient is wanted
             return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), call))
-        # What other layers made of these tensors, such as these queries, is theirs: the walk ends here.
+        # What other layers computed from these tensors, such as these queries, is not ours: stop here.
         with torch.enable_grad():
             call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
         grad = torch.zeros_like(out) if grad is None else grad
@@ -224,7 +226,7 @@ class _Recomputed(torch.autograd.Function):
         if grad_lse is not None and through:
             grad, out = with_sum(grad, out, -grad_lse)
             q, k, v = (pad(x, (0, grad.shape[-1] - m)) for x in (q, k, v))
-        if ctx.single is not None:  # of all rows, whose mask was kept
+        if ctx.single is not None:  # of all rows, whose mask was stored
             mask, is_causal = ctx.single
             dq, dk, dv = fused_backward(grad, q, k, v, mask, is_causal, call.scale, (out, lse))
             return None, dq[..., :n], dk[..., :n], dv[..., :m]
@@ -268,7 +270,7 @@ def _by_autograd(
     first: int,
     start: int,
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and of the trained tensors of one block, its scores differentiated by autograd.
+    """Gradients of q, k, v and of the trained tensors for one block, with its scores differentiated by autograd.
 
     ``first`` is its first row, ``start`` its first key.
     """
@@ -288,8 +290,9 @@ def _by_autograd(
 def _differentiable(
     grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], call: AttentionCall
 ) -> tuple[Tensor | None, ...]:
-    """The gradients as functions that autograd can differentiate again, by plain operators."""
-    # Views, of which none is made of another: a table's part in q, through layers before, is not counted here too.
+    """The gradients by plain operators, which autograd can differentiate again."""
+    # Views that do not depend on each other, so that a table's share in q, through earlier layers, is not counted
+    # twice.
     q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)
     out, lse = by_operators(q, k, v, call.with_trained(tuple(trained)))
     given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]

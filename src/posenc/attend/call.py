@@ -1,5 +1,5 @@
-"""One call of attention: whether its inputs fit together, what it adds to the scores of a block of rows, and which
-shortcuts it allows."""
+"""One call of attention: checks its inputs, computes what is added to the scores of a block of rows, and finds
+shortcuts."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -18,20 +18,20 @@ from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 
 LONG = 1024
-"""From so many tokens on fewer keys for some heads, and channels in place of a line, are worth the preparation."""
+"""From this many tokens on it pays to leave out far keys of some heads, and to use channels in place of a line."""
 
 
 @dataclass(eq=False)
 class Settings:
-    """What a call asks for besides its scores."""
+    """The settings of a call besides its scores."""
 
     needs_logsumexp: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
     softcap: float | None
-    """What scores are squeezed into, ±softcap, before the bias."""
+    """The limit of scores, ±softcap, before the bias."""
     dropout: float
     backend: str
-    """The way that was asked for; where rows are computed, the way that was taken."""
+    """The requested backend; during the computation, the chosen one."""
 
 
 @dataclass(eq=False)
@@ -45,12 +45,12 @@ class AttentionCall(Settings):
     all_keys: int
     device: torch.device
     dtype: torch.dtype
-    """Of masks."""
+    """The type of masks."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
-    """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
+    """The bias's tensors that need a gradient; stored here, because autograd calls backward with gradients off."""
     known: dict[str, Tensor] | None = field(default=None, init=False)
-    """What the mask reads, once a block of it has been made."""
+    """The tensors of the mask, once a block of it was computed."""
 
     @classmethod
     def of(
@@ -65,7 +65,7 @@ class AttentionCall(Settings):
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
         if bias is not None:
-            if type(bias).ordered is not Bias.ordered:  # an order is not made for who does not ask for it
+            if type(bias).ordered is not Bias.ordered:  # an order is only computed if it is used
                 bias = bias.ordered(*mask.order(T, S, q.device))
             bias = bias.meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
@@ -95,8 +95,7 @@ class AttentionCall(Settings):
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line of offsets, where nothing hides keys besides causality and a window; none to a
-        compiler."""
+        """The bias along a line of offsets, if only causality and a window hide keys; None under a compiler."""
         if self.bias is None or torch.compiler.is_compiling():
             return None
         return self.bias.toeplitz if self.mask.by_offset else None
@@ -116,14 +115,14 @@ class AttentionCall(Settings):
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
-        """The same with these in place of ``trained``: what a gradient taken inside another one ends at."""
+        """The call with these tensors in place of ``trained``, at which a gradient inside another gradient ends."""
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
 
     def rows_alike(self, rows: int) -> range:
-        """The first rows of blocks that all see a window of keys under the same mask and bias; few or none are not
-        worth it, and then the range is empty."""
+        """The first rows of blocks that see a window of keys under the same mask and bias; an empty range if they
+        are too few."""
         window, behind = self.mask.window, self.all_keys - self.queries
         slides = window is not None and self.mask.causal and self.mask.by_offset and self.device.type == "cpu"
         if window is None or not slides or (self.bias is not None and self.bias.toeplitz is None):
@@ -133,15 +132,15 @@ class AttentionCall(Settings):
         return alike if len(alike) > 1 else range(0)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
-        """For each head of keys how many keys back can change its output, the query's own included; empty where all
-        can, or where it is not known.
+        """For each key head the number of keys back (the query's own included) that can affect the output; empty if
+        all can, or if unknown.
 
-        A score differs from another of its row by 2·scale·max|q|·max|k| at most, so that beyond
-        w = (that + ln(8·(1 + 1/m)/eps))/m keys, at a bias of −m·distance, all weights together are less than an
-        eighth of eps beside the query's own. Gradients lose the same share. Rounded up to a power of two; half of
-        all keys at most.
+        Two scores of a row differ by at most 2·scale·max|q|·max|k|. So with a bias of −m·distance, all weights
+        beyond w = (that + ln(8·(1 + 1/m)/eps))/m keys together are less than an eighth of eps of the query's own
+        weight. Gradients change by the same share. w is rounded up to a power of two, and is at most half of all
+        keys.
         """
-        # A length that is read while compiling binds it.
+        # Reading a length during compilation would fix it.
         if self.bias is None or torch.compiler.is_compiling() or self.queries < LONG:
             return []
         fall, S = self.bias.fall, self.all_keys
@@ -157,16 +156,17 @@ class AttentionCall(Settings):
         return reaches if min(reaches) <= S // 2 else []
 
     def heads(self, some: slice, window: int) -> "AttentionCall":
-        """The call of some heads within a window; one as long as the keys is none."""
+        """The call of some heads within a window; a window as long as the keys has no effect."""
         assert self.bias is not None
         mask = self.mask if window >= self.all_keys else self.mask.within(window)
         return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
 
     def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
-        """``additive_mask`` as torch's attention takes it beside queries of the call's type, on any device.
+        """``additive_mask`` for torch's attention with queries of the call's type, on any device.
 
-        Without a bias it is what is visible, in one byte for all heads. GPU kernels take no float32 beside 16-bit
-        queries: numbers are rounded to their type, counted from the largest of their row, so that near keys differ.
+        Without a bias it is a boolean mask for all heads. GPU kernels do not accept float32 with 16-bit queries:
+        numbers are rounded to the queries' type after the largest of their row is subtracted, so that near keys
+        still differ.
         """
         if self.bias is None:
             visible = self.visible(first, last, keys, start)
@@ -195,8 +195,8 @@ class AttentionCall(Settings):
         bias = self.bias.rows(first, last, keys, scores, start)
         if bias.dtype in (torch.float16, torch.bfloat16):
             raise InvalidArgument(
-                f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them in "
-                "float32 at least"
+                f"rows of {type(self.bias).__name__} are {bias.dtype}, which merges far distances; compute them "
+                "in float32 or wider"
             )
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
@@ -209,24 +209,24 @@ class AttentionCall(Settings):
 
 
 def plain_bool(flag: bool) -> bool:
-    """The flag as a plain bool: made of lengths it is a symbol under a compiler, and sdpa takes none."""
+    """The flag as a plain bool: computed from lengths it is a symbol under a compiler, which sdpa does not
+    accept."""
     if flag:  # noqa: SIM103  returning it would return the symbol
         return True
     return False
 
 
 def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) -> Mask:
-    """The mask within the layer's window, once everything fits together; ``v`` is None where only scores are asked
-    for.
+    """Check everything and return the mask within the layer's window; ``v`` is None if only scores are computed.
 
     Raises:
-        InvalidArgument: what does not fit, each with a sentence of its own.
+        InvalidArgument: something does not fit; the message says what.
     """
     if not isinstance(placed, Placed):
         given_instead = None if placed is None else type(placed).__name__
         raise InvalidArgument(
-            f"placed is {given_instead}; place the encoding first: encoding.at(positions), and for no positions at "
-            "all posenc.NoPE().at(positions)"
+            f"placed is {given_instead}; place the encoding first: encoding.at(positions), or without positions "
+            "posenc.NoPE().at(positions)"
         )
     if placed.stamps:
         placed.check_current()
@@ -241,14 +241,14 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels a head, and rotate of this encoding adds {placed.added}; pass what it returned"
+            f"q has {D} channels per head, and rotate of this encoding adds {placed.added}; pass its output"
         )
     if placed.window is not None or placed.chunk is not None:
         mask = mask.within(placed.window, placed.chunk)
     ahead = not mask.causal or mask.bidirectional_groups is not None
     if placed.causal and ahead and (T > 1 or mask.q_order is not None):
         raise InvalidArgument(
-            "this encoding is defined for causal models, and the mask shows keys ahead of their queries; pass "
+            "this encoding is defined only for causal models, but the mask shows keys ahead of their queries; pass "
             "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
     if not (mask.by_offset and k_shape[2] >= T):
@@ -257,10 +257,10 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
-    """What the products of so many channels are multiplied by: ``scale``, or by default what the encoding says.
+    """The factor of products over this many channels: ``scale``, or by default the encoding's.
 
     Raises:
-        InvalidArgument: a scale that is not a finite number above 0.
+        InvalidArgument: the scale is not a finite number above 0.
     """
     if scale is not None:
         as_scale(scale, "scale")
@@ -270,10 +270,10 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
 
 
 def check_sinks(sinks: Tensor, q: Tensor) -> None:
-    """Refuse what is not one logit a head."""
+    """Refuse sinks that are not one logit per head."""
     if sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
         raise InvalidArgument(
-            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected a logit for each of {q.shape[1]} heads"
+            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one for each of {q.shape[1]} heads"
         )
     if sinks.device != q.device:
         raise InvalidArgument(f"sinks is on {sinks.device} and q on {q.device}; move one with .to(…)")
@@ -287,7 +287,7 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
     if k[1] != v[1] or k[1] < 1 or q[1] % k[1]:
         raise InvalidArgument(f"q has {q[1]} heads, k {k[1]} and v {v[1]}; k and v need the same, a divisor of q's")
     if q[3] != k[3] or q[3] < 1:
-        raise InvalidArgument(f"q has {q[3]} channels a head and k {k[3]}; they must agree, and be at least 1")
+        raise InvalidArgument(f"q has {q[3]} channels per head and k {k[3]}; they must agree, and be at least 1")
     if k[2] != v[2]:
         raise InvalidArgument(f"k has {k[2]} keys and v {v[2]}; they must agree")
 
@@ -295,8 +295,8 @@ def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
 def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
-            "this encoding has something else in every layer, or reads what tokens say and has not read them yet; "
-            "call here, state = placed[layer].with_content(x, state) and pass here in place of placed"
+            "this encoding differs from layer to layer, or still has to read tokens; call here, state = "
+            "placed[layer].with_content(x, state) and pass here instead of placed"
         )
     check_tokens("q", q, placed.q_positions, placed.axes)
     check_tokens("k", k, placed.k_positions, placed.axes)
@@ -305,6 +305,6 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     for what, heads in head_counts(placed).items():
         if heads != q.shape[1]:
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and a rank "
-                f"that holds some heads of a model takes placed.slice_heads(first, last)"
+                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}; a rank "
+                "with some heads of a model uses placed.slice_heads(first, last)"
             )

@@ -1,4 +1,4 @@
-"""The eager specification of attention: what softmax is taken of, as a formula, dense."""
+"""The eager specification of attention: the dense input of softmax, as a formula."""
 
 import math
 
@@ -26,9 +26,9 @@ def scores(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T keys"]:
-    """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
+    """The dense scores before softmax, in float32 or wider: the specification that every backend equals.
 
-    capped(q·kᵀ·scale) + bias, −∞ where hidden; with ``sinks`` their logits in one column more, behind all keys.
+    capped(q·kᵀ·scale) + bias, −∞ at hidden keys; with ``sinks`` their logits are one more column after all keys.
     Arguments and errors are those of ``attention``.
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window))

@@ -1,8 +1,8 @@
-"""A call of attention as one operator, which a compiler does not look into.
+"""A call of attention as one operator, which is opaque to a compiler.
 
-An operator takes tensors, numbers and a text. Whatever else a call has, a placed encoding and a mask, is written as
-a text that numbers its tensors, integers and floats, and made anew from them when the operator runs, where
-everything may be looked at. Gradients are those of the call, computed once more.
+An operator takes tensors, numbers and a text. The rest of a call (a placed encoding and a mask) is written as a
+text that refers to its tensors, integers and floats by number, and is rebuilt from them when the operator runs,
+when values can be read. Gradients are those of the call, which is computed again.
 """
 
 import ast
@@ -48,7 +48,7 @@ def operated(
 
 
 def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
-    """Whether a compiler is given one operator: on the CPU, for more than one call of torch's attention."""
+    """Whether a compiler gets one operator: on the CPU, if more than one call of torch's attention is needed."""
     if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
         return False
     if placed.bias is not None or settings.needs_logsumexp or settings.softcap is not None:
@@ -57,9 +57,9 @@ def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings:
 
 
 class Writing:
-    """A value on its way into an operator: its text, and the tensors, integers and floats that the text numbers.
+    """Serialises a value for an operator: a text, and the tensors, integers and floats that it refers to.
 
-    A compiler traces it, so that each kind of value is told by ``isinstance``.
+    A compiler traces this code, so types of values are distinguished by ``isinstance``.
     """
 
     def __init__(self, value: object) -> None:
@@ -67,7 +67,7 @@ class Writing:
         self.integers: list[int] = []
         self.floats: list[float] = []
         self.unknown = False
-        """Whether something in the value has no text: a function, a class made inside one."""
+        """Whether something in the value has no text, such as a function or a local class."""
         self.text = self.write(value)
 
     def write(self, value: Any) -> str:
@@ -97,7 +97,7 @@ class Writing:
         return f"[{kind}, {{{parts}}}]"
 
     def name(self, value: Any) -> str:
-        """By which ``named`` finds a class or a function again."""
+        """The name by which ``named`` finds a class or a function."""
         name = f"{value.__module__}:{value.__qualname__}"
         if "<" in name or not is_named(value, name):
             self.unknown = True
@@ -118,14 +118,14 @@ def named(name: str) -> Any:
 
 
 def is_named(value: object, name: str) -> bool:
-    """Whether this is what has that name: a notebook may have made another class of it since."""
+    """Whether the name still refers to this object: a notebook may have redefined it."""
     try:
         return named(name) is value
     except (ImportError, AttributeError):
         return False
 
 
-# What torch.compiler.assume_constant_result sets, without loading the compiler: asked while tracing, answered then.
+# As torch.compiler.assume_constant_result, without loading the compiler: evaluated while tracing.
 is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 parsed = lru_cache(ast.literal_eval)
@@ -150,7 +150,7 @@ def read(text: Any, numbered: dict[str, list[Any]]) -> Any:
 
 
 def _made(kind: type, attributes: dict[str, Any]) -> Any:
-    """An object with these attributes, and what it derives from what its tensors hold."""
+    """An object with these attributes, and with what it derives from the values of its tensors."""
     value: Any = object.__new__(kind)
     vars(value).update(attributes)
     if isinstance(value, Bias):
@@ -161,7 +161,7 @@ def _made(kind: type, attributes: dict[str, Any]) -> Any:
 
 
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
-    """What the call gives that was written so."""
+    """The result of the call that was serialised."""
     q, k, v, *tensors = inputs
     numbered: dict[str, list[Any]] = {"tensor": tensors, "integer": integers, "float": floats}
     placed, mask, scale, settings = read(parsed(text), numbered)
@@ -180,7 +180,8 @@ def operator(
     wanted: list[int],
     sums: bool,
 ) -> tuple[Tensor, Tensor]:
-    """``computed`` for what was written so; gradients are ``wanted`` of these inputs, and ``sums`` is asked for."""
+    """``computed`` for a serialised call; ``wanted`` are the inputs that need gradients, ``sums`` requests the
+    logsumexp."""
     with torch.no_grad():
         out, lse = _read([q, k, v, *tensors], integers, floats, text)
     return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
@@ -203,14 +204,14 @@ def operator_backward(
     wanted: list[int],
     sums: bool,
 ) -> list[Tensor]:
-    """The gradients that are wanted."""
+    """The wanted gradients."""
     with recording():
         inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
         out, lse = _read(inputs, integers, floats, text)
         outputs, given = ([out], [grad]) if lse is None else ([out, lse], [grad, grad_sums])
         leaves = [inputs[i] for i in wanted]
         grads = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
-    # Fresh memory, side by side, as an operator promises: autograd may give one tensor to several.
+    # New contiguous tensors, as an operator requires: autograd may return one tensor for several inputs.
     plain, pairs = torch.contiguous_format, zip(leaves, grads, strict=True)
     return [x.new_zeros(x.shape) if g is None else g.clone(memory_format=plain) for x, g in pairs]
 
@@ -237,7 +238,7 @@ operator.register_autograd(_back, setup_context=_remember)
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """Autograd as outside of an operator, which it does not look into."""
+    """Autograd inside an operator, as outside of it."""
     excluded = torch._C._dispatch_tls_local_exclude_set()
     for key in (DispatchKey.AutogradFunctionality, DispatchKey.AutogradOther, DispatchKey.AutogradNestedTensor):
         excluded = excluded.remove(key)

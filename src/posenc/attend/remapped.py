@@ -1,4 +1,4 @@
-"""The calls of attention that a remapped encoding is made of: one for each part, merged by their logsumexps."""
+"""The attention of a remapped encoding: one call per part, merged by their logsumexps."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 
 @dataclass(frozen=True, eq=False)
 class RemappedMask(Mask):
-    """What queries see in one part of a remapped encoding: of the keys that the mask shows them those whose
-    ``k_positions`` lie from ``q_from`` on and below ``q_until``; None for no bound."""
+    """The mask of one part of a remapped encoding: of the visible keys those whose ``k_positions`` are at least
+    ``q_from`` and below ``q_until``; None for no bound."""
 
     k_positions: Keys = field(kw_only=True, metadata=PER_KEY)
     q_from: Queries | None = field(default=None, metadata=PER_QUERY)
@@ -21,7 +21,7 @@ class RemappedMask(Mask):
 
     @classmethod
     def of_part(cls, mask: Mask, k_positions: Tensor, q_from: Tensor | None, q_until: Tensor | None) -> Mask | None:
-        """The mask within these bounds: where they are known to hold every key itself, and where none, None."""
+        """The mask within these bounds: the mask itself if all keys are known to be inside, None if no key is."""
         if _may_be_compared(k_positions, q_from, q_until):
             first, last = k_positions.aminmax()
             if (q_from is not None and q_from.amin() > last) or (q_until is not None and q_until.amax() <= first):
@@ -56,7 +56,7 @@ class RemappedMask(Mask):
 
 
 def _may_be_compared(*bounds: Tensor | None) -> bool:
-    """Whether there are numbers that may be looked at without waiting for a device."""
+    """Whether values can be read without waiting for a device."""
     given = [x for x in bounds if x is not None]
     return all(x.is_cpu and x.numel() for x in given) and is_concrete(*given)
 
@@ -65,13 +65,13 @@ Call = tuple[Tensor, Tensor, Placed, Mask]
 
 
 def remapped(q: Tensor, k: Tensor, placed: Placed, mask: Mask) -> list[Call]:
-    """Queries and keys rotated for every part, what is placed besides, and what each query sees in that part.
+    """Queries and keys rotated for every part, the rest of the placed encoding, and the part's mask.
 
-    Parts in which nobody sees any key are left out where that may be looked at; one is left of none.
+    Parts without visible keys are left out if values can be read; at least one part remains.
     """
     if placed.bias is not None and placed.bias.needs_scores:
         raise InvalidArgument(
-            "the bias reads the scores of a row, and remapped positions attend to its keys in parts; leave one out"
+            "the bias reads whole rows of scores, but remapped positions compute them in parts; remove one"
         )
     layer = placed.changed(remaps=(), window=None, chunk=None)  # the mask has been narrowed
     calls: list[Call] = []

@@ -1,7 +1,7 @@
-"""Attention over sequences that several ranks hold, each some tokens: keys and values travel around a ring.
+"""Attention over sequences that are split over ranks: keys and values travel around a ring.
 
-A rank attends to the keys that it holds at the moment and puts that together with what it has, by the logsumexp.
-Backward, keys travel again, and their gradients with them until they are home.
+In each step a rank attends to the keys that it currently has and merges the result by the logsumexp. In the
+backward pass keys travel again, and their gradients with them back to their rank.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def ring_attention(
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """``attention`` of this rank's queries over the keys of all ranks of ``group``, of which each holds its own.
+    """``attention`` of this rank's queries over the keys of all ranks of ``group``.
 
         shards = [posenc.positions.sharded(length, r, ranks, zigzag=True) for r in range(ranks)]
         everyone = torch.cat(shards)
@@ -44,28 +44,28 @@ def ring_attention(
         q, k = encoding.at(shards[rank]).rotate(q, k)
         y = posenc.ring_attention(q, k, v, placed, mask)
 
-    Outputs and gradients are those of ``attention`` over gathered keys. A rank holds the keys, values and gradients
-    of two ranks at a time, and of the whole sequence only what ``placed`` and ``mask`` hold: positions, orders,
-    segments and padding. On the CPU, keys that no query of a rank sees are passed on without work.
+    Outputs and gradients are those of ``attention`` over gathered keys. A rank stores the keys, values and
+    gradients of two ranks at a time, and of the whole sequence only ``placed`` and ``mask``: positions, orders,
+    segments and padding. On the CPU, keys that no query of a rank sees are passed on without computation.
 
     Args:
-        q, k, v: this rank's; all ranks hold equally many keys.
-        placed: the encoding at this rank's queries and at all S keys, those of rank 0 first. An encoding with a
+        q, k, v: this rank's tensors; all ranks have the same number of keys.
+        placed: the encoding at this rank's queries and at all S keys, in the order of ranks. An encoding with a
             state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
-        mask: of this rank's queries and all S keys, likewise; where it is causal or has a window or chunks, with
+        mask: the mask of this rank's queries and all S keys; if it is causal or has a window or chunks, with
             ``q_order`` and ``k_order``.
         group: the ranks; all by default.
         scale, softcap, sinks: as in ``attention``. Gradients of sinks, and of the encoding's parameters, are this
             rank's share: sum them over ranks, as data-parallel training does.
 
     Raises:
-        InvalidArgument: as ``attention``; keys that do not add up to S; a mask without orders; a bias that reads
+        InvalidArgument: as in ``attention``; or keys do not add up to S, the mask lacks orders, or the bias reads
             the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask
     _check_ring(placed, mask, ranks, n)
-    every_k, every_v = (x[:, :, :1].expand(-1, -1, S, -1) for x in (k, v))  # of their shape, without memory
+    every_k, every_v = (x[:, :, :1].expand(-1, -1, S, -1) for x in (k, v))  # tensors of this shape, without memory
     mask, bias = check(q, every_k, every_v, placed, mask), placed.bias
     if bias is not None:
         bias = bias.ordered(*mask.order(q.shape[2], S, q.device))
@@ -78,25 +78,25 @@ def ring_attention(
 
 
 def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
-    """Refuse what ranks that hold n keys each cannot attend to."""
+    """Refuse encodings and masks that do not work over ranks with n keys each."""
     if placed.k_positions.shape[-1] != ranks * n:
         raise InvalidArgument(
-            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, and {ranks} ranks hold {n} each; "
-            "place it at those of all ranks: encoding.at(shards[rank], torch.cat(shards))"
+            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, and {ranks} ranks have {n} each; "
+            "place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
         )
     if placed.remaps:
         raise InvalidArgument("remapped positions rotate the keys of all ranks in parts; gather keys instead")
     if mask.q_order is None and (mask.causal or mask.window or mask.chunk or placed.window or placed.chunk):
         raise InvalidArgument(
-            "a rank's tokens do not stand at the end of the sequence; say where they stand: Mask(…, "
+            "a rank's tokens are not at the end of the sequence; pass their places: Mask(…, "
             "q_order=shards[rank], k_order=torch.cat(shards))"
         )
     if placed.bias is not None and placed.bias.needs_scores:
-        raise InvalidArgument("the bias reads the scores of all keys, and no rank has them; gather keys instead")
+        raise InvalidArgument("the bias reads the scores of all keys, which no rank has; gather keys instead")
 
 
 class _Ring:
-    """What all steps share: the encoding and the mask of all keys, and the ranks."""
+    """The data of all steps: the encoding and mask of all keys, and the ranks."""
 
     def __init__(
         self, placed: Placed, mask: Mask, scale: float, softcap: float | None, group: dist.ProcessGroup | None
@@ -107,7 +107,7 @@ class _Ring:
     def attend(
         self, step: int, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, bias: Bias | None
     ) -> Block:
-        """Output and logsumexp over the keys that this rank has after so many steps."""
+        """Output and logsumexp over the keys that this rank has after this many steps."""
         keys = self.keys(step, k.shape[2])
         mask, at = self.mask.cut(keys=keys), self.placed.k_positions[..., keys]
         bias = None if bias is None else bias.cut(keys=keys)
@@ -116,19 +116,19 @@ class _Ring:
             return attention(q, k, v, layer, mask, scale=self.scale, softcap=self.softcap, return_logsumexp=True)
 
     def keys(self, step: int, n: int) -> slice:
-        """Which of all keys they are: those of the rank that is so many steps before this one."""
+        """The slice of these keys in the sequence: they belong to the rank this many steps before."""
         owner = (self.rank - step) % self.ranks
         return slice(owner * n, (owner + 1) * n)
 
     def hides(self, step: int, n: int) -> bool:
-        """Whether it is known that no query sees any of these keys."""
+        """Whether no query is known to see any of these keys."""
         q, k = self.mask.q_order, self.mask.k_order
         if not self.mask.causal or q is None or k is None or not (q.is_cpu and is_concrete(q, k)):
             return False
         return bool(k[..., self.keys(step, n)].amin() > q.amax())
 
     def travel(self, *tensors: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
-        """Of every step its number, and what this rank has then of these: meanwhile that goes on to the next."""
+        """Yield every step's number and this rank's current tensors, while they are sent on to the next rank."""
         pieces = [x.contiguous() for x in tensors]
         for step in range(self.ranks):
             arriving, works = self.pass_on(pieces) if step + 1 < self.ranks else (pieces, [])
@@ -138,7 +138,7 @@ class _Ring:
             pieces = arriving
 
     def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
-        """Start to send these to the next rank, into memory for those of the one before."""
+        """Start sending tensors to the next rank, and receiving those of the previous rank."""
         received = [torch.empty_like(x) for x in tensors]
         peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
         there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)
@@ -185,7 +185,7 @@ class _Travelled(torch.autograd.Function):
                     bias = ring.placed.bias
                     bias = None if bias is None else bias.with_trained(tuple(rest))
                     out, part = ring.attend(step, some_q, inputs[-2], inputs[-1], some_scale, bias)
-                # y = Σ w_i·y_i with w_i = exp(l_i − l), so that y moves by w_i·(y_i − y) with l_i.
+                # y = Σ w_i·y_i with w_i = exp(l_i − l), so dy = w_i·(y_i − y)·dl_i.
                 weight = (part.detach() - finite(lse)).exp()
                 of_part = weight * (
                     (grad.to(compute_dtype) * out.detach().to(compute_dtype)).sum(-1)

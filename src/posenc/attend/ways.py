@@ -1,4 +1,5 @@
-"""The ways to compute attention, one below the other: what each has, which calls it serves, and how it computes.
+"""The backends of attention in order of preference: their features, the calls that they serve, and their
+computation.
 
 A way makes an ``Offer``. ``choose`` takes the first that has all that is asked for and serves.
 """
@@ -25,7 +26,7 @@ from posenc.kernels.memory import is_transformed
 from posenc.mask import Mask, Spans
 
 Output = tuple[Tensor, Tensor | None]
-"""softmax(scores)·v, and the logsumexp of the scores where the way has it."""
+"""softmax(scores)·v, and the logsumexp of the scores if the backend returns it."""
 
 Offer = tuple[str, Callable[[], Output] | None]
 """Why a way serves a call, and what computes; or why it does not, and None."""
@@ -33,19 +34,19 @@ Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
 
 
 class Way(NamedTuple):
-    """What a way has besides masks and biases, and what it says to a call."""
+    """A backend: its features besides masks and biases, and its function for offers."""
 
     has: frozenset[str]
     offer: Ask
 
 
 class Explanation(NamedTuple):
-    """Which way a call of attention takes, and why; printed, a line a way.
+    """The backend of a call and the reasons, printed with one line per backend.
 
     Attributes:
-        backend: the name of the way.
-        reason: why it serves.
-        declined: the ways before it, each with the reason why it is not taken.
+        backend: its name.
+        reason: why it can serve.
+        declined: the earlier backends, each with the reason why it is not used.
     """
 
     backend: str
@@ -61,11 +62,11 @@ WAYS: dict[str, Way] = {}
 """By name, in the order of this file. The first that has all that a call needs computes it. Sinks need the
 logsumexp, which torch's kernels give on the CPU, and elsewhere FlexAttention or operators."""
 
-ROWS_KEPT = "torch's attention keeps the logsumexp to itself here"
+ROWS_KEPT = "torch's attention does not return the logsumexp here"
 
 
 def way(*has: str) -> Callable[[Ask], Ask]:
-    """Put a function that makes offers below the ways above it, under its own name."""
+    """Register a function that makes offers as the next backend, under its own name."""
 
     def put(offer: Ask) -> Ask:
         WAYS[offer.__name__] = Way(frozenset(has), offer)
@@ -77,7 +78,7 @@ def way(*has: str) -> Callable[[Ask], Ask]:
 def computed(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    """Output, and the logsumexp where it is asked for."""
+    """The output, and the logsumexp if it is requested."""
     out, lse = chosen(q, k, v, placed, mask, scale, settings)[1]()
     out = out if out.shape[-1] == v.shape[-1] else out[..., : v.shape[-1]]
     return out, lse if settings.needs_logsumexp else None
@@ -86,17 +87,17 @@ def computed(
 def chosen(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> tuple[Explanation, Callable[[], Output]]:
-    """The way that a call takes, and what computes it, of values as wide as the queries."""
+    """The backend of a call and the function that computes it, for values as wide as the queries."""
     call = AttentionCall.of(q, k, placed, mask, scale, settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     return choose(q, k, *_as_wide(q, v, call))
 
 
 def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
-    """Values as wide as queries, since torch's kernels take no narrower ones and would make a table of all scores.
+    """Values padded to the width of queries: for narrower values torch's kernels would compute all scores at once.
 
-    Where that table holds less than the values, plain operators take them as they are: a step of decoding copies no
-    cache, unless its 16 bits would be widened.
+    If all scores are smaller than the values, plain operators use the values unchanged, so that a decoding step
+    does not copy the cache (unless 16-bit values would be widened).
     """
     missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
     if missing <= 0:
@@ -108,7 +109,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
-    """The way that was asked for, else the first that serves, and what computes it."""
+    """The requested backend, or else the first that can serve, and its function."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -120,11 +121,11 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explan
         declined.append((name, reason))
     if call.backend != "auto":
         raise InvalidArgument(
-            f"backend={call.backend!r} does not serve this call: {declined[0][1]}; use backend='auto', or ask "
-            "posenc.explain which way that takes"
+            f"backend={call.backend!r} cannot serve this call: {declined[0][1]}; use backend='auto' "
+            "(posenc.explain shows its choice)"
         )
     raise InvalidArgument(
-        f"no backend has {' and '.join(sorted(asked))} at once on {q.device.type}; leave one out, or take "
+        f"no backend has {' and '.join(sorted(asked))} at once on {q.device.type}; omit one, or use "
         "posenc.scores(…).softmax(-1) @ v"
     )
 
@@ -142,26 +143,26 @@ def _asked(call: AttentionCall) -> frozenset[str]:
 
 
 def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's kernels give the logsumexp, and its gradient."""
+    """Whether torch's kernels return the logsumexp and its gradient."""
     return not torch.compiler.is_compiling() and fused(q, k, v)
 
 
 @way("logsumexp", "softcap", "dropout")
 def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
-        return "a compiler is given one call for all documents", None
+        return "a compiler gets one call for all documents", None
     spans = call.mask.spans(call.queries, call.all_keys, call.bias is not None)
     if spans is None:
-        return "no documents or padding are known that are long enough to be worth a call for each", None
-    return "no token of a document, or of a row without its padding, sees outside it", partial(
+        return "no known documents or padding are long enough for separate calls", None
+    return "tokens of a document, or of a row without padding, see nothing outside it", partial(
         _by_spans, q, k, v, call, spans
     )
 
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, spans: Spans) -> Output:
-    """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
+    """Documents, or rows without their padding, one after the other; hidden scores are never computed."""
     batch: list[Output] = []
-    # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
+    # split joins gradients in one pass; each slice would be added to zeros of full size.
     by_row = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
     for row, (lengths, tensors) in enumerate(zip(spans, by_row, strict=True)):
         alone = None if len(spans) == 1 else row
@@ -191,14 +192,14 @@ def _joined(outputs: list[Output], axis: int) -> Output:
 def reach(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     reaches = call.reaches(q, k)
     if not reaches:
-        return "no bias falls so fast over so many tokens that some heads could leave out half of the keys", None
-    return "keys too far for their weight to be more than a rounding are left out, head by head", partial(
+        return "no head's bias falls fast enough to leave out half of the keys", None
+    return "far keys whose weight is below rounding are left out, head by head", partial(
         _by_heads, q, k, v, call, reaches
     )
 
 
 def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: list[int]) -> Output:
-    """Heads that reach as far as their neighbours together, each with the keys that it reaches."""
+    """Heads in groups with the same reach, each with the keys within it."""
     runs = [(window, len(list(run))) for window, run in groupby(reaches)]
     counts, group = [count for _, count in runs], q.shape[1] // k.shape[1]
     split_q = q.split([count * group for count in counts], dim=1)
@@ -220,12 +221,12 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # where torch holds all weights
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
-        return f"below {LONG} tokens blocks along the bias's line are faster", None
+        return f"below {LONG} tokens, blocks along the bias's line are faster", None
     small = call.trained and not torch.compiler.is_compiling()  # a length that is read while compiling binds it
     if call.backend == "auto" and q.is_cpu and small and call.queries < ROWS:
-        return f"below {ROWS} tokens the scores of all are faster", None
+        return f"below {ROWS} tokens, computing all scores is faster", None
     if not exact(q.device, q.dtype):
-        return "this device does not sum channels of this type as exactly as they need", None
+        return "this device does not sum channels of this type exactly enough", None
     channels = call.bias.low_rank(q.dtype, call.scale)
     if channels is None:
         return "the bias has no such channels at these positions", None
@@ -244,13 +245,13 @@ def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
         return "a compiler is given torch's attention", None
     if call.backend == "auto" and not call.trained:
-        return "no gradient of a bias is taken", None
-    few = training_rows(q, k) * 3 // 2  # where blocks take as long
+        return "no gradient of a bias is needed", None
+    few = training_rows(q, k) * 3 // 2  # blocks take as long from here on
     if call.backend == "auto" and call.queries > few:
         return f"above {few} queries blocks are faster", None
     if q.shape[0] * q.shape[1] * call.queries * call.all_keys > FEW_SCORES:
-        return f"more than {FEW_SCORES:,} scores would be kept for their gradients", None
-    return "few scores, kept for the gradient of the bias", partial(_at_once, q, k, v, call)
+        return f"more than {FEW_SCORES:,} scores would be stored for their gradients", None
+    return "few scores, stored for the gradient of the bias", partial(_at_once, q, k, v, call)
 
 
 def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
@@ -261,7 +262,7 @@ def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     visible = None if sees_itself else call.visible(0, call.queries, call.all_keys)
     if visible is None:
         return grouped(scores.softmax(-1), v.to(scores.dtype)).to(v.dtype), None
-    unseen = ~visible.any(-1, keepdim=True)  # a softmax of −∞ alone has no gradient
+    unseen = ~visible.any(-1, keepdim=True)  # a softmax of only −∞ has no gradient
     weights = scores.masked_fill(unseen, 0.0).softmax(-1)
     return grouped(weights, v.to(scores.dtype)).to(v.dtype).masked_fill(unseen, 0.0), None
 
@@ -273,7 +274,7 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "a bias, or a mask that is more than causality, is to be added", None
     if call.needs_logsumexp and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
-    return "nothing is added, and one flag says what is hidden", partial(_in_one, q, k, v, call)
+    return "nothing is added, and one flag describes the mask", partial(_in_one, q, k, v, call)
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
@@ -286,12 +287,12 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 @way("logsumexp", "dropout")
 def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.line is None:
-        return "no bias along one line of offsets with only causality or a window hiding keys", None
+        return "the bias is not a line of offsets, or more than causality and a window hides keys", None
     if call.trained and (call.dropout or not fused(q, k, v)):
-        return "no gradient flows to a bias through views of it", None
+        return "views of a bias pass no gradient to it", None
     if call.backend == "auto" and not call.trained and call.learns(q, k, v) and call.queries <= training_rows(q, k):
-        return "one block of a mask is sooner made than viewed, and kept for the gradients", None
-    return "the bias depends on the offset alone, and each block views one line of it", partial(
+        return "a single block of the mask is computed faster, and stored for the gradients", None
+    return "the bias depends only on the offset, and each block is a view of one line", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )
 
@@ -301,12 +302,12 @@ def flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
         return "a compiler is given torch's attention", None
     if call.dropout or call.trained:
-        return "FlexAttention drops no weights, and gives a bias no gradients", None
+        return "FlexAttention has no dropout and no gradients of a bias", None
     if (call.backend == "auto" and call.queries <= ROWS) or not serves(q, v):
-        return f"FlexAttention is for CUDA, 16 channels and more than {ROWS} queries", None
+        return f"FlexAttention needs CUDA, at least 16 channels and more than {ROWS} queries", None
     if call.bias is not None and call.bias.modifier is None:
         return "the bias has no score_mod", None
-    return "FlexAttention hides and adds as it goes", partial(_by_flex, q, k, v, call)
+    return "FlexAttention applies mask and bias on the fly", partial(_by_flex, q, k, v, call)
 
 
 def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
@@ -324,8 +325,10 @@ def blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.needs_logsumexp and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
     if torch.compiler.is_compiling():
-        return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)
-    return "mask and bias are made block by block", partial(_in_blocks, q, k, v, replace(call, backend="blocks"))
+        return "a compiler gets mask and bias in one piece", partial(_in_one_block, q, k, v, call)
+    return "mask and bias are computed block by block", partial(
+        _in_blocks, q, k, v, replace(call, backend="blocks")
+    )
 
 
 def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
@@ -347,4 +350,4 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")
 def operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     run = by_operators if is_transformed() or torch.compiler.is_compiling() else recomputed
-    return "plain operators serve every call", partial(run, q, k, v, replace(call, backend="operators"))
+    return "plain operators can serve every call", partial(run, q, k, v, replace(call, backend="operators"))
