@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         with pytest.raises(InvalidArgument, match=message):
             attention(q, q, q, at, mask)
     for short in ({"causal": True}, {"window": 2}):
-        with pytest.raises(InvalidArgument, match="are given beside a mask; set them in it"):
+        with pytest.raises(InvalidArgument, match="are given together with a mask; set them in it"):
             attention(q, q, q, at, Mask(), **short)
     with pytest.raises(InvalidArgument, match="causal=1 must be True or False"):
         attention(q, q, q, at, causal=1)

@@ -111,7 +111,7 @@ def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
 @pytest.mark.parametrize(
     ("spans", "family", "message"),
     [
-        ([Text(0)], "qwen2-vl", r"Text\(tokens=0\) has tokens=0; it must be at least 1, or leave the span out"),
+        ([Text(0)], "qwen2-vl", r"Text\(tokens=0\) has tokens=0; it must be at least 1, or omit the span"),
         (
             [Image(4, 5)],
             "qwen2-vl",

@@ -26,7 +26,7 @@ def test_plain_counts_from_its_offset(length: int, offset: int) -> None:
 def test_plain_reaches_the_last_position_and_no_further() -> None:
     assert arange(2, offset=LIMIT - 2).tolist() == [LIMIT - 2, LIMIT - 1]
     with pytest.raises(
-        PositionOutOfRange, match="offset=2147483647 with length=2 leaves the positions 0 … 2147483647"
+        PositionOutOfRange, match="offset=2147483647 with length=2 is outside the positions 0 … 2147483647"
     ):
         arange(2, offset=LIMIT - 1)
     with pytest.raises(PositionOutOfRange, match="offset=-1"):
@@ -63,7 +63,7 @@ def test_packed_starts_every_document_at_zero(lengths: list[int]) -> None:
 
 def test_packed_refuses_empty_documents() -> None:
     with pytest.raises(
-        InvalidArgument, match=r"lengths=\[2, 0\] must all be at least 1; leave empty documents out"
+        InvalidArgument, match=r"lengths=\[2, 0\] must all be at least 1; omit empty documents"
     ):
         packed([2, 0])
 

@@ -83,7 +83,7 @@ def test_a_place_that_cannot_be_written_is_one_line(
     monkeypatch.setattr(sys, "argv", ["posenc", *(word.format(file) for word in words)])
     with pytest.raises(SystemExit) as ended:
         main()
-    refused(ended.value.code, *capsys.readouterr(), "; name another file or folder")
+    refused(ended.value.code, *capsys.readouterr(), "; pass another file or folder")
 
 
 @pytest.mark.parametrize(

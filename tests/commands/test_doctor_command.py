@@ -60,8 +60,8 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rotary",), "either a file of them or --call"),
-        (("rotary", "--call", "port.py"), "must be FILE:FUNCTION"),
+        (("rotary",), "pass a file of them, or --call"),
+        (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
         (("rotary", "no_such.npz"), "is no file"),
     ],

@@ -218,7 +218,7 @@ def test_a_second_number_of_zero_leaves_the_attention_factor_of_yarn() -> None:
     layer = vectors(read(PUBLISHED["Devstral-2-123B-Instruct"]["config"])).header["layers"]["all"]
     assert layer["attention_factor"] == pytest.approx(0.1 * math.log(64) + 1)
     assert (layer["softmax_factor"], layer["query_scale"]) == (1.0, None)
-    with pytest.raises(InvalidArgument, match="give both or neither"):
+    with pytest.raises(InvalidArgument, match="pass both or neither"):
         read(llama(rope_scaling={**YARN, "mscale": 0.7, "mscale_all_dim": 0.0}))
 
 

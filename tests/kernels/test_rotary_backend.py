@@ -130,7 +130,7 @@ class TestOut:
 def test_out_of_another_kind_is_refused() -> None:
     placed = Rotary(16, pairing="half").at(positions.arange(6))
     q, k = qk()
-    with pytest.raises(InvalidArgument, match=r"out is torch.float64 .* give memory of the same kind"):
+    with pytest.raises(InvalidArgument, match=r"out is torch.float64 .* pass a tensor like it"):
         placed.rotate(q, k, out=(q.double(), k))
 
 
@@ -142,7 +142,7 @@ def test_out_that_holds_one_number_in_several_places_is_refused(backend: str) ->
     q, k = torch.randn(2, 1, 6, 16).expand(-1, 4, -1, -1), torch.randn(2, 2, 6, 16)
     before = q.clone()
     with pytest.raises(
-        InvalidArgument, match="several of its numbers are in one place; give each a place of its own"
+        InvalidArgument, match="several of its elements share memory; pass one without overlap"
     ):
         placed.rotate(q, k, out=(q, k))
     assert torch.equal(q, before)
@@ -177,12 +177,12 @@ class TestChoose:
         assert by_name("auto", "mps") == "torch"
 
     def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
-        want = "torch: plain operators, which run on cuda too; torch.compile fuses them"
+        want = "torch: plain operators, which also run on cuda; torch.compile fuses them"
         assert explained("auto", "cuda") == want
 
     @pytest.mark.usefixtures("native_built")
     def test_what_cannot_be_served_is_an_error(self) -> None:
-        with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu and the tensors are on mps"):
+        with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu, but the tensors are on mps"):
             by_name("native", "mps")
 
     @pytest.mark.usefixtures("unchecked")

@@ -49,7 +49,7 @@ class TestOneOfTwo:
         assert torch.equal(fresh, want[0])
 
     def test_neither_is_refused(self, backend: str, pairing: str) -> None:
-        with pytest.raises(InvalidArgument, match="q and k are both None; give the one to rotate"):
+        with pytest.raises(InvalidArgument, match="q and k are both None; pass at least one"):
             placed(backend, pairing).rotate(None, None)
 
 

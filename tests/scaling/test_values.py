@@ -73,7 +73,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: YaRN(2, 4096, beta_slow=0), r"beta_slow=0 must be a finite number above 0"),
     (lambda: YaRN(2, 4096, ramp="dimensions"), r"did you mean 'dimension'"),
     (lambda: YaRN(2, 4096, ramp="rotations", truncate=False), r"truncate=False belongs to ramp='dimension'"),
-    (lambda: YaRN(2, 4096, mscale=1.0), r"mscale=1.0 and mscale_all_dim=None: give both or neither"),
+    (lambda: YaRN(2, 4096, mscale=1.0), r"mscale=1.0 and mscale_all_dim=None: pass both or neither"),
     (
         lambda: YaRN(2, 4096, attention_factor=1.0, mscale=1.0, mscale_all_dim=1.0),
         r"attention_factor=1.0 contradicts mscale=1.0",

@@ -29,5 +29,5 @@ def test_places_of_a_rank() -> None:
     assert posenc.positions.sharded(8, 0, 2, zigzag=True).tolist() == [0, 1, 6, 7]
     with pytest.raises(InvalidArgument, match="length=9 must be a multiple of 4 for 2 ranks; pad it"):
         posenc.positions.sharded(9, 0, 2, zigzag=True)
-    with pytest.raises(InvalidArgument, match="rank=2 must lie between 0 and ranks−1=1"):
+    with pytest.raises(InvalidArgument, match="rank=2 must be between 0 and ranks−1=1"):
         posenc.positions.sharded(8, 2, 2)

@@ -25,7 +25,7 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
     ("words", "message"),
     [
         ("show --set width=64", "--set 'width=64' does not apply: name a figure"),
-        ("show -o names.txt", "--output 'names.txt' does not apply: the list of names is printed"),
+        ("show -o names.txt", "--output 'names.txt' does not apply to the list of names"),
         ("show lesson --set d_model=64", "unknown setting of lesson 'd_model'; did you mean 'width'"),
         ("show lesson --set length=0", "length=0 must be between"),
         ("show all", "unknown figure 'all'"),

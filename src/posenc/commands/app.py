@@ -1,4 +1,4 @@
-"""The command line: its verbs, and its errors as one line."""
+"""The command line: its commands, and one-line errors."""
 
 import errno
 import sys
@@ -36,7 +36,7 @@ def posenc(
     version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
 ) -> None:
     """The position layer for transformers: which encoding, and how far past its training length?"""
-    if version:  # alone it is answered by ``posenc.cli``, which needs no typer
+    if version:  # without other options ``posenc.cli`` answers it, without typer
         print(versions())
         raise typer.Exit
     if context.invoked_subcommand is None:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _sentence(error: OSError) -> str:
-    """The system's error with its file, and what to do."""
+    """An error of the operating system with its file and a remedy."""
     if error.errno == errno.ENOSPC:
-        return "no space left on the disk; make room and run the same command"
-    return f"{str(error.filename)!r} cannot be used: {error.strerror}; name another file or folder"
+        return "no space left on the disk; free some and run the same command"
+    return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

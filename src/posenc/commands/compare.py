@@ -62,7 +62,7 @@ def compare(
     """Train the same transformer with each encoding, test it far past its training length, and report.
 
     Every setting below is also a key of the TOML file and an argument of posenc.workbench.study.study.Study.
-    Settings that are left out are the preset's. Those of model and training may be lists, as in
+    Settings that are not given come from the preset. Those of model and training may be lists, as in
     --learning-rate 1e-3,3e-3: every encoding is trained with each value.
     """
     from posenc.workbench.report.write import write
@@ -70,7 +70,7 @@ def compare(
     from posenc.workbench.study.study import check_device, read_study
 
     console = screen()
-    sys.path.append(str(Path.cwd()))  # custom classes lie where the command is typed
+    sys.path.append(str(Path.cwd()))  # custom classes are in the current folder
     study = read_study(preset, config, settings)
     if launcher == "local":
         check_device(study.device)
@@ -80,12 +80,12 @@ def compare(
     write(outcome, output, _typed(), study)
     _print(console, outcome, output)
     if outcome.failures:
-        console.print(f"{len(outcome.failures)} of the runs failed; the same command tries again", style="bold")
+        console.print(f"{len(outcome.failures)} of the runs failed; run the same command to retry", style="bold")
         raise typer.Exit(1)
 
 
 def _run(console: Console, study: "Study", launch: "Launcher", folder: Path) -> "Outcome":
-    """Run what is missing, with a bar and a line for every run that ends."""
+    """Run the missing plans, with a progress bar and one line per finished run."""
     from posenc.workbench.report import terminal, words
     from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger
@@ -117,7 +117,7 @@ def _typed() -> str:
 
 
 def _print(console: Console, outcome: "Outcome", folder: Path) -> None:
-    """A table and a sentence for every task, the answer, and where to look next."""
+    """Print a table and a sentence for every task, the answer, and the next step."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.words import answer, mixed, sentence
 

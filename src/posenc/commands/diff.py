@@ -1,4 +1,4 @@
-"""`posenc diff`: what two files, or two programs, make of a model's positions."""
+"""`posenc diff`: compares how two files, or two programs, read a model's positions."""
 
 import json
 from dataclasses import asdict
@@ -21,25 +21,33 @@ NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_afte
 def diff(
     ours: Annotated[str, typer.Argument(help=f"What to compare: {SOURCES}, or a fingerprint.")],
     theirs: Annotated[
-        str | None, typer.Argument(help="With what: the same, or JSON of keys laid over the config of ours.")
+        str | None,
+        typer.Argument(
+            help="The other side of the comparison: a source too, or JSON with keys that override the config of "
+            "ours."
+        ),
     ] = None,
     draft: Annotated[
         str | None,
-        typer.Option(help="Instead of theirs: the model that drafts for ours, and where the two part."),
+        typer.Option(
+            help="Instead of theirs: the draft model of ours; prints the position at which the two differ."
+        ),
     ] = None,
     positions: Annotated[
         str | None,
-        typer.Option(help="Where cos and scores are compared; default 0,L/2,L,4L of the trained length L of ours."),
+        typer.Option(
+            help="Positions at which cos and scores are compared; default 0,L/2,L,4L for ours' trained length L."
+        ),
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The family by whose rules to read configs whose model_type is that of code on the Hub."),
+        typer.Option(help="The family by whose rules to read configs with a model_type of code on the Hub."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a list of all differences with their errors.")
     ] = False,
 ) -> None:
-    """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
+    """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 if they differ."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
     from posenc.integrations.differences import differences, parting
     from posenc.integrations.fingerprint import fingerprint, is_stated
@@ -47,7 +55,7 @@ def diff(
 
     other = theirs if draft is None else draft
     if other is None or None not in (theirs, draft):
-        raise InvalidArgument("posenc diff compares two: name theirs, or --draft DRAFT")
+        raise InvalidArgument("posenc diff compares two sources: add theirs, or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             mark = fingerprint(table(source, as_type=as_type))
@@ -56,7 +64,7 @@ def diff(
     at = positions_of(positions)
     first, second = table(ours, other, as_type), table(other, ours, as_type)
     parted = differences(first, second, at)
-    if draft is not None:  # another model, of other heads and layers
+    if draft is not None:  # another model, with other heads and layers
         parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in parted], ensure_ascii=False, indent=1))

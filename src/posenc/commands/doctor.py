@@ -1,4 +1,4 @@
-"""`posenc doctor`: which mistake of a port gives its numbers."""
+"""`posenc doctor`: finds the mistake that explains a port's numbers."""
 
 import json
 from dataclasses import asdict
@@ -21,16 +21,15 @@ def doctor(
     call: Annotated[
         str | None, typer.Option(help="Instead of numbers: a function or class of the port, my_port.py:apply_rope.")
     ] = None,
-    layer: Annotated[str | None, typer.Option(help="The layer type, where several rotate.")] = None,
+    layer: Annotated[str | None, typer.Option(help="The layer type, if several rotate.")] = None,
     as_type: Annotated[
         str | None, typer.Option(help="The family by whose rules to read a config of code on the Hub.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer with its causes as JSON.")] = False,
 ) -> None:
-    """Say which mistake of a port gives its numbers: `posenc doctor config.json numbers.npz`.
+    """Find the mistake that explains a port's numbers: `posenc doctor config.json numbers.npz`.
 
-    A function that --call names runs as any program of yours does, in a process of its own; exit status 1 where
-    the port is not right.
+    A function named by --call runs in a separate process with your permissions. Exit status 1 if the port is wrong.
     """
     from posenc.integrations import huggingface
     from posenc.integrations.doctor import KINDS, diagnose, diagnose_call, load
@@ -39,8 +38,8 @@ def doctor(
     path, _, name = (call or "").rpartition(":")
     if (numbers is None) == (call is None) or (call is not None and not (path and name)):
         raise InvalidArgument(
-            "posenc doctor needs the port's numbers: either a file of them or --call, which must be FILE:FUNCTION, "
-            "such as my_port.py:apply_rope"
+            "posenc doctor needs the port's numbers: pass a file of them, or --call FILE:FUNCTION, such as "
+            "my_port.py:apply_rope"
         )
     asked = (
         model

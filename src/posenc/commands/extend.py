@@ -22,11 +22,12 @@ def extend(
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Names, separated by commas; yarn(2) is one at a factor of its own.")
+        str | None, typer.Option(help="Names, separated by commas; yarn(2) is YaRN at its own factor.")
     ] = None,
     documents: Annotated[int, typer.Option(help="Documents to score; fewer where the text ends.")] = 8,
     finetune: Annotated[
-        int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
+        int | None,
+        typer.Option(help="Also fine-tune under each method for this many steps; default 60 for a study, else 0."),
     ] = None,
     positions: Annotated[
         str, typer.Option(help="Of --finetune's windows: counted, or pose, drawn up to the length to reach.")
@@ -36,16 +37,16 @@ def extend(
         typer.Option(help="Also LongPPL, at the cost of nine texts; self, or another model, names its key tokens."),
     ] = None,
     beta_fast: Annotated[
-        float, typer.Option(help="YaRN: rotations above which a pair keeps its frequency.")
+        float, typer.Option(help="Of YaRN: rotations above which a pair keeps its frequency.")
     ] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     launcher: Annotated[
-        str, typer.Option(help="in-process, local (a process a core, each with the model), or ray.")
+        str, typer.Option(help="in-process, local (one process per core, each with the model), or ray.")
     ] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for scores and page.")] = None,
 ) -> None:
-    """Score long documents as they are, cut, and under every scaling, and say what to do."""
+    """Score long documents unchanged, cut, and under every scaling, and say what to do."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

@@ -16,25 +16,28 @@ def inspect(
         Path, typer.Argument(help="A config.json, the folder of a Hugging Face model, or a .gguf file.")
     ],
     base: Annotated[
-        float | None, typer.Option(help="The rotary base, where the config leaves it out and you know it.")
+        float | None, typer.Option(help="The rotary base, if the config lacks it and you know it.")
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The family by whose rules to read it, where model_type is that of code on the Hub."),
+        typer.Option(help="The family by whose rules to read it, if model_type belongs to code on the Hub."),
     ] = None,
     measure: Annotated[
         bool,
         typer.Option(
-            help="Build a small random model of the config, and compare; status 1 if it differs from what was read."
+            help="Build a small random model of the config, measure it, and compare; status 1 if it differs from "
+            "the reading."
         ),
     ] = False,
     programs: Annotated[
-        str | None, typer.Option("--for", help="Say what to type for programs instead: vllm@0.33.0,llama.cpp,….")
+        str | None,
+        typer.Option("--for", help="Print what to type for these programs: vllm@0.33.0,llama.cpp,…."),
     ] = None,
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="With --for, in place of the config's own: 'yarn(4, 8192)'; a length left out is the trained one."
+            help="With --for: a scaling in place of the config's own, such as 'yarn(4, 8192)'; the length "
+            "defaults to the trained one."
         ),
     ] = None,
     max_length: Annotated[
@@ -42,16 +45,16 @@ def inspect(
     ] = None,
     fingerprint: Annotated[
         bool,
-        typer.Option("--fingerprint", help="Print one line that every spelling of these positions has in common."),
+        typer.Option("--fingerprint", help="Print one line that is equal for all spellings of these positions."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what is said, or with --for a list of all answers, as JSON.")
+        bool, typer.Option("--json", help="Print the answer (with --for a list of all answers) as JSON.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also draw the frequencies, to this file (svg, png, pdf).")
+        Path | None, typer.Option("--output", "-o", help="Also draw the frequencies to this file (svg, png, pdf).")
     ] = None,
 ) -> None:
-    """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    """Explain what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
     check_there(path)
     from posenc.integrations.fingerprint import fingerprint as mark
     from posenc.integrations.inspection import inspect as look
@@ -62,7 +65,7 @@ def inspect(
     console = screen(soft_wrap=True)
     if programs is not None:
         if as_type is not None or measure or output is not None:
-            raise InvalidArgument("--as-type, --measure and --output do not apply to --for; leave them out")
+            raise InvalidArgument("--as-type, --measure and --output do not apply to --for; omit them")
         if fingerprint:
             for one in programs.split(","):
                 typer.echo(mark(table(f"{one.strip()}:{path}")))
@@ -76,10 +79,10 @@ def inspect(
             raise typer.Exit(1)
         return
     if scaling is not None or max_length is not None:
-        raise InvalidArgument("--scaling and --max-length belong to --for; name programs, as in --for vllm")
+        raise InvalidArgument("--scaling and --max-length belong to --for; name programs, such as --for vllm")
     if measure:
         if output is not None:
-            raise InvalidArgument(f"--output '{output}' does not apply to --measure; leave one of them out")
+            raise InvalidArgument(f"--output '{output}' does not apply to --measure; omit one of them")
         words, differs = measured(path, base=base, as_type=as_type)
         console.print(words)
         raise typer.Exit(differs)

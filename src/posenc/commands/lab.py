@@ -1,4 +1,4 @@
-"""``posenc lab``: open the page where positions are dragged, clicked and broken."""
+"""``posenc lab``: opens the lab, a page where you drag, click and break positions."""
 
 from functools import partial
 from pathlib import Path
@@ -10,12 +10,12 @@ from posenc.commands.screen import screen
 
 
 def lab(
-    port: Annotated[int, typer.Option(help="Port to serve on; 0 takes any free one.", min=0, max=65535)] = 8642,
+    port: Annotated[int, typer.Option(help="Port to serve on; 0 for any free one.", min=0, max=65535)] = 8642,
     host: Annotated[str, typer.Option(help="Address to serve on; loopback by default.")] = "127.0.0.1",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     study: Annotated[
         Path | None,
-        typer.Option(help="Folder of the study whose results are shown; study/, if it is one, by default."),
+        typer.Option(help="Folder of the study whose results are shown; by default study/, if that is a study."),
     ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write the lab into this folder as pages without a server.")
@@ -27,7 +27,7 @@ def lab(
     if study is not None:
         from posenc.workbench.run.ledger import Ledger
 
-        Ledger(study).close()  # a folder that was typed has to be a study
+        Ledger(study).close()  # an explicit folder must be a study
         results.use(study)
     if export is not None:
         from rich.progress import track

@@ -1,4 +1,4 @@
-"""Positions and files as a command line states them."""
+"""Positions and files on the command line."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ def positions_of(text: str | None) -> list[int] | None:
 
 
 def check_there(*sources: str | Path) -> None:
-    """Refuse files that are not there, before anything is imported that would read them.
+    """Refuse missing files before importing the modules that would read them.
 
     Args:
-        sources: paths, alone or behind a program and a colon; a fingerprint names no file.
+        sources: paths, optionally after a program and a colon; a fingerprint is not a file.
     """
     for source in map(str, sources):
         path = split(source)[1]

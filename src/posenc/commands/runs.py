@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
-"""And ``with``, the values of axes, if runs of a task differ in them."""
+"""The columns of the table; ``with`` has the axis values, if runs of a task differ in them."""
 WHAT = ("numbers", "runs", "steps")
 
 
@@ -32,16 +32,14 @@ def runs(
         ),
     ] = None,
     sort: Annotated[
-        str | None, typer.Option(help="By this column, such as final_loss; -final_loss begins with the highest.")
+        str | None, typer.Option(help="Sort by this column, such as final_loss; -final_loss for the highest first.")
     ] = None,
     merge: Annotated[
         list[str] | None,
-        typer.Option(
-            help="First bring the runs of other studies' folders: a folder, or 'part-*'; may be repeated."
-        ),
+        typer.Option(help="First copy the runs from other studies: a folder, or 'part-*'; may be repeated."),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print rows as JSON instead.")] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead of printing.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print rows as JSON instead of a table.")] = False,
     what: Annotated[
         str | None,
         typer.Option(
@@ -110,7 +108,7 @@ def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> No
 
 
 def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[dict[str, Any]]:
-    """The rows of ``settings`` that meet all conditions, in this order."""
+    """The rows of ``settings`` that satisfy all conditions, in this order."""
     conditions = " AND ".join(f"({condition})" for condition in where)
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
@@ -123,7 +121,7 @@ def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[di
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Write rows that share their columns; returns their number."""
+    """Write rows with equal columns, and return their number."""
     count = 0
     try:
         with path.open("w", newline="", encoding="utf-8") as file:

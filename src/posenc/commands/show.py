@@ -1,4 +1,4 @@
-"""`posenc show`: one figure."""
+"""`posenc show`: draws one figure."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +9,11 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument, UnknownName
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
-"""The three-panel figure, which is drawn from three views."""
+"""The name and file of the three-panel figure, which has three views."""
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A figure's name, or lesson. Left out: list the names.")] = "",
+    name: Annotated[str, typer.Argument(help="A figure's name, or lesson; without a name, list all names.")] = "",
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="name=value of the figure's settings; may be repeated.")
     ] = None,
@@ -25,10 +25,10 @@ def show(
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
         if settings:
-            unnamed = "name a figure, as in posenc show heatmap --set width=32"
+            unnamed = "name a figure, such as posenc show heatmap --set width=32"
             raise InvalidArgument(f"--set {settings[0]!r} does not apply: {unnamed}")
         if output is not None:
-            raise InvalidArgument(f"--output '{output}' does not apply: the list of names is printed, not written")
+            raise InvalidArgument(f"--output '{output}' does not apply to the list of names; name a figure")
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")
         console.print(f"{LESSON:12} The three-panel figure of the lesson.")
@@ -63,6 +63,6 @@ def _chosen(settings: list[str]) -> dict[str, str]:
         if not equals:
             raise InvalidArgument(f"--set {setting!r} has no '='; type: --set name=value")
         if name in chosen:
-            raise InvalidArgument(f"--set {setting!r} is the second value of {name}; give it once")
+            raise InvalidArgument(f"--set {setting!r} is the second value of {name}; pass it once")
         chosen[name] = value
     return chosen

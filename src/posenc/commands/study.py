@@ -1,4 +1,4 @@
-"""`posenc study`: what leaves a study."""
+"""`posenc study`: exports from a study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from posenc.commands.screen import screen
 
-study = typer.Typer(help="Take trained models out of a study.")
+study = typer.Typer(help="Export trained models from a study.")
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
 
@@ -16,8 +16,8 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
 def export(
     output: Annotated[Path, typer.Argument(help="New folder for transformers' from_pretrained.")],
     folder: Folder = Path("study"),
-    encoding: Annotated[str, typer.Option(help="Of the run on language; rotary, without scaling.")] = "rotary",
-    seed: Annotated[int, typer.Option(help="Of the run.")] = 0,
+    encoding: Annotated[str, typer.Option(help="Encoding of the language run; rotary without scaling.")] = "rotary",
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
 ) -> None:
     """Write a trained language model as a Hugging Face folder; posenc extend reads it."""
     from posenc.workbench.study.export import export

@@ -13,22 +13,26 @@ def vectors(
     config: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file: .json or .safetensors.")] = None,
     kit: Annotated[
-        Path | None, typer.Option(help="A folder for inputs, exact outputs and a test file, without posenc.")
+        Path | None,
+        typer.Option(help="A folder for inputs, exact outputs and a test file that does not need posenc."),
     ] = None,
     scaling: Annotated[
         str | None,
-        typer.Option(help="In place of the config's own: 'yarn(4, 8192)', or 'yarn(4)' of the trained length."),
+        typer.Option(
+            help="A scaling in place of the config's own: 'yarn(4, 8192)', or 'yarn(4)' for the trained length."
+        ),
     ] = None,
     positions: Annotated[
-        str | None, typer.Option(help="Such as 0,1,4095; else around the trained length and its fourfold.")
+        str | None,
+        typer.Option(help="Positions such as 0,1,4095; by default around the trained length and four times it."),
     ] = None,
     phases: Annotated[
         str, typer.Option(help="exact, or float32 for the angles that transformers computes.")
     ] = "exact",
     total_length: Annotated[
-        int | None, typer.Option(help="Prompt and answer together, where a scaling depends on it.")
+        int | None, typer.Option(help="Length of prompt and answer together, if a scaling depends on it.")
     ] = None,
-    base: Annotated[float | None, typer.Option(help="The rotary base, where the config leaves it out.")] = None,
+    base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
 ) -> None:
     """Write reference vectors of a model's positions: `posenc vectors model/config.json -o rope.json`."""
     from posenc.errors import InvalidArgument
@@ -38,7 +42,7 @@ def vectors(
     from posenc.integrations.vectors import vectors as make
 
     if output is None and kit is None:
-        raise InvalidArgument("nothing to write; give --output FILE for numbers, or --kit FOLDER for a test")
+        raise InvalidArgument("nothing to write; pass --output FILE for numbers, or --kit FOLDER for a test")
     model = read(config, base=base)
     if scaling is not None:
         model = model.with_scaling(scaling_of(scaling, model.original_length))

@@ -1,4 +1,4 @@
-"""`posenc verify`: run the claims, and report which verdicts still hold."""
+"""`posenc verify`: runs the claims, and reports which verdicts still hold."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def verify(
 
 
 def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
-    """A table of verdicts, the findings that broke one, and a line that sums up."""
+    """Print a table of verdicts, the findings that broke a verdict, and a summary."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("verdict", "statement"):
         table.add_column(heading)

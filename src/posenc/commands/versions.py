@@ -1,4 +1,4 @@
-"""The versions that a bug report needs, read from what is installed without importing it."""
+"""The versions for a bug report, read from installed packages without importing them."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -9,7 +9,7 @@ PACKAGES = ("torch", "jaxtyping", "numpy", "transformers", "matplotlib", "starle
 
 
 def versions() -> str:
-    """One line for posenc, Python, the platform, every package that bears on numbers or screens, and the kernel."""
+    """One line each for posenc, Python, the platform, packages that affect numbers or screens, and the kernel."""
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}
     for package in PACKAGES:
         try:

@@ -1,1 +1,1 @@
-"""The same functions, faster: implementations that must equal a specification, forward and backward."""
+"""Fast implementations, each of which equals a specification, forward and backward."""

@@ -1,4 +1,4 @@
-"""Picks an implementation for a device, with the reason, and refuses calls that none can serve."""
+"""Picks an implementation for a device and gives the reason; refuses calls that no implementation can serve."""
 
 from typing import Literal, get_args
 
@@ -24,29 +24,29 @@ def by_name(backend: str, device: str) -> str:
 
     Raises:
         UnknownName: no implementation of that name.
-        BackendUnavailable: requested by name, and cannot serve here. Only ``"auto"`` looks for another.
+        BackendUnavailable: it was requested by name and cannot serve here; only ``"auto"`` falls back to another.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"
     check_backend(backend)
     if backend == "native" and device != "cpu":
         raise BackendUnavailable(
-            f"backend='native' runs on cpu and the tensors are on {device}; use backend='auto'"
+            f"backend='native' runs on cpu, but the tensors are on {device}; use backend='auto'"
         )
     return backend
 
 
 def explained(backend: str, device: str) -> str:
-    """Which implementation serves, and why, in one sentence.
+    """Name the implementation and the reason in one sentence.
 
     Raises:
         UnknownName, BackendUnavailable: as ``by_name``.
     """
     served = by_name(backend, device)
     if backend != "auto":
-        return f"{served}: backend={backend!r} was asked for"
+        return f"{served}: backend={backend!r} was requested"
     if served == "eager":
         return f"{served}: blocks that stay in cache, nothing compiled; {native.lacking()}"
     if served == "native":
         return f"{served}: one pass over memory, with {native.level()} instructions"
-    return f"{served}: plain operators, which run on {device} too; torch.compile fuses them"
+    return f"{served}: plain operators, which also run on {device}; torch.compile fuses them"

@@ -1,4 +1,4 @@
-"""The memory of tensors: whether two share it, and whether it may be read."""
+"""The memory of tensors: whether two tensors share it, and whether it can be read."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether an element of a and one of b share memory; exact for tensors of one type.
 
     Slices of one projection to q, k and v are interleaved and share nothing. So if the ranges overlap, every
-    element of one marks a byte, and those of the other are looked up.
+    element of one tensor marks a byte, and the elements of the other are looked up.
     """
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
         return False

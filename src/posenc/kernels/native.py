@@ -1,7 +1,7 @@
 """The native kernel: a C library with several instruction sets, compiled with the package, loaded when first used.
 
-Nothing is compiled or written here. A library older than the sources beside it, as in a checkout after a pull, is
-not loaded.
+Nothing is compiled or written here. A library that is older than its sources, as in a checkout after a pull, is not
+loaded.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ def load() -> ctypes.CDLL:
     """The functions of the library.
 
     Raises:
-        BackendUnavailable: none works here; the message says how to get one.
+        BackendUnavailable: no library works here; the message says how to get one.
     """
     library, lack = _load()
     if library is None:
@@ -39,18 +39,19 @@ def load() -> ctypes.CDLL:
 
 
 def lacking() -> str:
-    """Why there is no native kernel here and how to get it, or nothing."""
+    """Why there is no native kernel here and how to get it; empty if there is one."""
     return _load()[1]
 
 
 def level() -> str:
-    """The instruction set in use, ``"baseline"``, ``"avx2"`` or ``"avx512"``: the best that this processor has."""
+    """The instruction set in use, ``"baseline"``, ``"avx2"`` or ``"avx512"``: the best that this processor
+    supports."""
     return str(load().posenc_level().decode())
 
 
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """The library, or why there is none."""
+    """Load the library, or return the reason why there is none."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     remedy = (
         "type: python tools/build_kernel.py"
@@ -64,7 +65,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         if sources and library.posenc_source().decode() != digest:
             return None, f"the native kernel is older than its source; {remedy}"
         if (read := library.posenc_job_size()) != (written := ctypes.sizeof(Job)):
-            return None, f"the native kernel reads jobs of {read} bytes, and posenc writes {written}; {remedy}"
+            return None, f"the native kernel expects jobs of {read} bytes, but posenc writes {written}; {remedy}"
     except (OSError, AttributeError):
         state = "does not load on this system" if LIBRARY.exists() else "was not compiled with this installation"
         return None, f"the native kernel {state}; {remedy}"

@@ -1,4 +1,4 @@
-"""What every encoding owes, as functions that anybody can hold against their own: see ``posenc.check``."""
+"""The laws that every encoding must keep, as functions that test any encoding: see ``posenc.check``."""
 
 from posenc.laws.check import LAWS as LAWS
 from posenc.laws.check import Report as Report

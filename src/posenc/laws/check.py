@@ -1,4 +1,4 @@
-"""posenc.check: every law held against somebody's encoding, and a report of which are kept."""
+"""posenc.check: tests every law on an encoding, and reports which are kept."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,22 +35,22 @@ LAWS: tuple[Law, ...] = (
     tracing.compiles_to_one_graph,
     tracing.exports_to_one_graph,
 )
-"""All of them, in the order of reports."""
+"""All laws, in the order of reports."""
 
 SIGNS = {"kept": "kept  ", "broken": "BROKEN", "error": "ERROR ", "not owed": "  –   ", "not asked": "  ?   "}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one law.
+    """The outcome of one law.
 
     Args:
         law: its name.
-        says: what it asks for.
-        outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else), ``"not owed"`` or ``"not
-            asked"``, which says nothing about the subject.
+        says: its requirement.
+        outcome: ``"kept"``, ``"broken"``, ``"error"`` (the encoding raised an error), ``"not owed"`` (the law does
+            not apply) or ``"not asked"`` (it was not tested).
         detail: the counterexample, the error, or why it is not owed or not asked.
-        remedy: how others keep it, or what to do.
+        remedy: how to keep the law.
     """
 
     law: str
@@ -70,19 +70,19 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """Every law's verdict; print it."""
+    """The verdicts on all laws; print it."""
 
     name: str
     verdicts: tuple[Verdict, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether no law is broken and none ended in an error."""
+        """Whether no law is broken or ended in an error."""
         return not self.broken
 
     @property
     def broken(self) -> tuple[Verdict, ...]:
-        """Those that are broken, or ended in an error."""
+        """The verdicts that are broken or ended in an error."""
         return tuple(verdict for verdict in self.verdicts if verdict.outcome in ("broken", "error"))
 
     def __str__(self) -> str:
@@ -103,14 +103,15 @@ def check(
     layers: int | None = None,
     compiled: bool = False,
 ) -> Report:
-    """Hold every law against an encoding: ``print(posenc.check(MyEncoding))``; takes two or three seconds.
+    """Test every law on an encoding: ``print(posenc.check(MyEncoding))``; this takes two or three seconds.
 
     Args:
-        encoding: an instance, a class that takes facts of the model by name (``width``, ``heads``, ``head_dim``,
+        encoding: an instance, a class with facts of the model as arguments (``width``, ``heads``, ``head_dim``,
             ``num_positions``, ``layers``), or a text such as ``"my_module:Mine(width=3)"``.
-        width, heads, kv_heads, head_dim, num_positions, layers: of the model; taken from the encoding, or small.
-        compiled: hold the laws of torch.compile and torch.export too, which takes ten seconds more. What you have
-            compiled stays as it is.
+        width, heads, kv_heads, head_dim, num_positions, layers: of the model; by default from the encoding, or
+        small.
+        compiled: also test the laws of torch.compile and torch.export, which takes ten more seconds. Your own
+            compiled functions stay compiled.
     """
     subject = Subject.of(
         encoding,
@@ -121,13 +122,13 @@ def check(
         num_positions=num_positions,
         layers=layers,
     )
-    with torch.device("cpu"):  # where laws draw their numbers
-        subject.build()  # what cannot be built is no subject, and says so itself
+    with torch.device("cpu"):  # the device on which laws draw numbers
+        subject.build()  # an encoding that cannot be built raises its own error
         return Report(subject.name, tuple(verdict(law, subject, compiled) for law in LAWS))
 
 
 def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
-    """One law, held against one subject; those that run a compiler only where it is asked for."""
+    """Test one law on one subject; laws that run a compiler only if requested."""
     try:
         later = NotAsked("takes seconds; pass compiled=True")
         if why_not := law.why_not(subject) if compiled or not law.traces else later:
@@ -137,7 +138,7 @@ def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
         law(subject)
     except AssertionError as broken:
         return Verdict(law.name, law.says, "broken", str(broken), law.remedy)
-    except Exception as error:  # somebody's code: whatever it raises is the report
+    except Exception as error:  # the encoding's own code: any error becomes the report
         message = (str(error).strip().splitlines() or [""])[0]
         return Verdict(law.name, law.says, "error", f"{type(error).__name__}: {message}", law.remedy)
     return Verdict(law.name, law.says, "kept")

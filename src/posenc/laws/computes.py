@@ -1,4 +1,4 @@
-"""Laws of what an encoding computes: effects, offsets, lengths of vectors, order, positions that are none."""
+"""Laws of what an encoding computes: effects, offsets, lengths of vectors, order, invalid positions."""
 
 import math
 
@@ -18,10 +18,10 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """An effect acts if it is declared and is the identity if not; what reads content says so.
+    """A declared effect acts, an undeclared one is the identity; encodings that read content declare it.
 
-    List in ``acts_on`` every effect of its ``Placed``, set ``needs_content`` where ``with_content`` changes
-    something, and leave the other methods as they are.
+    List every effect of its ``Placed`` in ``acts_on``, set ``needs_content`` if ``with_content`` changes something,
+    and do not override the other methods.
     """
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -49,17 +49,18 @@ def acts_where_it_declares(subject: Subject) -> None:
             )
     owed(
         acting == set(encoding.acts_on),
-        f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(acting))}",
+        f"acts_on={encoding.acts_on}, but those that act are {tuple(sorted(acting))}",
     )
 
 
 @law()
 def sees_only_the_offset(subject: Subject) -> None:
-    """Shifting every position changes no score of a relative encoding; an absolute one says that it is not.
+    """Shifting every position changes no score of a relative encoding; an absolute one declares ``relative =
+    False``.
 
     Compute offsets, or phases, in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
-    float64 are off by 1e-10 at a million positions: set ``position_limit`` to what they serve. Declare
-    ``relative = False`` where scores depend on the positions themselves.
+    float64 are off by 1e-10 at position one million: set ``position_limit`` to the range that they serve. Declare
+    ``relative = False`` if scores depend on positions and not only on offsets.
     """
     encoding = subject.build().double()
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -73,7 +74,7 @@ def sees_only_the_offset(subject: Subject) -> None:
             effects(subject, encoding, shifted(positions, encoding.axes, shift), torch.float64) for shift in shifts
         ]
         changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
-        owed(changed or not shifts, f"relative=False, and shifting by {shifts} changes nothing")
+        owed(changed or not shifts, f"relative=False, but shifting by {shifts} changes nothing")
         return
     k_norms = repeat_kv(k.norm(dim=-1, keepdim=True), q.shape[1])
     norms = q.norm(dim=-1, keepdim=True) * k_norms.mT
@@ -82,7 +83,7 @@ def sees_only_the_offset(subject: Subject) -> None:
             break
         there = encoding.at(shifted(positions, encoding.axes, shift), dtype=torch.float64)
         near(there.embed(x), here.embed(x), 0.0, f"embed after a shift by {shift}")
-        # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
+        # A phase is off by p·2^-65 turn, plus float64's rounding of a half turn and of cos and sin.
         radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
         for layer, b, _ in read_layers(there, subject.period, x):
@@ -94,14 +95,14 @@ def sees_only_the_offset(subject: Subject) -> None:
 def _no_rotation(subject: Subject) -> str:
     if "queries_keys" not in subject.declared.acts_on:
         return "it does not rotate"
-    return "" if subject.declared.isometric else "it does not declare that lengths survive"
+    return "" if subject.declared.isometric else "it does not declare that it keeps lengths"
 
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """Lengths survive a rotation, and position 0 changes nothing, bit for bit.
+    """A rotation keeps lengths, and position 0 changes nothing, bit for bit.
 
-    Rotate both channels of a pair by one angle; declare ``isometric = False`` where lengths change.
+    Rotate both channels of a pair by one angle; declare ``isometric = False`` if lengths change.
     """
     encoding = subject.build()
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -118,25 +119,25 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def rotates_queries_and_keys_apart(subject: Subject) -> None:
-    """Queries without keys, and keys without queries, rotate as they do together; None comes back as None.
+    """Queries without keys, and keys without queries, rotate as they do together; None is returned as None.
 
-    In ``rotate`` look at q and k one by one, and return None for one that is None.
+    In ``rotate`` handle q and k separately, and return None for None.
     """
     x, q, k, _ = inputs(subject)
     placed = subject.build().at(subject.plain(9, 7))
     for layer, here, _ in read_layers(placed, subject.period, x):
         together = here.rotate(q, k)
         (alone_q, no_k), (no_q, alone_k) = here.rotate(q, None), here.rotate(None, k)
-        owed(no_q is None and no_k is None, f"what is not there is rotated in layer {layer}")
+        owed(no_q is None and no_k is None, f"None is rotated in layer {layer}")
         near(alone_q, together[0], 0.0, f"queries without keys in layer {layer}")
         near(alone_k, together[1], 0.0, f"keys without queries in layer {layer}")
 
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """An effect writes into nothing it was given; with one key, attention returns its v.
+    """An effect does not write into its inputs; with one key, attention returns its v.
 
-    Return new tensors: no ``add_``, ``mul_`` or ``copy_`` on what was passed.
+    Return new tensors: no ``add_``, ``mul_`` or ``copy_`` on inputs.
     """
     x, q, k, v = given = inputs(subject)
     before = [tensor.clone() for tensor in given]
@@ -157,7 +158,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
 def tells_orders_apart(subject: Subject) -> None:
     """Without a causal mask only an encoding without effects is permutation-equivariant, f(PX) = P f(X).
 
-    Read the positions in ``place``; an encoding that has none declares ``acts_on = ()``.
+    Use the positions in ``place``; an encoding without positions declares ``acts_on = ()``.
     """
     if subject.declared.causal:
         return
@@ -166,25 +167,27 @@ def tells_orders_apart(subject: Subject) -> None:
     permuted = [tensor[..., order, :] for tensor in given]
     stride = max(1, min(encoding.position_limit - 1, 2**20) // 9)
     gaps = []
-    for places in (torch.arange(9), torch.arange(9) * stride):  # some show at near positions, some only at far ones
+    for places in (
+        torch.arange(9),
+        torch.arange(9) * stride,
+    ):  # near and far positions
         positions = subject.along(places)
         both = (outputs(subject, encoding, positions, tensors, Mask()) for tensors in (permuted, given))
         gaps += [(there - here[..., order, :]).abs().max().item() for there, here in zip(*both, strict=True)]
     if encoding.acts_on == ():
-        owed(max(gaps) <= ROUNDING, f"acts_on=(), and permuted tokens give another result, off by {max(gaps):.2g}")
+        owed(max(gaps) <= ROUNDING, f"acts_on=(), but permuted tokens give another result, off by {max(gaps):.2g}")
     else:
         owed(
             max(gaps) > 1000 * ROUNDING,
-            f"acts_on={encoding.acts_on}, and the order of tokens changes nothing",
+            f"acts_on={encoding.acts_on}, but the order of tokens changes nothing",
         )
 
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Floats, narrow integers, wrong shapes, negative and too large positions are errors, never garbage.
+    """Floats, narrow integers, wrong shapes, negative and too large positions raise errors.
 
-    Leave ``check`` as it is and set ``position_limit``; an override calls ``posenc.positions.check`` with its own
-    limit.
+    Do not override ``check``, but set ``position_limit``; or call ``posenc.positions.check`` with your limit in it.
     """
     encoding = subject.build()
     origin = subject.along(torch.tensor([0]))
@@ -198,7 +201,7 @@ def refuses_what_is_no_position(subject: Subject) -> None:
             encoding.at(wrong)
         except (PosencError, TypeError):
             continue
-        owed(False, f"positions {wrong!r} were taken")
+        owed(False, f"positions {wrong!r} were accepted")
     lowest = 1 - encoding.position_limit if encoding.signed else 0
     for outside in (lowest - 1, encoding.position_limit, LIMIT):
         far = origin.expand(*origin.shape[:-1], 2).clone()

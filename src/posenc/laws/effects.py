@@ -1,4 +1,4 @@
-"""What laws look at: everything that an encoding does at given positions, and attention by its definition."""
+"""The data of laws: everything that an encoding does at given positions, and attention by its definition."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
-    """x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same every time."""
+    """x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same in every call."""
     generator = torch.Generator().manual_seed(2)
     heads = subject.heads, subject.kv_heads, subject.kv_heads
     shapes = [(T, subject.width), *((n, T, subject.head_dim) for n in heads)]
@@ -28,7 +28,7 @@ def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> 
 
 
 class Whole(nn.Module):
-    """What an encoding does to embeddings, and what every layer attends to, as one module's forward."""
+    """The effect of an encoding on embeddings and the attention of every layer, as the forward of one module."""
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Whole(nn.Module):
 def outputs(
     subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor], mask: Mask = CAUSAL
 ) -> list[Tensor]:
-    """x, q, k and v at these positions: the embeddings, and what every layer attends to."""
+    """For x, q, k and v at these positions the embeddings and the attention output of every layer."""
     x, q, k, v = given
     placed = encoding.at(positions, dtype=x.dtype)
     layers = [here for _, here, _ in read_layers(placed, subject.period, x)]
@@ -56,7 +56,7 @@ def outputs(
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer on a sequence whose embeddings are x, and the state of its keys."""
+    """One layer on a sequence with embeddings x, and the state of its keys."""
 
     encoding: Encoding
     number: int
@@ -68,7 +68,7 @@ class Layer:
     state: ContentState | None
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """The encoding at these tokens, of which it reads the queries', with the keys' state."""
+        """The encoding at these tokens, after reading those of the queries, with the state of the keys."""
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.number]
         return here.with_content(self.x[:, queries])[0].with_state(
@@ -76,7 +76,7 @@ class Layer:
         )
 
     def rotated(self, queries: Tensor, keys: Tensor) -> tuple[Placed, Tensor, Tensor]:
-        """The encoding at these tokens, and their queries and keys rotated where they stand."""
+        """The encoding at these tokens, and their rotated queries and keys."""
         here = self.at(queries, keys)
         return here, *here.rotate(self.q[:, :, queries], self.k[:, :, keys])
 
@@ -95,8 +95,8 @@ def effects(
 ) -> dict[str, Tensor]:
     """Everything an encoding does at these positions, layer by layer.
 
-    ``far`` is what a query of zeros attends to from a far position: the bias alone decides, and the differences
-    between its large values, which a 16-bit bias would lose.
+    ``far`` is the attention of a zero query from a far position: only the bias decides, by differences of large
+    values that a 16-bit bias would lose.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     placed = encoding.at(positions, dtype=dtype)
@@ -118,7 +118,7 @@ def effects(
 
 
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
-    """The bias of tokens in plain order, knowing their queries and keys, as attention has it."""
+    """The bias of tokens in plain order, with queries and keys bound as in attention."""
     assert placed.bias is not None
     orders = Mask().order(q.shape[2], k.shape[2], q.device)
     return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))

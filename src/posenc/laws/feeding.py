@@ -1,4 +1,4 @@
-"""Laws of how sequences are fed: whole, in pieces, token by token, padded, packed."""
+"""Laws of feeding sequences: whole, in pieces, token by token, padded, packed."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -20,8 +20,8 @@ from posenc.positions import left_padded, packed
 def whole_is_pieces(subject: Subject) -> None:
     """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs.
 
-    Compute with ``q_positions`` and ``k_positions``, never with a length or the number of a row, and return the
-    state of all keys.
+    Compute with ``q_positions`` and ``k_positions``, never with a length or a row's index, and return the state of
+    all keys.
     """
     length = subject.longest(24)
     given, positions = inputs(subject, length, torch.float64), subject.plain(length)
@@ -44,7 +44,7 @@ def whole_is_pieces(subject: Subject) -> None:
 def _with_a_cache(
     encoding: Encoding, layer: int, positions: Tensor, given: Sequence[Tensor], pieces: tuple[Tensor, ...]
 ) -> Tensor:
-    """What a layer gives where every piece of a sequence meets the keys and the state of those before it."""
+    """The outputs of a layer when every piece of a sequence attends to the keys and states of earlier pieces."""
     x, q, k, v = given
     state: ContentState | None = None
     keys: list[Tensor] = []

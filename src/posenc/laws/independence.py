@@ -1,4 +1,4 @@
-"""Laws of numbers: narrower types round once, and gradients are exact."""
+"""Laws of precision: narrower types round once, and gradients are exact."""
 
 import copy
 import math
@@ -17,10 +17,11 @@ from posenc.mask import CAUSAL
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16 an effect is that of the same numbers in float32, rounded once; attention rounds twice more.
+    """In bf16 and fp16 an effect equals that on the same numbers in float32, rounded once; attention rounds twice
+    more.
 
-    Compute in float32 or wider whatever the type of x, q and k, and round once at the end, ``.to(x.dtype)``; exp of
-    trained parameters in float64, ``self.a.double()``.
+    Compute in float32 or wider for any type of x, q and k, and round once at the end, ``.to(x.dtype)``; compute exp
+    of trained parameters in float64, ``self.a.double()``.
     """
     limit = subject.declared.position_limit
     at = subject.along(torch.tensor([*range(min(40, limit - 9), min(48, limit - 1)), min(3001, limit - 1)]))
@@ -54,16 +55,17 @@ def low_precision_rounds_once(subject: Subject) -> None:
 def _rounds_once(
     what: str, dtype: torch.dtype, got: Tensor, single: Tensor, double: Tensor, allowed: Tensor | None = None
 ) -> None:
-    """One number from inputs in ``dtype``, and from the same inputs in float32 and in float64, where float32 may be
-    off by what multiplying by two numbers of its tables and adding the products rounds away."""
+    """Compare a result in ``dtype`` with those for the same inputs in float32 and float64; the tolerance of float32
+    is the rounding of two products with its tables and of their sum."""
     near(got, single.to(dtype), 0.0, f"{what} in {dtype}")
     products = 4 * 2.0**-23 * (1 + 2 * double.abs().amax())
     near(single, double, products if allowed is None else allowed, f"{what} in float32")
 
 
 def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tensor, v: Tensor) -> float:
-    """How far attention in v's type may be off: weights and the result are rounded by u each. Queries are rounded
-    again where they are scaled, and with the keys where attention rotates them; a weight moves by twice a score."""
+    """The tolerance of attention in v's type: weights and result are each rounded by u. Queries are rounded again
+    by scaling, and together with keys if attention rotates them; a weight changes by twice the change of a
+    score."""
     u = torch.finfo(v.dtype).eps / 2
     factor = 1.0 if here.scale is None else here.scale.abs().max().item()
     length = math.prod(tensor.norm(dim=-1).max().item() for tensor in rotated)
@@ -76,7 +78,7 @@ def _attended(subject: Subject, here: Placed, rotated: list[Tensor], bias: Tenso
 def gradients_are_exact(subject: Subject) -> None:
     """Analytic gradients of everything (inputs and parameters) equal finite differences in float64.
 
-    Cut no gradient: no ``detach``, ``.data`` or ``no_grad`` on the way from an input or a parameter.
+    Do not cut gradients: no ``detach``, ``.data`` or ``no_grad`` between inputs or parameters and results.
     """
     encoding = subject.build().double()
     names = [name for name, _ in encoding.named_parameters()]

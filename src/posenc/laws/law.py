@@ -1,4 +1,4 @@
-"""A law: a sentence that every encoding or model owes, the function that holds it, and when it does not apply."""
+"""A law: a requirement on every encoding or model, the function that tests it, and when it does not apply."""
 
 import math
 from collections.abc import Callable
@@ -9,37 +9,37 @@ import torch
 from torch import Tensor
 
 ROUNDING = 1e-12
-"""float64 through a few small layers: some thousand roundings of 1e-16 each."""
+"""The error of float64 through a few small layers: some thousand roundings of 1e-16 each."""
 
 
 class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
-    """A law does not hold; says where, what came out, what was wanted, and how far off it may be."""
+    """A law is broken; the message says where, the result, the wanted result, and the tolerance."""
 
     law: str = ""
     """The name of the law, once it is known."""
 
 
 Holds = Callable[[Any], None]
-"""Of a subject of the kind that its laws are about: an encoding, or a loaded model."""
+"""The function of a law; its argument is a subject: an encoding, or a loaded model."""
 WhyNot = Callable[[Any], str]
 
 
 class NotAsked(str):
-    """Why a law that may apply could not be asked of this subject, or was not, as you chose."""
+    """The reason why a law was not tested on this subject: it could not be, or you chose not to."""
 
 
 def everywhere(subject: object) -> str:
-    """Why a law that always applies does not apply: never."""
+    """For laws that always apply."""
     return ""
 
 
 @dataclass(frozen=True)
 class Law:
-    """One law; called with a subject it returns, or raises ``Broken`` with a counterexample.
+    """One law; called with a subject it returns if kept, and raises ``Broken`` with a counterexample if not.
 
     Args:
-        holds: the function; its name is the law's, its first line says what is owed.
-        why_not: why it does not apply to a subject, or why it is ``NotAsked``; empty where it is.
+        holds: the function; its name is the law's, and its first line states the requirement.
+        why_not: why it does not apply to a subject, or a ``NotAsked``; empty if it applies.
         traces: whether it runs the compiler, which cannot trace annotations that are checked at run time.
     """
 
@@ -57,7 +57,7 @@ class Law:
 
     @property
     def remedy(self) -> str:
-        """How it is kept: what stands below the first line of the function's description."""
+        """How to keep it: the docstring of the function after its first line."""
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
     def __call__(self, subject: Any) -> None:
@@ -72,18 +72,18 @@ class Law:
 
 
 def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Holds], Law]:
-    """Makes a function a law."""
+    """A decorator that makes a function a law."""
     return lambda holds: Law(holds, why_not, traces)
 
 
 def owed(holds: bool, complaint: str) -> None:
-    """Broken, with this complaint, unless it is kept."""
+    """Raise Broken with this message unless ``kept``."""
     if not holds:
         raise Broken(complaint)
 
 
 def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str = "") -> None:
-    """|got − want| ≤ bound everywhere, equal infinities aside, and nothing is NaN."""
+    """Require |got − want| ≤ bound everywhere (or equal infinities), and no NaN."""
     owed(got.shape == want.shape, f"{what}: shape {tuple(got.shape)}, wanted {tuple(want.shape)}")
     if not got.numel():
         return
@@ -101,7 +101,7 @@ def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING, what: str 
 
 
 def same(got: dict[str, Tensor], want: dict[str, Tensor], what: str = "") -> None:
-    """Equal bit for bit, and of equal types."""
+    """Require equal bits and equal types."""
     owed(got.keys() == want.keys(), f"{what}: {sorted(got)} instead of {sorted(want)}")
     for name in want:
         owed(got[name].dtype == want[name].dtype, f"{what}: {name} is {got[name].dtype}, wanted {want[name].dtype}")

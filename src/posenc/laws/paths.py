@@ -1,4 +1,4 @@
-"""Laws of scores: every path of attention is its definition, and so are its gradients."""
+"""Laws of attention: every backend equals the definition, and so do its gradients."""
 
 import math
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ Way = tuple[str, Mask, float | None]
 
 
 def ways(subject: Subject, T: int, S: int) -> list[Way]:
-    """Masks, such as the encoding allows, and scales under which attention of the last T of S tokens takes another
-    path each."""
+    """Masks that the encoding allows, and scales, each of which makes attention of the last T of S tokens use
+    another backend."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
@@ -44,12 +44,13 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 def paths_are_scores(subject: Subject) -> None:
     """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp.
 
-    Give the same numbers from ``rows`` and from every shortcut that the bias offers, and no steeper ``fall``.
+    Return the same numbers from ``rows`` and from every shortcut of the bias, and no steeper ``fall`` than the bias
+    has.
     """
     S = subject.longest(SEVERAL_BLOCKS)
     for layer, here, _, _ in Meeting.of(subject, S, S).layers:
         fall = None if here.bias is None else here.bias.fall
-        if here.bias is not None and fall is not None:  # texts here are too short for attention to use it
+        if here.bias is not None and fall is not None:  # these texts are too short for attention to use it
             most = -fall[:, None] * torch.arange(S - 1, -1, -1)
             above = (here.bias.rows(S - 1, S, S)[:, :, 0] - most).clamp(min=0)
             near(above, torch.zeros_like(above), ROUNDING * S, f"bias of layer {layer} above −fall · distance")
@@ -81,9 +82,9 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
             for leaf, (got, want) in enumerate(zip(mine, theirs, strict=True)):
                 what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
                 got, want = (torch.zeros(()) if g is None else g for g in (got, want))
-                owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: none on one side")
-                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times. A parameter is met
-                # by 2·S² scores, each with a gradient of S such terms, whose roundings add up like a random walk.
+                owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: one side is missing")
+                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times. A parameter affects
+                # 2·S² scores, each with a gradient of S such terms, whose roundings add up like a random walk.
                 walk = 4 * 2.0**-53 * S * math.sqrt(2) * S if leaf > 3 else 0.0
                 if got.shape == want.shape:
                     near(got, want, 1e-12 * (1 + want.abs().max()) + walk, what)
@@ -91,12 +92,12 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer, placed, read and rotated once for all ways of attending."""
+    """The last T of S tokens in every layer, placed, read and rotated once for all backends."""
 
     leaves: list[Tensor]
     """x, q, k, v and the parameters."""
     layers: list[tuple[int, Placed, Tensor, Tensor]]
-    """Of every layer its number, how it is placed, its queries and its keys."""
+    """Every layer's number, placed encoding, queries and keys."""
 
     @classmethod
     def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
@@ -107,7 +108,7 @@ class Meeting:
         return cls([*given, *encoding.parameters()], rotated)
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
-        """Outputs of every layer, and logsumexps where the way has them."""
+        """The outputs of every layer, and logsumexps if the backend returns them."""
         results, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
@@ -120,7 +121,7 @@ class Meeting:
         return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
-        """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
+        """The gradients of a weighted sum of these outputs, computed with ``how``."""
         total = torch.zeros((), dtype=torch.float64)
         for name, y in self.attended(mask, scale, how).items():
             weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)

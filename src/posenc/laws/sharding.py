@@ -1,4 +1,4 @@
-"""Laws of what is divided: a sequence over ranks, permuted, in rings, in a cache; heads over ranks."""
+"""Laws of sharding: sequences over ranks, permuted, in rings, in a cache; heads over ranks."""
 
 import torch
 from torch import Tensor
@@ -17,14 +17,14 @@ Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
 
 
 def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
-    """The arguments of attention for these queries and keys, each rotated where it stands, in its own order."""
+    """The arguments of attention for these queries and keys, rotated at their positions, with their order."""
     here, q, k = layer.rotated(queries, keys)
     mask = Mask(causal=True, **{"q_order": queries, "k_order": keys, **more})  # type: ignore[arg-type]
     return q, k, layer.v[:, :, keys], here, mask
 
 
 def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
-    """Every layer of the subject on one sequence, and what it gives on the whole."""
+    """Every layer of the subject on one sequence, with its output for the whole."""
     length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
     given, every = inputs(subject, length, torch.float64), torch.arange(length)
     placed_layers = layers(subject, subject.build().double(), subject.plain(length), given)
@@ -47,10 +47,10 @@ def divisions(length: int) -> dict[str, list[Tensor]]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Ranks that hold some queries each, in any order, and gather all keys give what the whole gives.
+    """Ranks with some queries each, in any order, and all keys gathered, give the same as the whole.
 
     Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
-    ``Bias.ordered``, and goes along ``q_order`` and ``k_order``.
+    ``Bias.ordered`` and follows ``q_order`` and ``k_order``.
     """
     for layer, want in unsharded(subject):
         for division, shards in divisions(layer.q.shape[2]).items():
@@ -74,9 +74,10 @@ def _no_ring(subject: Subject) -> str:
 
 @law(_no_ring)
 def ring_is_whole(subject: Subject) -> None:
-    """Parts of the keys attended to one by one, put together by their logsumexp, give what the whole gives.
+    """Attention to parts of the keys, merged by logsumexp, gives the same as the whole.
 
-    Give whole scores in ``Bias.rows``: softmax does not see a number that a row leaves out, and the ring does.
+    Return complete scores in ``Bias.rows``: a constant that a row omits does not change softmax, but it changes the
+    ring.
     """
     for layer, want in unsharded(subject):
         shards = chunks(layer.q.shape[2], RANKS)
@@ -88,10 +89,10 @@ def ring_is_whole(subject: Subject) -> None:
 
 @law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")
 def heads_are_whole(subject: Subject) -> None:
-    """Ranks that hold some heads each, by ``slice_heads``, give what all heads give.
+    """Ranks with some heads each, by ``slice_heads``, give the same as all heads.
 
-    Keep one entry a head in front of the bias and of the scale; override ``Placed.slice_heads`` where a
-    rotation has numbers per head.
+    Keep an axis of heads at the front of bias and scale; override ``Placed.slice_heads`` if a rotation has numbers
+    per head.
     """
     group = subject.heads // subject.kv_heads
     for layer, want in unsharded(subject):
@@ -106,16 +107,16 @@ def heads_are_whole(subject: Subject) -> None:
 
 @law()
 def slots_are_a_cache(subject: Subject) -> None:
-    """A preallocated cache, filled from the left or kept right-aligned, gives what a growing one gives.
+    """A preallocated cache, filled from the left or right-aligned, gives the same as a growing one.
 
-    Compute with ``k_positions``; a slot's number is not its position.
+    Compute with ``k_positions``; a slot's index is not its position.
     """
     for layer, want in unsharded(subject):
         S = layer.q.shape[2]
-        tokens, empty = torch.arange(S), torch.zeros(5, dtype=torch.int64)  # in which something lies
+        tokens, empty = torch.arange(S), torch.zeros(5, dtype=torch.int64)  # filled slots
         for side, slots in {"left": (tokens, empty), "right": (empty, tokens)}.items():
             order = torch.arange(S + 5) - (0 if side == "left" else 5)
-            # On the left, what is empty lies in the future.
+            # If filled from the left, empty slots are in the future.
             filled = None if side == "left" else (order >= 0).expand(2, -1)
             got = attention(*call(layer, tokens[-3:], torch.cat(slots), k_order=order, key_mask=filled))
             near(got, want[:, :, -3:], what=f"slots filled from the {side} in layer {layer.number}")

@@ -1,4 +1,4 @@
-"""What laws are held against: how an encoding is made, and the shape of the model that it serves."""
+"""The subject of laws: how to build an encoding, and the shape of its model."""
 
 import copy
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 
 ROWS = 64
-"""Rows of a learned table here; no law that all encodings owe leaves them."""
+"""Rows of learned tables in checks; laws for all encodings stay within them."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One encoding as one model would use it.
+    """One encoding in one model.
 
     Args:
-        name: what reports call it.
-        make: builds it.
+        name: in reports.
+        make: a function that builds it.
         width, heads, kv_heads, head_dim, layers: of the model.
-        constructs: whether ``make`` builds anew, rather than copying what somebody built.
+        constructs: whether ``make`` constructs a new one instead of copying an instance.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Subject:
         num_positions: int = ROWS,
         layers: int | None = None,
     ) -> "Subject":
-        """The subject of an encoding, of a class that takes facts of the model by name, or of a text.
+        """The subject of an encoding, of a class with facts of the model as arguments, or of a text.
 
-        What is left out of the shape is taken from the encoding, or is small.
+        Missing parts of the shape come from the encoding, or are small.
         """
         given = encoding if isinstance(encoding, Encoding) else None
         heads = heads or _fact(given, "heads") or 4
@@ -77,41 +77,41 @@ class Subject:
             name, make = encoding.__name__, lambda: fresh(Entry(encoding), {}, shape)
         else:
             raise InvalidArgument(
-                f"encoding={encoding!r} is none; pass an instance or a class of posenc.Encoding, or a text such as "
+                f"encoding={encoding!r} is not an encoding; pass a posenc.Encoding, its class, or a text such as "
                 "'rotary(base=500000)'"
             )
         return cls(name, make, width, heads, kv_heads, head_dim, layers, given is None)
 
     def build(self) -> Encoding:
-        """The encoding as the model holds it, with the same parameters every time."""
+        """Build the encoding for the model, with the same parameters every time."""
         with torch.random.fork_rng():
             torch.manual_seed(1)
             return for_layers(self.make(), self.layers)
 
     @cached_property
     def declared(self) -> Encoding:
-        """One of them, to ask what it declares."""
+        """An instance, for reading its declarations."""
         return self.build()
 
     @property
     def period(self) -> int:
-        """How many layers, from the first on, show every layer type."""
+        """The number of first layers that include every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @cached_property
     def needs_scores(self) -> bool:
-        """Whether a bias reads the scores of a row, which therefore cannot be attended to in parts."""
+        """Whether a bias reads whole rows of scores, so that attention in parts is impossible."""
         x, placed = torch.zeros(1, 1, self.width), self.declared.at(self.plain(1))
         biases = (here.bias for _, here, _ in read_layers(placed, self.period, x))
         return any(bias is not None and bias.needs_scores for bias in biases)
 
     @property
     def rounded(self) -> bool:
-        """Whether it reproduces the rounded angles that some checkpoints were trained with, which grow wrong."""
+        """Whether it uses the rounded angles of some checkpoints, whose error grows with positions."""
         return any(getattr(module, "phases", "exact") == "float32" for module in self.declared.modules())
 
     def longest(self, length: int) -> int:
-        """This many tokens, or as many as there are positions for."""
+        """This many tokens, or as many as have positions."""
         return min(length, self.declared.position_limit)
 
     def plain(self, length: int, offset: int = 0) -> Tensor:
@@ -119,7 +119,7 @@ class Subject:
         return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
-        """Positions of the tokens at these places: the places themselves, and a coordinate more for every axis."""
+        """Positions of the tokens at these places: the places on the first axis, shifted on every further axis."""
         axes = range(1, self.declared.axes)
         if not axes:
             return places
@@ -127,7 +127,7 @@ class Subject:
 
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
-    """Positions moved by ``shift`` along the first axis, and by more along every further one."""
+    """Positions shifted by ``shift`` along the first axis, and by more along every further axis."""
     if axes == 1:
         return positions + shift
     steps = torch.arange(1, axes + 1) * shift
@@ -135,7 +135,7 @@ def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
 
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
-    """What every layer has, equal ones once."""
+    """The encoding of every layer, without repetitions."""
     layers_apart: list[tuple[int, Placed]] = []
     for layer in range(layers):
         here = placed[layer]
@@ -145,12 +145,12 @@ def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
 
 
 def read_layers(placed: Placed, layers: int, x: Tensor) -> list[tuple[int, Placed, ContentState | None]]:
-    """The same once they have read their content: of each its number, itself, and the state of its keys."""
+    """The layers after reading content: each layer's number, encoding, and the state of its keys."""
     return [(layer, *awaiting.with_content(x)) for layer, awaiting in each_layer(placed, layers)]
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:
-    """A fact of the model's shape that the encoding, or a part of it, was made with."""
+    """A fact of the model's shape from the settings of the encoding or a part of it."""
     modules = () if encoding is None else encoding.modules()
     facts = (getattr(module, name, None) for module in modules)
     return next((fact for fact in facts if type(fact) is int), None)

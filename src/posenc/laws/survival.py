@@ -1,4 +1,4 @@
-"""Laws of survival: what may be done to an encoding without changing what it computes."""
+"""Laws of survival: operations on an encoding that must not change what it computes."""
 
 import copy
 import math
@@ -15,7 +15,7 @@ from posenc.laws.subject import Subject
 
 @law()
 def survives_casts(subject: Subject) -> None:
-    """Casting the module rounds its parameters and nothing else: no frequency, slope or position.
+    """Casting the module rounds only its parameters, not frequencies, slopes or positions.
 
     Keep frequencies and slopes as integers, ``register_constants(bits=table.view(torch.int32))``, or as Python
     numbers; if they are trained, compute from them in float64, ``self.a.double()``.
@@ -28,7 +28,7 @@ def survives_casts(subject: Subject) -> None:
                 parameter.copy_(parameter.to(dtype))
         want = effects(subject, rounded, at)
         same(effects(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
-        if dtype != torch.float64:  # float32 inputs and a float64 module are two types, and the wider one computes
+        if dtype != torch.float64:  # float32 inputs and a float64 module: the wider type computes
             same(effects(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
 
 
@@ -52,13 +52,13 @@ COPIES: dict[str, Callable[[Subject, Encoding], Encoding]] = {
 def survives_copies(subject: Subject) -> None:
     """deepcopy, state_dict and pickle lose nothing; a state dict holds parameters only.
 
-    Register what is no parameter by ``register_constants``, which no state dict holds. Keep functions at the top
-    level of a module, or as methods; no lambda in an attribute.
+    Register everything except parameters by ``register_constants``, which keeps it out of state dicts. Define
+    functions at the top level of a module or as methods; no lambda in an attribute.
     """
     encoding, at = subject.build(), late(subject)
     want, state = effects(subject, encoding, at), encoding.state_dict()
     extra = set(state) ^ {name for name, _ in encoding.named_parameters()}
-    owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or no part of it")
+    owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or not in it")
     owed(repr(encoding).startswith(type(encoding).__name__), f"its repr, {repr(encoding)[:40]!r}, hides its class")
     for what, copied in COPIES.items():
         try:
@@ -70,14 +70,14 @@ def survives_copies(subject: Subject) -> None:
 
 @law()
 def survives_meta(subject: Subject) -> None:
-    """Sent to meta and back with to_empty and reset_parameters: the same as reset where it was built.
+    """Moving to meta and back, with to_empty and reset_parameters, is the same as resetting in place.
 
-    Fill parameters in ``reset_parameters``, which ends with ``self.reset_buffers()`` where there are buffers.
+    Fill parameters in ``reset_parameters``, and end it with ``self.reset_buffers()`` if there are buffers.
     """
     there, at = subject.build().to("meta"), subject.plain(9)
     with torch.device("meta"):
         shapes = there.at(subject.plain(9).to("meta"))
-    owed(shapes.q_positions.is_meta, "placed at meta positions, it is elsewhere")
+    owed(shapes.q_positions.is_meta, "placed at meta positions, it has tensors elsewhere")
     both = [there.to_empty(device="cpu"), subject.build()]
     for tensor in (*both[0].parameters(), *both[0].buffers()):  # whose memory may hold the right numbers by chance
         tensor.detach().fill_(math.nan if tensor.is_floating_point() else 1)
@@ -95,10 +95,10 @@ def survives_meta(subject: Subject) -> None:
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but no table and no bias: their error would grow with distance.
+    """Autocast may run attention in bf16, but not tables and biases, whose error would grow with distance.
 
-    Autocast rounds matrix products alone: multiply and sum, or leave it with ``torch.autocast(device,
-    enabled=False)``.
+    Autocast only rounds matrix products: use elementwise products and sums, or disable it with
+    ``torch.autocast(device, enabled=False)``.
     """
     encoding, at = subject.build(), late(subject)
     want = effects(subject, encoding, at)
@@ -108,7 +108,7 @@ def survives_autocast(subject: Subject) -> None:
     unattended, meant = ({n: t for n, t in effects_of.items() if n not in attended} for effects_of in (got, want))
     same(unattended, meant, "under autocast")
     v = inputs(subject)[3]
-    # v, the weights and the result are rounded by u each; q and k move a score by 2u|q||k|/√D, scaled.
+    # v, the weights and the result are each rounded by u; rounding q and k changes a score by 2u|q||k|/√D, scaled.
     u = torch.finfo(torch.bfloat16).eps / 2
     for name in attended:
         layer = name.partition(" ")[2]

@@ -1,4 +1,4 @@
-"""Laws of tracing: compiled and exported with one graph for all lengths."""
+"""Laws of tracing: compiling and exporting give one graph for all lengths."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,16 +12,16 @@ from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
-"""Ten lengths, none of them 1, for which every compiler makes a graph of its own."""
+"""Ten lengths; not 1, for which every compiler makes a separate graph."""
 
 SINGLE = 2.0**-23 * 64
-"""float32, sums of at most 64 terms."""
+"""The tolerance of float32 sums of at most 64 terms."""
 
 
 @contextmanager
 def traceable(how: str) -> Iterator[None]:
-    """Broken where a tracer gives up: on looking at values, on telling lengths apart, on what it does not know."""
-    from torch._dynamo.exc import TorchDynamoException  # the compiler is loaded by those who compile
+    """Turn a tracer's failure into Broken: reading values, distinguishing lengths, unsupported operations."""
+    from torch._dynamo.exc import TorchDynamoException  # only loaded when compiling
 
     try:
         yield
@@ -33,23 +33,23 @@ def traceable(how: str) -> Iterator[None]:
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
-    """Arguments of a whole."""
+    """The arguments of a ``Whole``."""
     mask = torch.ones(2, T, dtype=torch.bool)
     mask[0, : T // 4] = False
     return *inputs(subject, T), subject.plain(T, offset), mask
 
 
 def _lengths(subject: Subject) -> list[tuple[int, int]]:
-    """Lengths, each with an offset of its own."""
+    """The lengths, each with its own offset."""
     limit = subject.declared.position_limit
     return [(T, min(i, limit - T)) for i, T in enumerate(LENGTHS) if limit >= T]
 
 
 @law(traces=True)
 def compiles_to_one_graph(subject: Subject) -> None:
-    """Compiled whole, causal and masked, with one graph at ten lengths: equal to eager, forward and backward.
+    """Compiled as a whole, causal and masked, one graph for ten lengths equals eager, forward and backward.
 
-    Decide nothing by values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
+    Do not branch on values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
     for way in ("causal", "masked"):
         graphs: list[object] = []
@@ -58,7 +58,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
             graphs.append(module)
             return module.forward
 
-        torch._dynamo.reset_code(Whole.forward.__code__)  # and nothing that somebody else compiled
+        torch._dynamo.reset_code(Whole.forward.__code__)  # but no other compiled functions
         module = Whole(subject, subject.build(), way)
         compiled = torch.compile(module, fullgraph=True, backend=counting, dynamic=True)
         for T, offset in _lengths(subject):
@@ -77,9 +77,9 @@ def compiles_to_one_graph(subject: Subject) -> None:
 
 @law(traces=True)
 def exports_to_one_graph(subject: Subject) -> None:
-    """torch.export takes it with a length left open, and gives what eager gives at ten lengths.
+    """torch.export with a dynamic length gives the same as eager at ten lengths.
 
-    Decide nothing by values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
+    Do not branch on values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """
     length = torch.export.Dim("length", min=2, max=subject.longest(1024))
     for way in ("causal", "masked"):

@@ -56,7 +56,8 @@ def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
 
 
 def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, biased: bool) -> Spans | None:
-    """Rows of T tokens split into documents, or into padding and the rest; None if separate calls do not pay."""
+    """Rows of T tokens split into documents, or into padding and the rest; None if separate calls are not
+    faster."""
     rows: Spans | None = None
     row = SHORT_ROW if biased else SHORT_PLAIN_ROW
     short = row if documents is None else SHORT_DOCUMENT

@@ -127,14 +127,14 @@ class Mask(Pytree):
         """Read lengths from a tensor, or check the declared ones."""
         tensor, declared = getattr(self, source), getattr(self, fact)
         if tensor is None and declared is not None:
-            raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; give both")
+            raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; pass both")
         if not isinstance(tensor, Tensor):  # as tree_map makes it
             return
         if tensor.device.type != "cpu" or not is_concrete(tensor):
             return
         lengths = look(tensor)
         if declared is not None and declared != lengths:
-            raise InvalidArgument(f"{fact}={declared} is not what {source} says, {lengths}; leave {fact} out")
+            raise InvalidArgument(f"{fact}={declared} contradicts {source}, {lengths}; omit {fact}")
         object.__setattr__(self, fact, lengths)
 
     @classmethod
@@ -155,7 +155,7 @@ class Mask(Pytree):
             )
         if causal or window is not None:
             raise InvalidArgument(
-                f"causal={causal} and window={window} are given beside a mask; set them in it: "
+                f"causal={causal} and window={window} are given together with a mask; set them in it: "
                 "posenc.Mask(causal=…, window=…)"
             )
         return mask
@@ -165,7 +165,7 @@ class Mask(Pytree):
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers do not support min's default
         if None not in (chunk, self.chunk) and chunk != self.chunk:
-            raise InvalidArgument(f"chunk={self.chunk} of the mask is not the layer's {chunk}; leave it out")
+            raise InvalidArgument(f"chunk={self.chunk} of the mask is not the layer's {chunk}; omit it")
         chunk = chunk or self.chunk
         if (window, chunk) == (self.window, self.chunk):
             return self

@@ -26,7 +26,7 @@ def grid(
     """
     shape = tuple(as_integer(n, f"shape[{axis}]") for axis, n in enumerate(shape))
     if not shape or any(n < 1 for n in shape):
-        raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; leave an empty picture out")
+        raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; omit empty pictures")
     corners, steps = _each(corner, "corner", len(shape)), _each(step, "step", len(shape))
     lines = [
         first + by * torch.arange(n, dtype=torch.int64, device=device)
@@ -70,7 +70,7 @@ def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A
 
 
 def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
-    """Sequences of positions with axes laid end to end, and their segments: pictures of any sizes in one row.
+    """Concatenated sequences of positions with axes, and their segments: pictures of any sizes in one row.
 
     Pass the segments to attention so that no picture sees another.
     """
@@ -90,8 +90,8 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
 
 
 def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
-    """One whole number per axis."""
+    """x"""
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
-        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give 1, or {axes}")
+        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; pass 1, or {axes}")
     return [as_integer(n, name) for n in values]

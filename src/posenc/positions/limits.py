@@ -7,7 +7,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument, PositionOutOfRange
 
 LIMIT = 2**31
-"""Positions are below this: phases are exact there, and every kernel can address them."""
+"""Positions are below this limit, so that phases are exact and every kernel can address them."""
 
 Device = torch.device | str | None
 
@@ -50,7 +50,7 @@ def check(
     extremes = _extremes(positions)
     if extremes is None:
         inside = ((positions >= lowest) & (positions < limit)).all()
-        torch._assert_async(inside, f"{name} leaves the range {lowest} … {limit - 1}")
+        torch._assert_async(inside, f"{name} is outside the range {lowest} … {limit - 1}")
         return
     low, high = extremes
     if low < lowest:
@@ -73,5 +73,5 @@ def _extremes(positions: Tensor) -> tuple[int, int] | None:
             return only, only
         low, high = positions.aminmax()
         return int(low), int(high)
-    except RuntimeError:  # a tracer follows this tensor
+    except RuntimeError:  # a tracer records this tensor
         return None

@@ -102,7 +102,7 @@ class Video(Span):
     def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
         if not counting.whole_videos:
             raise InvalidArgument(
-                f"{self} cannot be one span here: this family has text with a time between frames; give every "
+                f"{self} cannot be one span here: this family has text with a time between frames; pass every "
                 "frame as Image(rows, columns) and the text between them as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
@@ -116,7 +116,7 @@ class Video(Span):
         if self.seconds is None or not 0 < self.seconds < float("inf"):
             raise InvalidArgument(
                 f"{self} needs seconds above 0, how long one frame of its grid lasts: this family counts time in "
-                "seconds; give temporal_patch_size / fps"
+                "seconds; pass temporal_patch_size / fps"
             )
         return Fraction(self.seconds).limit_denominator(FINEST)
 
@@ -126,8 +126,8 @@ def multimodal(
 ) -> tuple[Int[Tensor, "3 T"], int]:
     """Positions ``(3, T)`` of one sequence of spans, and the position of the token that comes next, on all axes.
 
-    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Rows of a batch are
-    put together by ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
+    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Combine rows of a
+    batch with ``left_padded_rows`` or ``packed_rows``; each row has its own next position.
 
     Args:
         spans: ``Text``, ``Image`` and ``Video``, in the order of their tokens.
@@ -164,4 +164,4 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
 def _check_size(span: Span, **sizes: int) -> None:
     for name, size in sizes.items():
         if as_integer(size, name) < 1:
-            raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or leave the span out")
+            raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or omit the span")

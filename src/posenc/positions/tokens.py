@@ -19,7 +19,7 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
         raise InvalidArgument(f"length={length} must not be negative")
     if offset < 0 or offset + length > LIMIT:
         raise PositionOutOfRange(
-            f"offset={offset} with length={length} leaves the positions 0 … {LIMIT - 1}; lower one of them"
+            f"offset={offset} with length={length} is outside the positions 0 … {LIMIT - 1}; lower one of them"
         )
     return torch.arange(offset, offset + length, dtype=torch.int64, device=device)
 
@@ -43,13 +43,13 @@ def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of documents laid end to end: ``[2, 3]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
+    """Positions and segments of concatenated documents: ``[2, 3]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
 
     Pass the segments to attention so that no document sees another.
     """
     lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
-        raise InvalidArgument(f"lengths={lengths} must all be at least 1; leave empty documents out")
+        raise InvalidArgument(f"lengths={lengths} must all be at least 1; omit empty documents")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts
@@ -57,7 +57,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
 
 def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
-    """Positions and segments of documents laid end to end, from the bounds that FlashAttention's varlen calls use.
+    """Positions and segments of concatenated documents, from the bounds in FlashAttention's varlen calls.
 
     ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
     """
@@ -71,8 +71,8 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)
         raise InvalidArgument(
-            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at {at + 1}; every document has at "
-            "least one token: leave empty ones out"
+            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at {at + 1}; every document has at least one "
+            "token: omit empty ones"
         )
     return packed([b - a for a, b in itertools.pairwise(bounds)], device=cu_seqlens.device)
 
@@ -80,7 +80,7 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
 def sharded(
     length: int, rank: int, ranks: int, *, zigzag: bool = False, device: Device = None
 ) -> Int[Tensor, " T"]:
-    """The places in a sequence of ``length`` tokens that one of ``ranks`` ranks holds.
+    """The places of one rank's tokens in a sequence of ``length`` tokens over ``ranks`` ranks.
 
     In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that
     under a causal mask every rank has the same work. Use them as positions, as ``Mask.q_order`` and to index the
@@ -89,7 +89,7 @@ def sharded(
     length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
-        raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")
+        raise InvalidArgument(f"rank={rank} must be between 0 and ranks−1={ranks - 1}")
     if length % pieces:
         raise InvalidArgument(f"length={length} must be a multiple of {pieces} for {ranks} ranks; pad it")
     pieces_here = (rank, pieces - 1 - rank) if zigzag else (rank,)

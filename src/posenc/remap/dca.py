@@ -1,4 +1,5 @@
-"""Dual Chunk Attention, DCA: a key's position is its place in a chunk (An et al. 2024, arXiv 2402.17463, section
+"""Dual Chunk Attention, DCA: the position of a key is its place in a chunk (An et al. 2024, arXiv 2402.17463,
+section
 3).
 
     s tokens per chunk, c = s + w:        key at p mod s
@@ -24,13 +25,14 @@ from posenc.remap.remap import At, Remap
 
 @final
 class DCA(Remap):
-    """Distances within a chunk, to the chunk before and to all others; a cache keeps keys at p mod ``chunk``.
+    """Separate distances within a chunk, to the chunk before and to all others; a cache stores keys at p mod
+    ``chunk``.
 
     The authors' code puts far queries at c, not c − 1, and multiplies cos and sin by YaRN's factor for the
     request's length; for that pass a rotary with ``YaRN``.
 
     Args:
-        rotary: the model's.
+        rotary: the model's own.
         chunk: s, tokens of a chunk; the authors use about three quarters of the trained length, less ``local``.
         local: w, how many tokens of the chunk before keep their distance; chunk + local is at most the trained
             length.
@@ -43,7 +45,9 @@ class DCA(Remap):
         super().__init__(rotary)
         self.chunk, self.local = chunk, local
         if local > chunk:
-            raise InvalidArgument(f"local={local} is more than chunk={chunk}, the tokens of the chunk before")
+            raise InvalidArgument(
+                f"local={local} is more than chunk={chunk}, the length of the previous chunk; use at most that"
+            )
 
     def cached(self, positions: Tensor) -> Tensor:
         return positions % self.chunk

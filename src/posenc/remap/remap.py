@@ -42,7 +42,8 @@ class PlacedRemap(Placed):
             self.keys = remap.rotary.placed(q, q if k_positions is q_positions else k, dtype)
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
-        """Queries unrotated, since each part rotates them to its own positions, and keys as a cache keeps them."""
+        """Queries unrotated, since each part rotates them to its own positions, and keys in the form that a cache
+        stores."""
         keys_at_queries(self, q, k, self.head_dim)
         return q, k if k is None or self.keys is None else self.keys.rotate(None, k)[1]
 
@@ -51,13 +52,13 @@ class PlacedRemap(Placed):
 
 
 class Remap(Encoding):
-    """A rotation whose queries and keys have different positions for different distances; without parameters.
+    """A rotation with different positions of queries and keys for different distances; no parameters.
 
-    A subclass writes ``parts``, which together cover all distances, and ``cached`` if keys have the same positions
-    in all parts. Positions have one axis, and masks are causal.
+    A subclass implements ``parts``, which together cover all distances, and ``cached`` if keys have the same
+    positions in all parts. Positions have one axis, and masks are causal.
 
     Args:
-        rotary: what rotates: the model's own.
+        rotary: the model's own rotary encoding.
     """
 
     acts_on = ("queries_keys",)
@@ -78,11 +79,11 @@ class Remap(Encoding):
 
     @abstractmethod
     def longest(self, trained: int) -> float:
-        """How many tokens a text may have so that no distance above ``trained`` − 1 is used: ∞ for any number,
-        ``trained`` if the settings remap no distance of so short a text."""
+        """The longest text in which no distance above ``trained`` − 1 is used: ∞ if there is no limit, ``trained``
+        if the settings do not remap such short texts."""
 
     def cached(self, positions: Tensor) -> Tensor | None:
-        """The positions that keys in a cache are rotated to; None if a cache keeps them raw."""
+        """The positions to which cached keys are rotated; None if a cache stores them raw."""
         return None
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -97,7 +98,7 @@ class Remap(Encoding):
 
 
 def remapped(encoding: Encoding, text: str) -> Encoding:
-    """The encoding with the layers remapped that a longer context affects: ``remapped(layers,
+    """The encoding with remapped positions in the layers that a longer context affects: ``remapped(layers,
     "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for each layer's own.
 
     Raises:

@@ -18,14 +18,14 @@ from posenc.remap.remap import At, Remap
 
 @final
 class SelfExtend(Remap):
-    """Near keys at their distance, far ones at a G-th of it; a cache keeps raw keys.
+    """Near keys keep their distance, far keys get a G-th of it; a cache stores raw keys.
 
     The authors' code shifts by W − W/G, not a whole number unless G divides W, and does not shift if every query is
     before W, where no key is far. Optionally it multiplies queries by ln(p + 1)/ln(base): that is
     ``stack(self-extend(…), query-scale(…))`` here.
 
     Args:
-        rotary: the model's.
+        rotary: the model's own.
         group: G, tokens that share a position.
         window: W, distances below it stay.
     """

@@ -1,7 +1,7 @@
 """STRING: far keys at distances that training saw more often (An et al. 2024, arXiv 2410.18745, section 4).
 
-    distance used = d            where d < S
-                    d − S + W    where d ≥ S
+    distance used = d if d < S
+                    d − S + W if d ≥ S
 
 The largest trained distances are rare in training texts and are not used; the nearest W keep their distance.
 This is not the rotation STRING of robotics (arXiv 2502.02562).
@@ -23,7 +23,7 @@ class STRING(Remap):
     """Distances below ``shift`` unchanged, all others reduced; a cache keeps keys rotated as RoPE does.
 
     Args:
-        rotary: the model's.
+        rotary: the model's own.
         shift: S; the authors use a third of the trained length.
         window: W, at most S; the authors use 128.
     """
@@ -35,7 +35,9 @@ class STRING(Remap):
         super().__init__(rotary)
         self.shift, self.window = shift, window
         if window > shift:
-            raise InvalidArgument(f"window={window} is more than shift={shift}; distances would grow")
+            raise InvalidArgument(
+                f"window={window} is more than shift={shift}, so distances would grow; use at most shift"
+            )
 
     def cached(self, positions: Tensor) -> Tensor:
         return positions

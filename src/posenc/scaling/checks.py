@@ -1,4 +1,4 @@
-"""Settings of scalings as fields, each annotated with its check. A message names the field, its value, the range
+"""Fields for settings of scalings, each annotated with its check. A message names the field, its value, the range
 and the fix."""
 
 from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ def positive(fix: str) -> Callable[[Any, str], None]:
 
 check_factor = such_that(
     lambda value: is_number(value) and value >= 1,
-    "be a finite number of at least 1: it says how many times longer the context gets; 1 changes nothing, and a "
-    "context is shortened by using less of it",
+    "be a finite number of at least 1: it is the new context length over the old; 1 changes nothing, and shorter "
+    "contexts need no scaling",
 )
 check_original_length = at_least(2, ": the length that the model was trained at")
 check_total_length = at_least(1, ": prompt and answer together, in tokens")

@@ -2,8 +2,8 @@
 
     b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
 
-With f=1 this is NTK with s = T/L. It is NTK at factor f·T/L − (f−1), and that is what ``plan`` returns, rounded
-once to float64: the angles are then those of that factor, within 1e-8 rad of the formula's at any position.
+With f=1 this is NTK with s = T/L. In general it is NTK at factor f·T/L − (f−1), which ``plan`` returns with the
+factor rounded once to float64; angles are then within 1e-8 rad of the formula's at any position.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from posenc.scaling.scaling import LengthScaling, Scaling
 
 @dataclass(frozen=True)
 class DynamicNTK(LengthScaling):
-    """A base that follows the length.
+    """NTK with a base that depends on the length.
 
     Args:
         factor: f ≥ 1, the growth beyond the trained length.

@@ -25,7 +25,7 @@ class Frequencies:
         if len(self.exact) != len(self.float32):
             raise InvalidArgument(
                 f"float32 has {len(self.float32)} frequencies and exact has {len(self.exact)}; "
-                "give one of each per pair"
+                "pass one of each per pair"
             )
         if any(not f.is_finite() or f < 0 for f in self.exact):
             raise InvalidArgument("frequencies must be finite and not negative (radians per position)")

@@ -23,7 +23,7 @@ from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
 from posenc.scaling.scaling import Scaling, exact, unscaled_float32, unscaled_frequencies
 
-Turns = Annotated[float, positive("Llama 3.1 has 1 and 4")]
+Turns = Annotated[float, positive("Llama 3.1 uses 1 and 4")]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Llama3(Scaling):
         if self.low_freq_factor > self.high_freq_factor:
             raise InvalidArgument(
                 f"low_freq_factor={self.low_freq_factor} must be at most high_freq_factor={self.high_freq_factor}: "
-                "pairs with fewer turns than the first are interpolated, with more than the second kept"
+                "pairs with fewer turns than the first are interpolated, pairs with more than the second are kept"
             )
 
     @exact
@@ -59,7 +59,7 @@ class Llama3(Scaling):
 
     @exact
     def scaled(self, frequencies: Sequence[Decimal]) -> tuple[Decimal, ...]:
-        """The ramp, of any frequencies."""
+        """The ramp applied to any frequencies."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low or Decimal("1e-9")
         keep = [(turns_within(f, self.original_length) - low) / width for f in frequencies]

@@ -71,7 +71,7 @@ class LongRoPE(LengthScaling):
     long_factors: Factors
     original_length: Length
     factor: Factor
-    attention_factor: Annotated[float | None, positive("leave it out to use √(1 + ln s / ln L)")] = None
+    attention_factor: Annotated[float | None, positive("omit it to use √(1 + ln s / ln L)")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -85,7 +85,7 @@ def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
         raise InvalidArgument(f"scaling {name!r} has {len(known)} fields ({', '.join(known)}); got {len(given)}")
     twice = set(known[: len(given)]) & set(settings)
     if twice:
-        raise InvalidArgument(f"scaling {name!r} was given {', '.join(sorted(twice))} twice; leave one out")
+        raise InvalidArgument(f"scaling {name!r} was given {', '.join(sorted(twice))} twice; omit one")
     return from_dict({"scaling": name, **dict(zip(known, given, strict=False)), **settings})
 
 

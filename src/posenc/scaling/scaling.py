@@ -74,8 +74,8 @@ def fixed(scaling: object) -> Scaling:
     """The scaling itself; an error if it is not a scaling, or depends on a length that was not given."""
     if not isinstance(scaling, Scaling):
         raise InvalidArgument(
-            f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
-            "request first: scaling.plan(total_length)"
+            f"scaling={scaling!r} has no frequencies of its own; fix a DynamicNTK or LongRoPE for one request "
+            "first: scaling.plan(total_length)"
         )
     return scaling
 

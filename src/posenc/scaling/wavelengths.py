@@ -27,6 +27,6 @@ def turns(pairs: Frequencies, length: int) -> int:
 
 
 def slowing(scaling: Scaling, rotary_dim: int, base: float) -> list[float]:
-    """By how much each pair is slowed; infinity for one that does not rotate."""
+    """The factor by which each pair is slowed; infinity for a pair that does not rotate."""
     plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
     return [float(p / s) if s else math.inf for p, s in zip(plain, scaled, strict=True)]

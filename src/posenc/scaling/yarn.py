@@ -36,8 +36,8 @@ from posenc.scaling.scaling import (
 )
 
 Ramp = Literal["dimension", "rotations"]
-Turns = Annotated[float, positive("the paper has beta_fast=32 and beta_slow=1")]
-Scale = Annotated[float | None, positive("leave it out to use 0.1·ln(factor) + 1")]
+Turns = Annotated[float, positive("the paper uses beta_fast=32 and beta_slow=1")]
+Scale = Annotated[float | None, positive("omit it to use 0.1·ln(factor) + 1")]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class YaRN(Scaling):
         if self.beta_fast < self.beta_slow or (self.beta_fast == self.beta_slow and self.ramp == "rotations"):
             raise InvalidArgument(
                 f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
-                "original_length, and the ramp runs from the fast to the slow; the paper has 32 and 1"
+                "original_length, and the ramp runs from fast to slow pairs; the paper uses 32 and 1"
             )
         if self.ramp == "rotations" and not self.truncate:
             raise InvalidArgument(
@@ -80,13 +80,13 @@ class YaRN(Scaling):
             )
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise InvalidArgument(
-                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: give both or neither; "
-                "one alone is ignored by every implementation"
+                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: pass both or neither; every "
+                "implementation ignores a single one"
             )
         if self.attention_factor is not None and self.mscale is not None:
             raise InvalidArgument(
                 f"attention_factor={self.attention_factor} contradicts mscale={self.mscale}: "
-                "both set the same number; leave one out"
+                "both set the same number; omit one"
             )
 
     @property

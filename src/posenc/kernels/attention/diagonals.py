@@ -1,8 +1,8 @@
 """Gradients for a bias that is a learned line of offsets: the line's are sums along diagonals of the scores'.
 
 Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients
-are laid out with as many zeros behind each row as there are rows: read with one number less from row to row, each
-diagonal becomes a column. It uses plain matrix products, in float32 or wider, in memory that all blocks share.
+are padded with as many zeros per row as there are rows; read with a row length one less, each diagonal becomes a
+column. It uses plain matrix products, in float32 or wider, in memory that all blocks share.
 """
 
 import torch

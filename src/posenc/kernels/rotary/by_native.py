@@ -1,6 +1,6 @@
 """Rotation by the native kernel: one pass over memory, equal to the specification bit for bit.
 
-Compilers see one operator, ``posenc::rotate``, with rules for derivatives and shapes.
+Compilers see one operator, ``posenc::rotate``, with registered derivatives and shapes.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ WORK = {torch.float64: torch.float64}
 """The type of the kernel's arithmetic and tables if it is not float32."""
 
 SHARE = 1 << 18
-"""Bytes per thread, at least."""
+"""The least bytes per thread."""
 
 
 def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
@@ -41,8 +41,8 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
 class Step:
     """A prepared call of the kernel, for any q and k of the same shapes and strides.
 
-    In a decoding step the arithmetic takes one microsecond and the code around it twenty, so everything that does
-    not change from layer to layer is decided once.
+    In a decoding step the arithmetic takes one microsecond and the code around it twenty, so everything that is
+    equal in all layers is prepared once.
     """
 
     def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
@@ -53,7 +53,7 @@ class Step:
         self.run = native.load().posenc_rotate_both
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Any, Any] | None:
-        """q and k rotated into fresh memory; None if they are of another kind, recorded or traced."""
+        """q and k rotated into new tensors; None if they have other types or are recorded or traced."""
         if (
             _kind(q, k) != self.kind
             or q.is_neg()
@@ -70,7 +70,7 @@ class Step:
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
-    """The step for q and k of this kind; None if the kernel cannot read them as they are."""
+    """The step for q and k with these properties; None if the kernel cannot read them directly."""
     if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(map(Tensor.is_neg, (*q_pair, *k_pair))):
         return None
     kind = _kind(q, k)
@@ -83,12 +83,12 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
 def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
-    """The calls of a step of this kind, without tables; None if the kernel cannot rotate q or k."""
+    """The kernel calls of a step, without tables; None if the kernel cannot rotate q or k."""
     jobs = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(
             torch.empty_strided(shape, strides, dtype=torch.uint8)
-        ).stride()  # meta loads sympy
+        ).stride()  # the meta device imports sympy
         job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
         if job is None:
             return None
@@ -125,17 +125,16 @@ operator.register_autograd(_back, setup_context=_remember)
 
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x rotated into y by the kernel, or by the specification's operators if the kernel cannot read x."""
+    """Rotate x into y by the kernel, or by the specification's operators if the kernel cannot read x."""
     if _kernel_rotates(x, y, cos, sin, pairing):
         return y
     return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
 
 
 def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> bool:
-    """Rotate x into y by the kernel.
+    """Rotate x into y by the kernel, and return whether it could.
 
-    False if it does not read or write them by strides: tables wider than x, channels apart from each other in
-    memory, mapped axes.
+    False if the kernel cannot use their strides: tables wider than x, non-contiguous channels, vmapped axes.
     """
     if not _fits(x, cos, sin):
         work = WORK.get(x.dtype, torch.float32)
@@ -151,7 +150,7 @@ def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
-    """Whether the kernel can read the tables as they are, for this x."""
+    """Whether the kernel can read the tables directly, for this x."""
     return cos.dtype == WORK.get(x.dtype, torch.float32) and sin.stride() == cos.stride() and cos.stride(-1) == 1
 
 
@@ -164,7 +163,7 @@ def _job(
     pairing: str,
     threads: int,
 ) -> Job | None:
-    """The kernel's call for tensors of this kind; None if it cannot read them."""
+    """The kernel's call for tensors with these properties; None if it cannot read them."""
     x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:

@@ -1,6 +1,6 @@
-"""Rotation by plain operators, block by block: every block is rotated in place while it is in cache.
+"""Rotation by plain operators, block by block: every block is rotated in place while it is in the cache.
 
-Its results equal the specification's bit for bit.
+Results equal the specification's bit for bit.
 
 A fresh output costs more than the arithmetic: its pages must be mapped. To save passes over memory, a block is
 copied once into its place (or into float32, if the input is narrower) and rotated there.
@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 BLOCK = 1 << 18
-"""Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 take the same time."""
+"""Elements of one block: 1 MB in float32, about one core's second-level cache; sizes from 2^17 to 2^19 take the
+same time."""
 
 
 def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
     """x rotated by the tables, into ``out`` (which may be x) or fresh memory of the same strides.
 
-    Reads any strides without a copy; channels behind the tables' pairs stay bit for bit.
+    Reads any strides without a copy; channels after the tables' pairs stay bit for bit.
     """
     out, width = torch.empty_like(x) if out is None else out, 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)
@@ -45,6 +46,6 @@ def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
         x.mul_(cos).add_(swapped.mul_(sin))
         return
     a, b = x.chunk(2, dim=-1)
-    from_a, from_b = a * sin, b * sin  # separate products: a fused one rounds differently
+    from_a, from_b = a * sin, b * sin  # separate products: a fused multiply-add rounds differently
     a.mul_(cos).sub_(from_b)
     b.mul_(cos).add_(from_a)

@@ -1,4 +1,4 @@
-"""``rotate_both``, the one entry to rotation: picks the backend, one call or two for q and k, and the output's
+"""``rotate_both``, the entry point of rotation: picks the backend, one call or two for q and k, and the output's
 memory."""
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
 from posenc.kernels.rotary.specification import Pairing, rotate
 
 TRACEABLE = ("native",)
-"""The backend that is one operator to a compiler; used there only if requested by name."""
+"""The backend that is one operator for a compiler; used there only if requested by name."""
 
 
 class Tables(NamedTuple):
@@ -31,7 +31,7 @@ class Tables(NamedTuple):
 ENGINES: dict[str, Engine] = {"eager": blockwise, "native": by_native, "fusable": fusable}
 
 Rotated = tuple[Tensor | None, Tensor | None]
-"""Queries and keys, or the one of them that was given."""
+"""Queries and keys, or only the given one."""
 
 
 def rotate_both(
@@ -43,22 +43,23 @@ def rotate_both(
     backend: str = "auto",
     out: Rotated | None = None,
 ) -> Rotated:
-    """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels behind the pairs pass.
+    """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels after the pairs are
+    unchanged.
 
     Args:
         q, k: either may be None, and is then returned as None.
         q_tables, k_tables: cos and sin; the same object if q and k share them.
         backend: see ``posenc.kernels.backend``. The choice never depends on whether gradients are recorded, so
             that the numbers do not either.
-        out: memory for the results, of the same shapes and types: q and k themselves, a part of a cache, or
-            any other two tensors that share no memory; None for fresh memory.
+        out: tensors for the results, of the same shapes and types: q and k themselves, a part of a cache, or any
+            other two tensors that share no memory; None for new tensors.
 
     Raises:
-        InvalidArgument: an out that does not fit, or tables with gradients under a backend that returns none.
+        InvalidArgument: ``out`` does not fit, or tables need gradients that the backend does not return.
     """
     x = k if q is None else q
     if x is None:
-        raise InvalidArgument("q and k are both None; give the one to rotate")
+        raise InvalidArgument("q and k are both None; pass at least one")
     served = _serving(backend, x.device.type, q_tables, k_tables)
     if out is not None:
         triples = zip((q, k), (q_tables, k_tables), out, strict=True)
@@ -78,7 +79,7 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """A prepared call for other q and k of these shapes; None if it saves nothing."""
+    """A prepared call for other q and k of these shapes; None if preparing does not pay."""
     if (
         not is_concrete(q, k)
         or is_recorded(q, k)
@@ -91,7 +92,7 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
 def _rotate_into(
     calls: Sequence[tuple[Tensor, Tables, Tensor | None]], pairing: Pairing, served: str
 ) -> list[Tensor]:
-    """Each tensor rotated by its tables into its ``out``, or into fresh memory if that is None."""
+    """Rotate each tensor by its tables into its ``out``, or into a new tensor if that is None."""
     xs = [x for x, _, _ in calls]
     places = [torch.empty_like(x) if place is None else place for x, _, place in calls]
     _check_out(xs, places)
@@ -110,7 +111,7 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may rotate both: a result must not require gradients that its own input does not.
+    """Whether one call may rotate both: a result must not require gradients if its own input does not.
 
     cos says whether tables are shared, as torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
@@ -119,7 +120,7 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 
 
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
-    """Who computes, by name; ``"torch"`` is the specification.
+    """The name of the implementation; ``"torch"`` is the specification.
 
     Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses. Tables with
     gradients need the specification.
@@ -130,12 +131,12 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
         if backend == "auto":
             return "torch"
         raise InvalidArgument(
-            f"the tables carry gradients, which backend={backend!r} does not return; use backend='torch'"
+            f"the tables need gradients, which backend={backend!r} does not return; use backend='torch'"
         )
     if torch.compiler.is_compiling():
         return backend if backend in TRACEABLE else "fusable"
     served = by_name(backend, device)
-    # A trace sees only torch's operators, and would keep the numbers of this call.
+    # A trace sees only torch's operators, and would freeze the numbers of this call.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
 
 
@@ -144,12 +145,12 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
         if at.shape != x.shape or at.dtype != x.dtype or at.device != x.device:
             raise InvalidArgument(
                 f"out is {at.dtype} {tuple(at.shape)} on {at.device} for {x.dtype} {tuple(x.shape)} on "
-                f"{x.device}; give memory of the same kind, or the tensor itself to rotate in place"
+                f"{x.device}; pass a tensor like it, or the tensor itself to rotate in place"
             )
         if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
             raise InvalidArgument(
-                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its numbers are in "
-                "one place; give each a place of its own: x.clone()"
+                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its elements "
+                "share memory; pass one without overlap: x.clone()"
             )
     if len(out) == 2 and (out[0] is out[1] or (is_concrete(*out) and overlap(*out))):
         raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")

@@ -1,7 +1,7 @@
-"""Rotation as one differentiable operation, whose arithmetic is any engine's.
+"""Rotation as one differentiable operation that any engine computes.
 
 A rotation is linear in x and its transpose is the rotation back, so an engine only ever rotates: forward by φ,
-backward by −φ, and again for second derivatives. The tables are constants here; if they carry gradients, and inside
+backward by −φ, and again for second derivatives. The tables are constants here; if they need gradients, or inside
 function transforms and forward-mode derivatives, the specification is used.
 """
 
@@ -22,7 +22,7 @@ memory that x does not use."""
 class Rotate(torch.autograd.Function):
     """y = R(φ) x for q and k; backward g ↦ R(−φ) g. With ``k=None`` it rotates q alone.
 
-    ``inplace`` overwrites q and marks it for autograd, which allows one changed view only, as first argument.
+    ``inplace`` overwrites q and marks it for autograd, which allows only one changed view, as the first argument.
     """
 
     @staticmethod
@@ -48,7 +48,7 @@ class Rotate(torch.autograd.Function):
 
 
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
-    """One or two x rotated by the same tables, in fresh memory; recorded by autograd if it is on."""
+    """Rotate one or two x by the same tables into new tensors; recorded by autograd if it is on."""
     if is_transformed():
         return tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
     if is_concrete(*xs) and not is_recorded(*xs):
@@ -58,7 +58,7 @@ def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairin
 
 
 def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x rotated into ``out``, which is x itself or other memory; autograd sees it as an in-place change."""
+    """Rotate x into ``out``, which is x itself or another tensor; autograd sees an in-place change."""
     if out is not x:
         out.copy_(x)
     return cast(Tensor, Rotate.apply(out, None, cos, sin, engine, pairing, True)[0])
