@@ -126,7 +126,7 @@ def test_figures_import_nobodys_class(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(tmp_path)
     own = write(tmp_path)
     for view in ("attention", "shuffle"):
-        with pytest.raises(InvalidArgument, match="is a class of your own, which no figure imports"):
+        with pytest.raises(InvalidArgument, match="is a custom class, which figures do not import"):
             make(view, {"encoding": own})
     assert reply("/api/attention", f"with={own}").status == 400
     assert not was_imported(tmp_path)

@@ -51,7 +51,7 @@ def test_figures_draw_themselves_and_are_saved(study: Path, tmp_path: Path) -> N
     opened = Opened(study)
     for drawn in (opened.over_lengths("needle"), opened.over_steps("ordering")):
         assert "<svg" in drawn._repr_html_()
-        assert repr(drawn).endswith("it draws itself in a notebook, and save(path) writes it")
+        assert repr(drawn).endswith("a notebook displays it, and save(path) writes it")
     assert opened.over_steps("needle").save(tmp_path / "losses.png").stat().st_size > 1000
 
 

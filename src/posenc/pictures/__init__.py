@@ -1,1 +1,1 @@
-"""What every painter must agree on: limits, shared scales of colour, ticks, roles, ink and finished texts."""
+"""Decisions shared by all painters: limits, colour scales, ticks, roles, ink and finished texts."""

@@ -1,4 +1,4 @@
-"""What a page needs to paint views: the painters' script and style, and the colours that they share."""
+"""The assets of a page with views: the painters' script and style, and their colours."""
 
 import posixpath
 import re
@@ -10,14 +10,14 @@ STATIC = Path(__file__).parent / "static"
 
 
 def style(own: Path) -> str:
-    """The sheet of a page that holds its style: colours, panels, and what is the page's own."""
+    """The style sheet of a page: colours, panels, and the page's own rules."""
     return stylesheet() + (STATIC / "panels.css").read_text("utf-8") + own.read_text("utf-8")
 
 
 def bundle(entry: Path) -> str:
-    """A page's modules as one classic script: the same source without imports, exports and comments.
+    """The modules of a page as one classic script: their source without imports, exports and comments.
 
-    A module lies beside ``entry`` or among the painters, at the path that it is imported by.
+    A module is in the folder of ``entry`` or among the painters, at its import path.
     """
     texts: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Every colour by name on either paper: ink that can be read, lines, and the steps of a heatmap's scale."""
+"""Every colour by name, for light and dark paper: readable text, lines, and the steps of a heatmap's scale."""
 
 import colorsys
 import itertools
@@ -12,9 +12,9 @@ from posenc.pictures import palette
 from posenc.pictures.palette import LIGHT, PAPERS, Paper, Scale
 
 EMPTY = 255
-"""The code of a cell without a value; codes 0 … 254 run over the scale, 127 is zero of a signed one."""
+"""The code of a cell without a value; codes 0 … 254 cover the scale, and 127 is zero on a signed one."""
 TEXT, LINE = 4.5, 3.0
-"""Least contrasts with the paper (WCAG 2.2, AA): of text, and of a line on dark paper."""
+"""The least contrasts with the paper (WCAG 2.2, AA), for text and for a line on dark paper."""
 
 
 LINES: dict[str, str] = {
@@ -26,18 +26,18 @@ LINES: dict[str, str] = {
     **{f"other-{i}": colour for i, colour in enumerate(palette.OTHERS)},
     **{f"encoding-{name}": style.colour for name, style in palette.ENCODINGS.items()},
 }
-"""The colour behind every name that a scene gives to a line, a vector or a role."""
+"""The colour of every name that a scene uses for a line, a vector or a role."""
 
 
 @lru_cache
 def line(name: str, paper: Paper) -> str:
-    """The colour of a line: the palette's own on light paper, and on dark paper light enough to be seen."""
+    """The colour of a line: the palette's on light paper, lightened as needed on dark paper."""
     return LINES[name] if paper is LIGHT else readable(LINES[name], paper.paper, LINE)
 
 
 @lru_cache
 def text(name: str, paper: Paper) -> str:
-    """The ink of a label beside that line: its hue, dark or light enough to be read."""
+    """The colour of a line's label: the same hue, dark or light enough for reading."""
     return readable(LINES[name], paper.paper, TEXT)
 
 
@@ -54,7 +54,7 @@ def readable(colour: str, paper: str, least: float) -> str:
 
 
 def stylesheet() -> str:
-    """CSS variables for either paper, light in print, and a class for every name; no other sheet has colours."""
+    """CSS variables for both papers (light in print), and a class for every name; no other sheet has colours."""
     light, dark = map(_variables, PAPERS.values())
     both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
@@ -75,7 +75,7 @@ def _variables(paper: Paper) -> dict[str, str]:
 def tables() -> str:
     """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark.
 
-    Where dark paper has the colours of light paper, they are said once.
+    Colours that are equal on both papers are listed once.
     """
     papers = {scale: {name: steps(scale, paper) for name, paper in PAPERS.items()} for scale in get_args(Scale)}
     told = {
@@ -90,11 +90,11 @@ def tables() -> str:
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
-"""Numbers on a heatmap's cells; one of them always has a contrast of 4.5 or more."""
+"""The two colours of numbers on a heatmap's cells; one of them always has a contrast of 4.5 or more."""
 
 
 def dark_text(colour: Sequence[int]) -> bool:
-    """Whether a number on this colour is better read in dark ink."""
+    """Whether a number on this colour is more readable in dark."""
     return contrast(colour, rgb(DARK_TEXT)) >= contrast(colour, rgb(LIGHT_TEXT))
 
 
@@ -112,7 +112,7 @@ def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
 
 
 def _between(anchors: Sequence[tuple[int, int, int]], place: float) -> tuple[int, int, int]:
-    """The colour at a place of a row of colours, the first of which lies at 0, the next at 1."""
+    """The colour at a place in a row of colours; the first is at 0, the next at 1."""
     left = min(int(place), len(anchors) - 2)
     ends = zip(anchors[left], anchors[left + 1], strict=True)
     red, green, blue = (round(x + (y - x) * (place - left)) for x, y in ends)

@@ -1,4 +1,4 @@
-"""Makes the scene of a view: decides limits, shared bars, ticks, colours and texts, once for every painter."""
+"""Makes the scene of a view: decides limits, shared bars, ticks, colours and texts, once for all painters."""
 
 import math
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""A matrix of at most so many cells also carries its numbers."""
+"""The most cells of a matrix that shows its numbers."""
 APART = 0.04
-"""Share of an axis between its end and a mark that would lie on it."""
+"""The distance, as a share of the axis, between an axis' end and a mark that would lie on it."""
 TICKED = 8
-"""Up to this many points of a logarithmic axis each get a tick."""
+"""The most points of a logarithmic axis that each get a tick."""
 DEEPEST = 6
-"""A logarithmic axis shows this many powers of ten below its top; more only where a whole curve lies lower."""
+"""A logarithmic axis shows this many powers of ten below its top, or more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
-"""Places of ticks within a power of ten, for ever shorter logarithmic axes."""
+"""Ticks within a power of ten, for shorter and shorter logarithmic axes."""
 ENOUGH, MOST = 4, 7
-"""Ticks of a logarithmic axis, at least and at most, where its length allows."""
+"""The least and most ticks of a logarithmic axis, if its length allows."""
 
 
 def compose(answer: View) -> Scene:
-    """The view with every decision made."""
+    """The scene of a view, with every decision made."""
     compared: dict[tuple[str, str], list[Heatmap]] = {}
     for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
         compared.setdefault((heatmap.scale, heatmap.unit), []).append(heatmap)
@@ -44,12 +44,12 @@ def compose(answer: View) -> Scene:
 
 
 def limits(panel: Heatmap) -> tuple[float, float]:
-    """Values at the ends of the colours that this matrix alone would have."""
+    """The values at the ends of the colours for this matrix alone."""
     if panel.scale == "picture":
         return 0.0, panel.limit or 1.0
     low = float(panel.values.nan_to_num(math.inf).min())
     high = float(panel.values.nan_to_num(-math.inf).max())
-    if low > high:  # not one value
+    if low > high:  # no values
         low, high = 0.0, 0.0
     if panel.scale == "signed":
         end = panel.limit or max(-low, high) or 1.0
@@ -60,7 +60,7 @@ def limits(panel: Heatmap) -> tuple[float, float]:
 
 
 def _bar(panels: Sequence[Heatmap]) -> Bar:
-    """One scale for panels that are compared: the widest of what each would have."""
+    """One scale for compared panels: the widest of their own."""
     ends = [limits(panel) for panel in panels]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
@@ -95,7 +95,7 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
 
 
 def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
-    """Every cell's number, all with as many decimals as fit the cells and as the compared panels need."""
+    """The number of every cell, with as many decimals as fit the cells and as compared panels need."""
     integers = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in compared)
     largest = float(panel.values.nan_to_num().abs().max())
     digits = 0 if integers else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
@@ -103,14 +103,14 @@ def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...]
 
 
 def _cells(axis: Axis) -> AxisScale:
-    """An axis whose values own cells: ticks sit at the middles of theirs."""
+    """An axis of cells: ticks are at the middles of their cells."""
     count = len(axis.values)
     indices = range(count) if axis.labels else tick_indices(axis.values)
     return AxisScale(axis.label, -0.5, count - 0.5, tuple((float(i), tick_text(axis, i)) for i in indices))
 
 
 def tick_text(axis: Axis, index: int) -> str:
-    """What is written at one value of an axis."""
+    """The text of a tick at one value of an axis."""
     return axis.labels[index] if axis.labels else short(axis.values[index])
 
 
@@ -134,9 +134,9 @@ def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> Axis
 
 
 def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
-    """The horizontal axis: from the first value to the last, with a tick at each where there are few.
+    """The horizontal axis, from the first value to the last, with a tick at each value if there are few.
 
-    A mark at its low end moves the end away, so that its line is not the axis itself.
+    If a mark is at its low end, the end moves, so that the mark's line is not on the axis.
     """
     low, high = min(axis.values), max(axis.values)
     if high <= low:
@@ -165,7 +165,7 @@ def _curve(panel: Lines, index: int) -> Curve:
 
 
 def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """Colour, dash and marker: an encoding's own, or those of its place."""
+    """Colour, dash and marker of a line: those of its encoding, or of its index."""
     if encodings[index]:
         look = style(encodings[index], encodings)
         return token(encodings[index], encodings), look.dash, look.marker
@@ -198,7 +198,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
-    """Indices of an ascending axis where a tick reads well: the round values that it holds, or even places."""
+    """Indices of good ticks on an ascending axis: its round values, or evenly spaced places."""
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)
@@ -211,7 +211,7 @@ def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
 
 
 def linear_limits(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of a linear axis: the round values around what it holds."""
+    """The ends of a linear axis: the round values around its data."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     steps = round_steps(low, high)
     gap = steps[1] - steps[0] if len(steps) > 1 else 1.0
@@ -222,8 +222,8 @@ def linear_limits(values: Sequence[float]) -> tuple[float, float]:
 def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
     """The ends of a logarithmic axis and its ticks.
 
-    Values that are not positive have no place on it. What lies more than ``DEEPEST`` powers of ten below the top
-    is cut off, unless a whole curve does. A float32 just below a power of ten belongs to it, not to the one before.
+    Values that are not positive are left out. Values more than ``DEEPEST`` powers of ten below the top are cut off,
+    unless a whole curve is there. A float32 just below a power of ten counts as that power.
     """
     positive = [[v for v in curve if math.isfinite(v) and v > 0] for curve in curves]
     positive = [curve for curve in positive if curve] or [[1.0]]
@@ -238,7 +238,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
         if len(ticks) >= ENOUGH:
             break
     else:
-        if low < high:  # so short that a logarithm is all but a straight line
+        if low < high:  # so short that a logarithm is nearly a straight line
             start, end = linear_limits([low, high])
             return start, end, round_steps(start, end)
         if len(ticks) == 1:
@@ -248,7 +248,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
 
 
 def with_texts(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:
-    """Ticks at these values, each with its text; on a long logarithmic axis all are powers of ten."""
+    """Ticks at these values with their texts; on a long logarithmic axis all are powers of ten."""
     decades = (
         log
         and all(math.log10(value).is_integer() for value in values)

@@ -1,6 +1,6 @@
-"""Exports a view plainly with matplotlib, to a file or a notebook; pages are painted in the browser.
+"""Exports a view with matplotlib, to a file or a notebook; pages are painted in the browser.
 
-Figures are matplotlib's own objects, never pyplot's, so that nothing outlives them. Identical input gives
+Figures are matplotlib objects without pyplot, so that nothing keeps them alive. Identical input gives
 identical bytes: the bundled typeface, no date, and a fixed salt for SVG names.
 """
 
@@ -21,7 +21,7 @@ from posenc.pictures.view import View
 
 try:
     import matplotlib
-except ModuleNotFoundError as error:  # the one home of matplotlib in the project
+except ModuleNotFoundError as error:  # the only import of matplotlib in the project
     raise MissingExtra("matplotlib", "plot") from error
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -29,19 +29,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 PAGE, COLUMN = 7.0, 3.3
-"""Inches of a page's column, and of a column of a paper with two, whose figures have no title."""
+"""The widths in inches of a page, and of a column in a two-column paper, whose figures have no title."""
 ACROSS = 4
-"""Panels in a row."""
+"""Panels per row."""
 MARKED = 40
-"""Up to this many points of a curve each get a marker."""
+"""The most points of a curve that each get a marker."""
 LEAST = 5.0
-"""Points of the smallest number that a cell is given."""
+"""The smallest font size of a cell's number, in points."""
 UNDATED: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }
-"""The formats, and what would tell the day or the machine."""
+"""The formats, and their metadata that would contain the date or the machine."""
 STYLE: dict[str, object] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -62,14 +62,14 @@ _lock = threading.RLock()
 
 @contextmanager
 def styled(paper: Paper = LIGHT) -> Iterator[None]:
-    """Draw in our style. matplotlib's settings belong to the process, so one thread draws at a time."""
+    """Draw in our style. matplotlib's settings are global, so one thread draws at a time."""
     colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
     with _lock, matplotlib.rc_context(STYLE | colours):
         yield
 
 
 def draw(view: View, paper: Paper = LIGHT, *, column: bool = False) -> Figure:
-    """The view as a figure of its own: title, panels side by side, readouts underneath."""
+    """Draw a view as a figure: title, panels side by side, readouts below."""
     scene = compose(view)
     across = 1 if column else min(len(scene.panels), ACROSS)
     down = -(-len(scene.panels) // across)
@@ -104,7 +104,7 @@ def _paint(panel: Map | Chart | Disc, scene: Scene, ax: Axes, paper: Paper) -> N
 
 
 def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
-    """A matrix with its numbers where they fit, and its bar; what has no value is left as paper."""
+    """Draw a matrix with its numbers, if they fit, and its bar; cells without a value stay blank."""
     painted = panel.values if panel.picture is None else panel.picture
     rows, columns = panel.values.shape
     colours = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)])
@@ -135,7 +135,7 @@ def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
 
 
 def _chart(panel: Chart, ax: Axes, paper: Paper) -> None:
-    """Curves with their bands, levels and marks, all named in a legend."""
+    """Draw curves with their bands, levels and marks, all named in a legend."""
     for curve in panel.curves:
         colour, every = line(curve.colour, paper), curve.between + 1
         ax.plot(
@@ -163,7 +163,7 @@ def _chart(panel: Chart, ax: Axes, paper: Paper) -> None:
 
 
 def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
-    """Vectors from the middle of a plane."""
+    """Draw vectors from the origin of a plane."""
     for vector in panel.vectors:
         arrow, colour = vector.arrow, line(vector.colour, paper)
         faint = 0.4 if arrow.ghost else 1.0
@@ -181,7 +181,7 @@ def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
 
 
 def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: str, y_label: str) -> None:
-    """The scene's ticks and names; names of columns that would touch stand upright."""
+    """Draw the scene's ticks and names; column names that would touch are vertical."""
     crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
     ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in up], [text for _, text in up])
@@ -201,10 +201,10 @@ def rendered(figure: Figure, kind: str = "svg") -> bytes:
 
 
 def write(figure: Figure, path: str | Path) -> Path:
-    """Save to ``path``; its ending says the format."""
+    """Save to ``path``; its suffix determines the format."""
     path, kind = Path(path), Path(path).suffix[1:].lower()
     if kind not in UNDATED:
-        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(UNDATED)}, which says its format")
+        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(UNDATED)}, which determines its format")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(rendered(figure, kind))
     return path
@@ -212,18 +212,18 @@ def write(figure: Figure, path: str | Path) -> Path:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A view in a notebook, which shows it as a figure."""
+    """A view in a notebook, which displays it as a figure."""
 
     view: View
 
     def save(self, path: str | Path, width: str = "page") -> Path:
-        """Write it as wide as a ``"page"`` or as the ``"column"`` of a paper; the name's end decides the format."""
+        """Save it as wide as a ``"page"`` or a ``"column"`` of a paper; the suffix determines the format."""
         if width not in ("page", "column"):
             raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:
-        return f"{self.view.title}; it draws itself in a notebook, and save(path) writes it"
+        return f"{self.view.title}; a notebook displays it, and save(path) writes it"
 
     def _repr_html_(self) -> str:
         return rendered(draw(self.view)).decode()

@@ -1,15 +1,15 @@
-"""How numbers are written wherever they are read: a true minus, thin spaces, powers of ten, fractions, units."""
+"""Formats numbers for reading: a true minus, thin spaces, powers of ten, fractions, units."""
 
 import math
 
 THIN, MINUS = "\u202f", "−"
 MARKED = 10_000
-"""From here on a thin space stands between thousands."""
+"""Numbers from here on have thin spaces between thousands."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fixed(value: float, digits: int = 3) -> str:
-    """With ``digits`` decimals; in powers of ten where those would show nothing of it, or too much."""
+    """A number with ``digits`` decimals, or as a power of ten if it is too small or too large for them."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
     if value != 0 and (abs(value) < 0.5 * 10**-digits or abs(value) >= 1e9):
@@ -19,14 +19,15 @@ def fixed(value: float, digits: int = 3) -> str:
 
 
 def plain(value: float, digits: int) -> str:
-    """With ``digits`` decimals and nothing else; what rounds to zero has no sign."""
+    """A number with ``digits`` decimals; a number that rounds to zero has no sign."""
     text = f"{value:,.{digits}f}" if abs(value) >= MARKED else f"{value:.{digits}f}"
     text = text.replace(",", THIN)
     return text.replace("-", MINUS) if float(f"{value:.{digits}f}") else text.replace("-", "")
 
 
 def readout(value: float | str) -> str:
-    """A number beside a picture: words stay, integers are short, others get three decimals, or three digits."""
+    """A readout beside a picture: words are unchanged, integers short, other numbers get three decimals or three
+    digits."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -35,7 +36,7 @@ def readout(value: float | str) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A difference with its sign, also a plus; zero has none."""
+    """A difference with its sign, also a plus; zero has no sign."""
     text = plain(value, digits)
     return f"+{text}" if value > 0 and text != plain(0, digits) else text
 
@@ -46,18 +47,18 @@ def count(value: int) -> str:
 
 
 def power(value: float) -> str:
-    """A power of ten as one, past 1 and 10."""
+    """A power of ten, with exponent if it is above 10."""
     return short(value) if value in (1, 10) else f"10{str(round(math.log10(value))).translate(SUPERSCRIPTS)}"
 
 
 def fraction(value: float) -> str:
-    """A slope between 0 and 1 as 1/n: ``1/256``, and ``1/1.41`` where n is not whole."""
+    """A slope between 0 and 1 as 1/n: ``1/256``, or ``1/1.41`` if n is not whole."""
     over = 1 / value
     return f"1/{count(round(over)) if math.isclose(over, round(over)) else f'{over:.3g}'}"
 
 
 def short(value: float) -> str:
-    """As short as it is exact to 6 digits: for ticks, positions and table headings."""
+    """The shortest text that is exact to 6 digits, for ticks, positions and table headings."""
     if value == 0:
         return "0"
     magnitude = abs(value)

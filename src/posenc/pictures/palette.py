@@ -1,6 +1,6 @@
-"""The one palette: an encoding keeps its colour, dash and marker in every figure, table and page.
+"""The palette: an encoding has the same colour, dash and marker in every figure, table and page.
 
-Encodings use the Okabe–Ito colours, which colour-blind eyes can tell apart; dashes and markers do the same in
+Encodings use the Okabe–Ito colours, which are distinct for colour-blind readers; dashes and markers are distinct in
 print. The lab's stylesheet takes its colours from here.
 """
 
@@ -11,12 +11,12 @@ from zlib import crc32
 
 Scale = Literal["signed", "magnitude", "picture"]
 """``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light.
-``"picture"``: the colours of a painted picture, which have no bar."""
+``"picture"``: the colours of a picture, without a bar."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How one encoding is drawn and called."""
+    """The look and the label of one encoding."""
 
     label: str
     colour: str
@@ -83,10 +83,10 @@ LIGHT = Paper("#fbfaf7", "#1d1f23", "#5c5f66", "#d8d5cd", "#85827a", "#f1efe8", 
 DARK = Paper("#14161a", "#e8e6e1", "#a3a5a8", "#33363c", "#75797f", "#1d2025", "#6fb1e8", "#f08377")
 PAPERS = {"light": LIGHT, "dark": DARK}
 ACCENT = "#6741D9"
-"""Links, focus, and what a pointer moves."""
+"""The colour of links, focus, and movable parts."""
 QUERY, KEY = "#A61E8C", "#0B7285"
 REFERENCE = "#E6B800"
-"""What a vector is compared with: the yellow of the lessons."""
+"""The colour of a reference vector: the yellow of the lessons."""
 MAGNITUDE = (
     *("#440154", "#48186a", "#472d7b", "#424086", "#3b528b", "#33638d", "#2c728e", "#26828e", "#21918c"),
     *("#1fa088", "#28ae80", "#3fbc73", "#5ec962", "#84d44b", "#addc30", "#d8e219", "#fde725"),
@@ -96,21 +96,21 @@ PICTURE = (
     *("#5b95cf", "#fbe3bf", "#fff6cf", "#ffcf66", "#9fb4c0", "#6f8c98"),
     *("#8fb365", "#47743a", "#3b3440", "#7b6a72", "#f7e27a", "#15161a"),
 )
-"""A cat before hills, two colours a shape: sky, sun, far hills, near hills, fur, eyes and pupils."""
+"""A cat in front of hills, two colours per shape: sky, sun, far hills, near hills, fur, eyes and pupils."""
 SERIES = ("#44546A", "#E4719A", "#228833", "#B79F00", "#3399BB", "#994455", "#8C6D31", "#5A5AA8")
-"""Lines that stand for no encoding, in the order they are drawn, in colours that no encoding has."""
+"""The colours of lines that are no encoding, in drawing order; no encoding has them."""
 DASHES: tuple[tuple[float, ...], ...] = (
     *((), (3, 1.4), (1, 1.4), (5, 1.4, 1, 1.4), (2, 1), (6, 2), (0.6, 1), (3, 1, 1, 1)),
 )
-"""Ink and gap of the same lines, in line widths, so that print and grey still tell them apart."""
+"""The dashes of the same lines, in line widths, so that they differ in grey print too."""
 
 
 LABELS = {"learned(past_end=clamp)": "learned (clamped)"}
-"""Texts that have a name of their own, and otherwise the look of their family."""
+"""The labels of texts that otherwise have the style of their family."""
 
 
 def family(encoding: str) -> str:
-    """The encoding above whose colour a text takes: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
+    """The encoding above whose colour a text has: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
     name = encoding.partition("(")[0]
     return name if name in ENCODINGS else ""
 
@@ -118,8 +118,8 @@ def family(encoding: str) -> str:
 def style(encoding: str, among: Collection[str] = ()) -> Style:
     """The style of an encoding's text: its family's colour, or one of the others.
 
-    A text that is not above takes its place ``among`` those of its figure, and so looks like none of them; alone it
-    always looks the same.
+    A text that is not above gets a style by its place ``among`` those of its figure, distinct from all of them;
+    alone it always has the same style.
     """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
@@ -133,6 +133,6 @@ def style(encoding: str, among: Collection[str] = ()) -> Style:
 
 
 def token(encoding: str, among: Collection[str] = ()) -> str:
-    """The name under which stylesheets and painters hold an encoding's colour."""
+    """The name of an encoding's colour in style sheets and painters."""
     name = family(encoding)
     return f"encoding-{name}" if name else f"other-{OTHERS.index(style(encoding, among).colour)}"

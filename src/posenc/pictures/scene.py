@@ -1,4 +1,4 @@
-"""A scene: a view with everything decided that a painter would otherwise decide for itself; painters only paint."""
+"""A scene: a view with all drawing decisions made, so that painters only paint."""
 
 import math
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from posenc.pictures.palette import Scale
 from posenc.pictures.view import Arrow
 
 Tick = tuple[float, str]
-"""A value on an axis and what is written there."""
+"""A value on an axis and its text."""
 
 
 @dataclass(frozen=True)
 class AxisScale:
-    """One side of a panel as it is painted: its caption, the values at its ends, and its ticks.
+    """One axis of a painted panel: its caption, the values at its ends, and its ticks.
 
-    An axis of cells runs from −0.5 to n − 0.5, so that cell i lies around i.
+    An axis of cells runs from −0.5 to n − 0.5, so that cell i is centred at i.
     """
 
     label: str
@@ -27,7 +27,7 @@ class AxisScale:
     log: bool = False
 
     def place(self, value: float) -> float | None:
-        """Where a value lies, 0 at the low end and 1 at the high one; None where the axis cannot show it."""
+        """The place of a value, from 0 at the low end to 1 at the high end; None if the axis cannot show it."""
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
@@ -37,12 +37,12 @@ class AxisScale:
 
 @dataclass(frozen=True)
 class Bar:
-    """A scale of colours, shared by every panel that names it.
+    """A colour scale, shared by every panel that names it.
 
     Args:
-        low, high: values where the colours end; symmetric about 0 for signed ones.
-        shown: the part of it that occurs, which is what a painter draws beside the panels.
-        legend: what is written at its ends, and at 0 between them, where there is no room for ticks.
+        low, high: values at the ends of the colours; symmetric about 0 for a signed scale.
+        shown: the part of it that occurs; painters draw this part beside the panels.
+        legend: the texts at its ends, and at 0 between them, if there is no room for ticks.
     """
 
     scale: Scale
@@ -59,10 +59,10 @@ class Map:
     """A matrix, rows × columns, row 0 at the top; NaN is paper.
 
     Args:
-        bar: which of the scene's bars its colours come from.
-        texts: the number of every cell, where there are few enough to write.
-        keys: the name of every row, where its numbers are written.
-        picture: painted in the place of the cells.
+        bar: the index of its colour scale in the scene.
+        texts: the number of every cell, if they are few enough.
+        keys: the name of every row, if its numbers are shown.
+        picture: painted instead of the cells.
     """
 
     name: str
@@ -86,8 +86,8 @@ class Curve:
         dash: lengths of ink and gap in line widths; empty for a solid line.
         marker: a matplotlib marker.
         low, high: the band around it, or empty.
-        hollow: a run that must not be read as a result.
-        between: how many values lie between two that the encoding has; they make the curve smooth.
+        hollow: whether the run must not be read as a result.
+        between: how many values are interpolated between two of the encoding, to make the curve smooth.
     """
 
     name: str
@@ -103,9 +103,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis; ``at`` are their places on it.
+    """Curves over one axis; ``at`` are the places of their points.
 
-    ``marks`` are vertical lines with captions, ``levels`` horizontal ones; ``apart``: points are not joined.
+    ``marks`` are vertical lines with captions, ``levels`` horizontal ones; ``apart`` means that points are not
+    joined.
     """
 
     name: str
@@ -141,7 +142,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Scene:
-    """A view, decided: ``readouts`` are names and finished texts."""
+    """A view with all decisions made; ``readouts`` are names and finished texts."""
 
     title: str
     panels: tuple[Map | Chart | Disc, ...]

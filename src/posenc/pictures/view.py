@@ -1,6 +1,6 @@
 """A view: the answer to one question about an encoding, as named arrays with axes, units and ticks.
 
-Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
+Views compute with the library and do not paint. Figures paint them with matplotlib, the lab on a canvas.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from posenc.pictures.palette import Scale
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of an array: what runs along it, in which unit, and its values."""
+    """One axis of an array: its name, its unit and its values."""
 
     name: str
     values: tuple[float, ...]
     unit: str = ""
     log: bool = False
     labels: tuple[str, ...] = ()
-    """What to write at the ticks, such as the words of a sentence; by default the values themselves."""
+    """The texts of the ticks, such as the words of a sentence; by default the values."""
 
     @property
     def label(self) -> str:
@@ -32,7 +32,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A matrix, rows × columns; row 0 is painted at the top. NaN is no value, and is left as paper."""
+    """A matrix, rows × columns; row 0 is painted at the top. NaN means no value and stays blank."""
 
     name: str
     values: Float[Tensor, "rows columns"]
@@ -41,18 +41,18 @@ class Heatmap:
     scale: Scale
     unit: str = ""
     limit: float | None = None
-    """Where the colours end, ±limit or 0 … limit; by default at the largest (and smallest) value."""
+    """The ends of the colours, ±limit or 0 … limit; by default the largest (and smallest) value."""
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
-    """What is written in the cells, such as letters; by default their numbers, where they are few."""
+    """The texts of the cells, such as letters; by default their numbers, if they are few."""
     picture: Float[Tensor, "down across"] | None = None
-    """What is painted in the place of the cells, which are still what is pointed at; on the same scale."""
+    """A picture, on the same scale, that is painted instead of the cells; pointing still selects cells."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name.
+    """One curve: y over x, with a name at its end and, for an encoding, the encoding's name.
 
     ``low`` and ``high`` bound a band around it. ``hollow`` marks a run that must not be read as a result.
     """
@@ -80,14 +80,15 @@ class Lines:
     levels: tuple[tuple[float, str], ...] = ()
     """Horizontal lines at y with their captions, such as (0.06, "chance")."""
     between: int = 0
-    """How many of the points lie between two that the encoding has, and only make the curve smooth."""
+    """How many points are interpolated between two of the encoding, to make the curve smooth."""
     apart: bool = False
-    """Whether points stand alone, as layers do: nothing lies between two of them."""
+    """Whether points are separate, as for layers, with no values between them."""
 
 
 @dataclass(frozen=True)
 class Grip:
-    """What dragging an arrow's tip sets: a setting of the view, its value now, and the tip at each value."""
+    """The effect of dragging an arrow's tip: the setting of the view, its current value, and the tip at each
+    value."""
 
     setting: str
     at: float
@@ -103,14 +104,14 @@ class Arrow:
     x: float
     y: float
     ghost: bool = False
-    """Drawn faintly: where it was before."""
+    """Whether it is drawn faintly, as the previous state."""
     role: Literal["", "query", "key", "reference"] = ""
-    """What it stands for; painters give each role its own colour and dash."""
+    """Its meaning; each role has its own colour and dash."""
     grip: Grip | None = None
     word: str = ""
-    """What stands at its tip; by default the first word of its name, where that is short."""
+    """The text at its tip; by default the first word of its name, if that is short."""
     along: tuple[str, ...] = ()
-    """Settings of other grips that rotate it as far as the arrow that has them."""
+    """The settings of other grips that rotate it too, by the same angle."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,9 @@ class View:
 
     Args:
         title: the answer or question in one sentence, used as the figure's title.
-        panels: what to paint, left to right.
+        panels: the panels, from left to right.
         readouts: numbers to print beside the picture, by name, in a fixed order.
-        python: the library calls that gave these numbers, ready to be copied and run.
+        python: the library calls that gave these numbers, for copying and running.
     """
 
     title: str

@@ -1,6 +1,6 @@
-"""A scene as JSON: codes, fractions, ticks and finished texts. What the page adds is pixels.
+"""A scene as JSON: codes, fractions, ticks and finished texts; the page only adds pixels.
 
-Every place is a fraction of its axis, 0 at the left or bottom and 1 at the right or top.
+Every place is a fraction of its axis: 0 at the left or bottom, 1 at the right or top.
 """
 
 import base64
@@ -18,7 +18,7 @@ from posenc.pictures.view import View
 
 
 def view(answer: View) -> dict[str, Any]:
-    """Everything that the page shows of a view."""
+    """Everything that a page shows of a view."""
     drawn = compose(answer)
     return {
         "title": drawn.title,
@@ -29,11 +29,12 @@ def view(answer: View) -> dict[str, Any]:
 
 
 PROBED, DRAWN = 130, 1_100
-"""Points of a line whose values a page holds in words, and that it holds at all."""
+"""The most points of a line for which a saved page stores values in words, and the most points that it stores."""
 
 
 def alone(answer: View) -> dict[str, Any]:
-    """What a page shows that can ask nobody: also the words under the pointer, and no points closer than pixels."""
+    """Everything that a page without a server shows: also the words under the pointer, and no points closer than
+    pixels."""
     sent = view(answer)
     for i, shown in enumerate(sent["panels"]):
         points = len(shown["x"]["at"]) if shown["kind"] == "lines" else 0
@@ -56,7 +57,7 @@ def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:
 
 
 def codes(values: Tensor, bar: Bar) -> Tensor:
-    """Values as uint8: 0 … 254 from end to end of the scale, 255 for NaN."""
+    """Values as uint8: 0 … 254 over the scale, 255 for NaN."""
     steps = EMPTY - 1
     # float32 is 2^17 times finer than a step; the page's exact values come from the view itself.
     places = values.to(torch.float32).sub(bar.low).mul_(steps / (bar.high - bar.low)).clamp_(0, steps)
@@ -118,7 +119,7 @@ def _plane(panel: Disc) -> dict[str, Any]:
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
-    """An arrow by its tip, in limits; what dragging it sets, and where the tip is at each of its values."""
+    """An arrow by its tip, in units of the limit, with the setting of its grip and the tip at each value."""
     arrow = vector.arrow
     sent = {
         "name": arrow.name,

@@ -1,1 +1,1 @@
-"""Lab, lessons and claims: what people see and may check. It reads what the library and the workbench compute."""
+"""The lab, lessons and claims, which show and test results of the library and the workbench."""

@@ -10,7 +10,7 @@ from posenc.teaching.views import sinusoidal
 def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     """Positions × the first ``shown`` dimensions; cosine of every two positions; waves of five dimensions.
 
-    The lesson paints the first panel with RdBu, negative red. Ours is blue below zero here as everywhere.
+    The lesson paints the first panel with RdBu, negative red; ours is blue below zero, as everywhere.
     """
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)

@@ -68,10 +68,10 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
         ("/api/weights?some=4&some=5", 400, "some is given twice"),
         ("/api/weihgts", 400, "did you mean 'weights'"),
         ("/api/weights/everything", 404, "Not Found"),
-        ("/api/weights/at?row=-1", 400, "is no index; count from 0"),
-        ("/api/shuffle?sentence=a+b+c+d", 400, "is no arrangement of 4 words"),
+        ("/api/weights/at?row=-1", 400, "is not an index; count from 0"),
+        ("/api/shuffle?sentence=a+b+c+d", 400, "is not an arrangement of 4 words"),
         ("/export/weights.exe", 404, "Not Found"),
-        ("/nowhere", 404, "nowhere is no page of the lab"),
+        ("/nowhere", 404, "nowhere is not a page of the lab"),
         ("/static/../server.py", 404, "error"),
         ("/static/%2e%2e/server.py", 404, "error"),
         ("/etc/passwd", 404, "error"),
@@ -140,7 +140,7 @@ def test_a_wildcard_host_is_refused() -> None:
 
 
 def test_a_host_elsewhere_is_refused_by_name() -> None:
-    with pytest.raises(InvalidArgument, match=r"host='192\.0\.2\.1' is no address of this computer"):
+    with pytest.raises(InvalidArgument, match=r"host='192\.0\.2\.1' is not an address of this computer"):
         serve("192.0.2.1", 0, open_page=False)
 
 

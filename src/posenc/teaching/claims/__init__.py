@@ -1,1 +1,1 @@
-"""Common statements about positional encodings; each gets its verdict by running the library."""
+"""Common statements about positional encodings; running the library gives each its verdict."""

@@ -1,4 +1,4 @@
-"""Claims about learned tables: where they end, and what lies past what was trained."""
+"""Claims about learned tables: their end, and their untrained rows."""
 
 import torch
 
@@ -12,7 +12,7 @@ GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
 
 
 def refused(table: posenc.Learned, length: int) -> bool:
-    """Whether a sequence of this length raises."""
+    """Whether a sequence of this length raises an error."""
     try:
         table.at(posenc.positions.arange(length))
     except PositionOutOfRange:
@@ -21,7 +21,7 @@ def refused(table: posenc.Learned, length: int) -> bool:
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
-"""Encodings of scores that learn maps of the tokens or tables of vectors, or of all offsets of a window."""
+"""Score encodings that learn maps of the tokens, tables of vectors, or tables of all offsets in a window."""
 
 
 @claim(
@@ -78,7 +78,7 @@ def parameters() -> Evidence:
         encoding = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
         count = sum(p.numel() for p in encoding.parameters())
         if isinstance(encoding, posenc.Learned | posenc.LearnedGrid):
-            findings.append(same(name, count, 393_216 * encoding.axes))  # a table an axis
+            findings.append(same(name, count, 393_216 * encoding.axes))  # a table per axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))
         elif name in LARGE:

@@ -1,4 +1,4 @@
-"""Every claim by name, and which of them a command means."""
+"""Every claim by name, and the selection of claims for a command."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A claim: a common sentence, the precise one, a verdict, and the findings that the verdict stands on."""
+"""A claim: a common statement, the precise statement, a verdict, and the findings that support the verdict."""
 
 import math
 import time
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What becomes of a sentence when it is run."""
+    """The verdict on a statement."""
 
     HOLDS = "holds"
     WHEN = "holds when"
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One number that a verdict stands on, and whether it came out as the verdict needs it."""
+    """One number that supports a verdict, and whether it is as the verdict needs."""
 
     name: str
     value: float
@@ -30,17 +30,17 @@ Evidence = tuple[Finding, ...]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that can be run.
+    """A statement with code that tests it.
 
     Args:
         name: short, with hyphens.
-        statement: the sentence as people commonly say it.
-        precise: what is true instead, or under which condition.
+        statement: the statement as people commonly say it.
+        precise: what is true instead, or the condition under which it is true.
         verdict: on the statement.
-        source: where the precise sentence comes from.
+        source: the source of the precise statement.
         compute: runs the library and returns the findings.
-        topic: the heading it stands under.
-        slow: whether it trains a model; left out unless asked for.
+        topic: its heading.
+        slow: whether it trains a model; such claims run only on request.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A claim that was run."""
+    """The result of running a claim."""
 
     claim: Claim
     findings: Evidence
@@ -64,14 +64,14 @@ class Outcome:
 
     @property
     def stands(self) -> bool:
-        """Whether the verdict stands: nothing was raised and every finding came out as needed."""
+        """Whether the verdict stands: no error was raised, and every finding is as needed."""
         return not self.error and bool(self.findings) and all(f.ok for f in self.findings)
 
 
 def claim(
     statement: str, precise: str, verdict: Verdict, source: str, slow: bool = False
 ) -> Callable[[Callable[[], Evidence]], Claim]:
-    """Decorate the function that computes a claim's evidence; its name becomes the claim's."""
+    """A decorator for the function that computes a claim's evidence; its name becomes the claim's."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")
@@ -82,7 +82,7 @@ def claim(
 
 
 def run(claim: Claim) -> Outcome:
-    """Compute the evidence. A library that raises breaks the claim; it does not stop the others."""
+    """Compute the evidence. An error breaks this claim and does not stop others."""
     start = time.perf_counter()
     try:
         findings, error = claim.compute(), ""
@@ -92,20 +92,21 @@ def run(claim: Claim) -> Outcome:
 
 
 def near(name: str, value: float, expected: float, within: float) -> Finding:
-    """The value is ``expected``, give or take ``within``."""
+    """A finding that holds if the value is ``expected`` up to ``within``."""
     return Finding(name, float(value), f"{expected:.10g} ± {within:.0e}", abs(value - expected) <= within)
 
 
 def same(name: str, value: float, expected: float) -> Finding:
-    """The value is ``expected`` exactly: a count, a flag (1 is yes), or numbers that must be equal bit for bit."""
+    """A finding that holds if the value equals ``expected``: a count, a flag (1 is yes), or numbers equal bit for
+    bit."""
     return Finding(name, float(value), f"{expected:.10g}", value == expected)
 
 
 def below(name: str, value: float, bound: float) -> Finding:
-    """The value is at most ``bound``; NaN is not."""
+    """A finding that holds if the value is at most ``bound``, and not NaN."""
     return Finding(name, float(value), f"≤ {bound:.4g}", value <= bound)
 
 
 def above(name: str, value: float, bound: float) -> Finding:
-    """The value is at least ``bound``, and finite."""
+    """A finding that holds if the value is at least ``bound``, and finite."""
     return Finding(name, float(value), f"≥ {bound:.4g}", bound <= value < math.inf)

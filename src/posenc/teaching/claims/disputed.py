@@ -1,7 +1,7 @@
 """Claims in which lessons contradict each other, settled by training on 2026-11-23.
 
-The sentences hold what came out. With ``--slow`` the models are trained anew, about 40 minutes of a core, and
-the signs must come out again.
+The statements contain the measured results. With ``--slow`` the models are trained again, for about 40 minutes on
+one core, and the signs must be the same.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from posenc.workbench.tasks.text import load
 
 SEEDS = range(5)
 AT, LONG, FAR = 128, 256, 1024
-"""Bytes: trained at, trained at by the baseline, tested at."""
+"""Lengths in bytes: of training, of the baseline's training, and of the test."""
 PLAN = replace(training.PLAN, steps=600, lengths=(AT, LONG, FAR), test_count=64)
 MATTERS = 0.01
-"""Nats a byte that a difference must have at least, at the near end of its interval."""
+"""The least difference in nats per byte, at the near end of its interval."""
 SOURCE = "measured here, intervals of 95% over five seeds: two layers of 64 channels, 600 steps of 2048 bytes"
-"""Where the sentences come from."""
+"""The source of the statements."""
 
 
 @cache
 def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
-    """Nats per byte by test length, one for each seed; every model is trained on as many bytes."""
+    """Nats per byte by test length, one value per seed; all models are trained on equally many bytes."""
     plan = replace(PLAN, encoding=encoding, train_length=trained, batch=PLAN.batch * AT // trained)
     runs = [teach(replace(plan, seed=seed), load()).cells for seed in SEEDS]
     return {
@@ -42,7 +42,7 @@ def less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 
 def lost(encoding: str) -> list[float]:
-    """Nats lost from the trained length to the longest, seed by seed."""
+    """The increase in nats from the trained length to the longest, seed by seed."""
     return less(losses(encoding)[FAR], losses(encoding)[AT])
 
 

@@ -1,4 +1,4 @@
-"""Claims about examples that lessons use: sentences, diagrams and costs that do not show what lessons say."""
+"""Claims about examples in lessons: sentences, diagrams and costs that do not show what lessons say."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,7 +22,7 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
-        """How much the output of a word differs between two sentences, without positions and mask."""
+        """The difference in a word's output between two sentences, without positions and mask."""
         outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 
@@ -77,7 +77,7 @@ def two_rotation_matrices() -> Evidence:
 
 
 class OperatorCount(TorchDispatchMode):
-    """Counts the numbers that operators compute while it is entered; views compute none."""
+    """Counts the numbers that operators compute inside the block; views count as zero."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """Numbers computed for positions in one forward of a model of so many layers, once they are placed."""
+    """The numbers computed for positions in one forward pass of a model with this many layers, after placing."""
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)

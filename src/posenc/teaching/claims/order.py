@@ -1,4 +1,4 @@
-"""Claims about order: what attention knows of it without positions, and what a causal mask gives away."""
+"""Claims about order: what attention knows about it without positions, and what a causal mask reveals."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ LENGTH = 8
 
 
 def model(encoding: str, causal: bool) -> Transformer:
-    """A small float64 transformer with this encoding, random weights."""
+    """A small float64 transformer with this encoding and random weights."""
     encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
     config = Model(width=32)
     return Transformer(config, encoded, 16, causal=causal).initialise(0).double()
@@ -80,7 +80,7 @@ def nope_leaks_order() -> Evidence:
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Whether it does anything to the first tokens: a scale may be 1 until far positions."""
+    """Whether it affects the first tokens; a scale may be 1 up to far positions."""
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True
     scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale

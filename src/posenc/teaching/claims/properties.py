@@ -1,4 +1,4 @@
-"""The property table of every encoding, measured, and the claim that checks it against what is taught."""
+"""The measured properties of every encoding, and the claim that compares them with what is taught."""
 
 from dataclasses import dataclass
 
@@ -15,16 +15,16 @@ FAR = 10**6
 
 @dataclass(frozen=True)
 class Properties:
-    """What an encoding is and costs, for a model of 768 channels, 12 heads, 512 trained positions."""
+    """The properties and costs of an encoding in a model with 768 channels, 12 heads, 512 trained positions."""
 
     name: str
     acts_on: str
     parameters: int
     last_position: int
     offset_only: bool
-    """Whether scores stay when every position moves by a million."""
+    """Whether scores are unchanged when every position is shifted by a million."""
     orders: bool
-    """Whether a model tells orders apart without a mask, or is never without one."""
+    """Whether a model distinguishes orders without a mask, or always has a mask."""
     distinct: bool
     """Whether two far positions differ at all, given that they exist."""
 
@@ -49,7 +49,7 @@ def _build(name: str) -> posenc.Encoding:
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
-    """How much the scores of two tokens change when both move ``by``, or when one moves one further."""
+    """How much the scores of two tokens change when both are shifted ``by``, or when one is shifted one further."""
     encoding = _build(name)
     by = min(by, encoding.position_limit - 10)  # as far as a table goes
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Claims about RoPE: what a score sees, what the two pairings are, and what distance does and does not do."""
+"""Claims about RoPE: what a score depends on, the two pairings, and the effect of distance."""
 
 import math
 
@@ -161,7 +161,7 @@ def rotate_complex(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function, kept for those who think so."""
+    """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function in complex form."""
     pairs = cos.shape[-1]
     rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
     layout = (2, pairs) if pairing == "half" else (pairs, 2)

@@ -1,4 +1,4 @@
-"""Claims about stretching RoPE: what each scaling keeps, what it gives up, and which way its temperature works."""
+"""Claims about scaling RoPE: what each scaling keeps and gives up, and the effect of its temperature."""
 
 import math
 from itertools import pairwise
@@ -27,7 +27,7 @@ def slow_pairs(length: int = LENGTH) -> list[int]:
 
 
 def excess(scaling: Scaling, factor: float) -> list[float]:
-    """How far past its trained range of angles each slow pair turns at ``factor`` times the length; 1 is inside."""
+    """The angle of each slow pair at ``factor`` times the length over its trained range; up to 1 is inside."""
     before, after = frequencies(Default()), frequencies(scaling)
     return [factor * after[i] / before[i] for i in slow_pairs()]
 
@@ -181,7 +181,8 @@ def remapped_distances() -> Evidence:
     q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
 
     def furthest(remap: posenc.Encoding) -> float:
-        """The longest distance used: one slow pair turns by 1/1024 rad for each, and scores are its cosine."""
+        """The longest distance used, measured with one slow pair that rotates by 1/1024 rad per position: scores
+        are its cosine."""
         placed = remap.at(at[-1:], at, dtype=torch.float64)
         turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
         cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)

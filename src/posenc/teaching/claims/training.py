@@ -1,4 +1,4 @@
-"""Claims about what happens past the trained length; each trains small models, and runs with --slow only."""
+"""Claims about what happens past the trained length; each trains small models, and runs only with --slow."""
 
 from dataclasses import replace
 from functools import cache
@@ -76,7 +76,7 @@ def flat_perplexity_is_no_proof() -> Evidence:
 
 @torch.inference_mode()
 def lost_to_noise(pupil: Taught) -> float:
-    """Nats lost when everything that lies more than 256 bytes before the targets is random bytes."""
+    """The increase in nats if everything more than 256 bytes before the targets is random bytes."""
     generator = torch.Generator().manual_seed(0)
     real: list[torch.Tensor] = []
     noise: list[torch.Tensor] = []
@@ -91,13 +91,13 @@ def lost_to_noise(pupil: Taught) -> float:
 
 
 SCALED, REMAPPED = ("linear", "ntk", "dynamic", "yarn", "llama3"), ("self-extend", "dca", "rerope")
-"""Methods of ``extend`` that change frequencies, and those that change which distance a far key stands at."""
+"""Methods of ``extend`` that change frequencies, and those that change the distances of far keys."""
 
 
 @cache
 def stretched(name: str) -> tuple[float, float]:
     """Nats per byte of the first and the last 128 of 1024 bytes, over four documents, under a method of ``extend``;
-    ``alone`` reads the last 128 bytes as a text of their own."""
+    ``alone`` reads the last 128 bytes as a separate text."""
     trained, length = PLAN.lengths
     model = StudyModel(trained_model("rotary").model, "", trained, "a small model")
     held_out = load().validation.long()

@@ -1,4 +1,4 @@
-"""Claims about what all encodings side by side have shown; each trains small models, and runs with --slow only."""
+"""Claims from comparing all encodings; each trains small models, and runs only with --slow."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,7 +10,7 @@ from posenc.workbench.study.presets import PRESETS
 
 @cache
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
-    """Shares of right answers at eight times the trained length, one for every seed of the study."""
+    """Shares of right answers at eight times the trained length, one per seed of the study."""
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text, shares = asked.source.load(), []
     for plan in asked.plans(text):
@@ -20,7 +20,7 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """Shares of sides that cells of a grid name rightly, on grids of eight times as many cells."""
+    """Shares of right answers to the neighbours task, on grids with eight times as many cells."""
     return right(encoding, "zoo-grid", "neighbours")
 
 

@@ -1,1 +1,1 @@
-"""The lab: a local page where positions are dragged, clicked and broken, and every number is the library's."""
+"""The lab: a local page where you drag, click and break positions; the library computes every number."""

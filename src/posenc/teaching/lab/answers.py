@@ -1,4 +1,4 @@
-"""What the lab computes for a request: the views of a stage, a value under the pointer, a claim that is run."""
+"""The lab's answers to requests: the view of a stage, a value under the pointer, the result of a claim."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,28 +14,28 @@ from posenc.teaching.lab import rooms
 
 
 def view(question: str, texts: Mapping[str, str]) -> View:
-    """The answer of this stage to these texts of a query."""
+    """The view of a stage for the texts of a query."""
     asked = rooms.find(question)
     return asked.answer(texts) if asked.fresh else _remembered(question, tuple(sorted(texts.items())))
 
 
 @lru_cache(maxsize=16)
 def _remembered(question: str, texts: tuple[tuple[str, str], ...]) -> View:
-    """The last few views: a picture, its table and the value under the pointer ask for the same one."""
+    """The last few views, since a picture, its table and the value under the pointer need the same one."""
     return rooms.find(question).answer(dict(texts))
 
 
 def value(question: str, texts: dict[str, str]) -> dict[str, str]:
-    """What lies at a place of a stage's picture, in words."""
+    """The value at a place of a stage's picture, in words."""
     place = [texts.pop(name, "0") for name in ("panel", "row", "column")]
     for text in place:
         if not text.isdecimal() or len(text) > 6:
-            raise InvalidArgument(f"{text[:40]!r} is no index; count from 0")
+            raise InvalidArgument(f"{text[:40]!r} is not an index; count from 0")
     return {"text": value_at(view(question, texts), *map(int, place))}
 
 
 def claim(name: str) -> dict[str, Any]:
-    """A claim's verdict and the numbers that it stands on, computed now.
+    """A claim's verdict and the numbers that support it, computed now.
 
     Raises:
         InvalidArgument: the claim trains a model, which takes minutes.

@@ -1,6 +1,6 @@
-"""What a stage can be asked with: a control's words, and the texts that a pointer can set.
+"""The controls of a stage: their words, and the texts that a pointer can set.
 
-What a text means, and how far it may go, is said by the signature of the view that it goes to.
+The signature of the view defines the meaning and range of a text.
 """
 
 import itertools
@@ -13,22 +13,22 @@ from posenc.errors import InvalidArgument
 from posenc.pictures.palette import style
 
 MAX_QUERY = 12_000
-"""Characters of a query string: a pasted config is the longest that a page sends."""
+"""The most characters of a query string; a pasted config is the longest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A name in the address, the words beside it, and the text that it has when the address leaves it out.
+    """A control: its name in the address, its label, and its default text.
 
     Args:
-        argument: the view's argument that it sets, where that has another name.
-        rest: whether it stands under *More settings*.
-        stops: of a number, what its slider visits, ``"0..16"`` for all between; any other may still be typed.
-        below: of a number, the control whose value it must stay under; it is moved there.
+        argument: the view's argument that it sets, if that has another name.
+        rest: whether it is under *More settings*.
+        stops: of a number, the stops of its slider, ``"0..16"`` for all between; other values can be typed.
+        below: of a number, the control whose value it must stay below; it is moved if needed.
         play: of a number, whether a button runs through its stops.
-        options: of a choice, its names and their words; ``encodings`` are names that the palette has words for.
-        of: of an arrangement, ``2-1-0``, the control that holds the words which it arranges.
-        most: characters that may be pasted.
+        options: of a choice, its names and their labels; names in ``encodings`` have their labels in the palette.
+        of: of an arrangement such as ``2-1-0``, the control with the words that it arranges.
+        most: the most characters that can be pasted.
     """
 
     kind: Literal["number", "choice", "switch", "text", "pasted", "arrangement"]
@@ -57,7 +57,7 @@ class Control:
 
     @property
     def settable(self) -> tuple[str, ...]:
-        """Every text that a pointer can set; empty where only a keyboard can."""
+        """Every text that a pointer can set; empty if only a keyboard can."""
         if self.kind == "arrangement":
             return tuple("-".join(order) for order in itertools.permutations(sorted(self.default.split("-"))))
         if isinstance(self.stops, str):
@@ -77,6 +77,6 @@ def pairs(query: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in texts:
-            raise InvalidArgument(f"{name[:40]} is given twice; give it once")
+            raise InvalidArgument(f"{name[:40]} is given twice; pass it once")
         texts[name] = value
     return texts

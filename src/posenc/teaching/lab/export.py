@@ -1,6 +1,6 @@
-"""Pages that need no server: each stage with its answers for the stops of its sliders, packed; one script.
+"""Exports pages that need no server: each stage with packed answers for the stops of its sliders, and one script.
 
-A page opens from a file as well as from any static server. What it does not hold it says.
+A page works from a file and from any static server, and says which states it lacks.
 """
 
 import base64
@@ -29,13 +29,13 @@ Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
 
 MOST = 135_000
-"""Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
+"""The most characters of a stage's pack; page, script and first picture together stay under 300 kB."""
 WHOLE = 160
-"""Up to so many states a stage holds every combination."""
+"""The most states for which a page has every combination."""
 FINE, FEWEST = 65, 4
-"""How many stops of a control a page holds at the most, and keeps of the heaviest: its ends, middle and default."""
+"""The most stops of a control on a page, and the least for the largest control: its ends, middle and default."""
 SHORT = 24
-"""Characters of JSON that cost no more than a reference to them."""
+"""The length of JSON up to which a reference saves nothing."""
 CARD = f"""\
 ---
 title: posenc lab
@@ -50,19 +50,19 @@ license: apache-2.0
 
 {page.ABOUT}
 
-These pages are static. Put the folder on any static host, or push it to a Hugging Face Space as it is. They open
-from a disk too, and fetch nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0, see
+These pages are static. Put the folder on any static host, or push it to a Hugging Face Space as it is. They also
+work from a disk, and load nothing from elsewhere. `posenc lab --export FOLDER` wrote them. Licence: Apache-2.0, see
 `LICENSE`.
 """
 """``README.md`` of an exported lab, with the front matter that a Hugging Face Space reads."""
 
 
 def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = iter) -> list[Path]:
-    """The whole lab as a site in ``folder``, with its card and licence; the files written, pages first.
+    """Write the whole lab as a site into ``folder``, with its card and licence; returns the files, pages first.
 
-    ``track`` shows how many of the stages are computed.
+    ``track`` shows the progress over stages.
     """
-    torch.set_num_threads(1)  # answers are small: a second thread takes processor time and saves none
+    torch.set_num_threads(1)  # answers are small: a second thread would save no time
     (folder / "data").mkdir(parents=True, exist_ok=True)
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
@@ -86,15 +86,15 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
 
 
 def script_of(name: str, text: str) -> str:
-    """A pack as a classic script, which a page opened from disk may load."""
+    """A pack as a classic script, which a page opened from disk can load."""
     return f'(globalThis.posencAnswers ??= {{}})["{name}"] = "{text}";\n'
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
-    """A stage's answers around its first state, and of each control the stops that they hold.
+    """A stage's answers around its first state, and the stops of each control that they cover.
 
-    What is too much gives up what lies around the states to try, then half the stops of whichever control weighs
-    most, and so on.
+    If they are too large, the states around those to try are dropped, then half the stops of the largest control,
+    and so on.
     """
     answer = cache(partial(_answer, stage))
     weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
@@ -106,7 +106,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
     known = {c.name: c for c in stage.controls}
     stops = {name: _thinned(_reached(stage, c), FINE, c.default) for name, c in known.items()}
-    if stage.fresh:  # a study may lack some of the tasks
+    if stage.fresh:  # a study may lack some tasks
         stops = {name: [t for t in each if answer(_state(stage, {name: t}))] for name, each in stops.items()}
     answers = packed_answers(stops, tries=True)
     if len(answers) > MOST:
@@ -119,7 +119,7 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
 
 def _reached(stage: Stage, control: Control) -> Sequence[str]:
-    """The stops that the states to try leave a control, which may have to stay under another."""
+    """The stops of a control in the states to try, since it may have to stay below another control."""
     if not control.below:
         return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
@@ -129,7 +129,7 @@ def _reached(stage: Stage, control: Control) -> Sequence[str]:
 
 
 def states(stage: Stage, stops: Mapping[str, Sequence[str]], *, tries: bool) -> list[Texts]:
-    """The states that a page holds: all, where they are few, else each control moved from a state worth seeing."""
+    """The states of a page: all if they are few, else those with one control moved from a state to try."""
     moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
     guessed = [stage.guess.before, stage.guess.after] if stage.guess else []
@@ -147,7 +147,7 @@ def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
 
 
 def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
-    """At most ``count`` of them, evenly, its ends and the default among them."""
+    """At most ``count`` evenly spaced stops, including the ends and the default."""
     if len(stops) <= count:
         return list(stops)
     places = {round(i * (len(stops) - 1) / (count - 1)) for i in range(count)}
@@ -155,7 +155,7 @@ def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
 
 
 def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
-    """The answer as the page paints it, with the words under the pointer; None where the library refuses."""
+    """The answer for the page, with the words under the pointer; None if the library refuses."""
     try:
         view = stage.answer(dict(state))
     except PosencError:
@@ -164,7 +164,8 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
 
 
 def pack(content: Any) -> str:
-    """JSON, a part a line, compressed, as base64: what is longer than a reference is kept once, the whole last."""
+    """JSON with one part per line, compressed, as base64: a part longer than a reference is stored once, the whole
+    is last."""
     parts: dict[str, int] = {}
 
     def placed(value: Any, short: int = SHORT) -> Any:
@@ -177,20 +178,20 @@ def pack(content: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return value if len(text) <= short else {"#": parts.setdefault(text, len(parts))}
 
-    placed(content, short=0)  # a whole of one state is hardly more than a reference, and has its line
+    placed(content, short=0)  # the whole of a state is little more than references, and is a line
     return base64.b64encode(gzip.compress("\n".join(parts).encode(), 9, mtime=0)).decode()
 
 
 @lru_cache(maxsize=1)
 def saved() -> Site:
-    """Style and scripts of every saved page."""
+    """The style and scripts of every saved page."""
     early = (page.STATIC / "theme.js").read_text("utf-8")
     style, script = assets.style(page.STATIC / "lab.css"), assets.bundle(page.STATIC / "lab.js")
     return Site(saved=True, style=style, early=early, script=script)
 
 
 def _sealed(site: Site) -> Site:
-    """The site with its policy: these scripts by their hash, what they load themselves, and nothing else."""
+    """The site with its content policy: these scripts by hash, what they load, and nothing else."""
     scripts = " ".join(_hash(text) for text in (site.early, site.script))
     policy = (
         f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "

@@ -1,4 +1,5 @@
-"""What does a real model do in each of its layers, and what if a program reads its config differently?"""
+"""Shows what a real model does in each of its layers, and what happens if a program reads its config
+differently."""
 
 import json
 import math
@@ -29,7 +30,8 @@ print(positions.recipes, positions.layer_types, positions.windows)"""
 
 
 def layers(config: str) -> View:
-    """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
+    """The longest wavelength and the window of every layer, compared with the trained length, and what can go
+    wrong."""
     given, inspection = _inspected(config)
     positions, table = inspection.positions, inspection.table
     of_layer = [table.layers[name] for name in table.layer_types]
@@ -88,10 +90,10 @@ DRAWS = 64
 
 @bounded
 def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) -> View:
-    """How far a program's rotation is from the model's, by distance, if it gets one setting wrong.
+    """The error of a program's rotation by distance, if it gets one setting wrong.
 
-    The cosine between keys rotated as the config says and as that program does, a mean over random keys: 1 where
-    both agree, 0 where they have nothing in common.
+    The mean cosine between random keys rotated by the config and by that program: 1 if both agree, 0 if they are
+    unrelated.
     """
     positions = _inspected(config)[1].positions
     if not positions.rotary_recipes:
@@ -131,7 +133,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
 
 
 def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
-    """What programs are known to get wrong; only what changes this recipe."""
+    """Known mistakes of programs that affect this recipe."""
     other = "half" if recipe.get("pairing") == "interleaved" else "interleaved"
     wrong = {"the wrong pairing": recipe.with_(pairing=other)}
     if recipe.get("base") != 10_000:
@@ -143,11 +145,11 @@ def _misreadings(recipe: Recipe) -> dict[str, Recipe]:
 
 @lru_cache(maxsize=8)
 def _inspected(config: str) -> tuple[dict[str, object], Inspection]:
-    """The pasted config, and what is read of it."""
+    """The pasted config and its reading."""
     try:
         given = json.loads(config)
-    except (ValueError, RecursionError) as error:  # no JSON, too long a number, too deep
-        raise InvalidArgument(f"config is no JSON ({error}); paste a model's whole config.json") from error
+    except (ValueError, RecursionError) as error:  # not JSON, a number is too long, or nesting too deep
+        raise InvalidArgument(f"config is not JSON ({error}); paste a model's whole config.json") from error
     if not isinstance(given, dict):
         raise InvalidArgument(
             f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"

@@ -1,4 +1,4 @@
-"""The pages as HTML: words, formulas and working controls, complete before a line of script runs."""
+"""The pages as HTML: words, formulas and controls that work without a script."""
 
 import base64
 import json
@@ -24,25 +24,25 @@ except ModuleNotFoundError as error:
     raise MissingExtra("latex2mathml", "lab") from error
 
 CARDS, PATHS, CLAIMS, HERO = "check", "lessons", "claims", "shift-both"
-"""The addresses of the cards, the lessons and the claims, and the stage that the first page shows."""
+"""The addresses of the cards, the lessons and the claims, and the stage of the first page."""
 BAR = ((PATHS, "Lessons"), (CLAIMS, "Claims"), (CARDS, "Check"))
-"""What stands in the bar beside the rooms."""
+"""The entries of the bar besides the rooms."""
 FIRST = "/static/first.js"
-"""The first page's answers: a script, so that the picture moves before the library is imported."""
+"""The answers of the first page as a script, so that its picture moves before the library is imported."""
 ABOUT = "How a transformer knows where each word is: positional encodings to drag, click and break."
-"""What a preview of a link says below the title of a page that is no room."""
+"""The description in link previews of pages that are not rooms."""
 STATIC = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where pages live, and what a page holds: the live lab, or an exported folder.
+    """The kind of site and the content of its pages: the live lab, or an exported folder.
 
     Args:
-        saved: whether a page brings its style, script and policy with it and asks no server.
-        answers_file: of a stage; empty where a server answers.
-        stops: texts that a slider may visit, by stage and control; by default all.
-        docs: the address of the documentation, where it is known.
+        saved: whether pages contain their style, script and policy and need no server.
+        answers_file: the file of a stage's answers; empty if a server answers.
+        stops: the texts of a slider's stops, by stage and control; by default all.
+        docs: the address of the documentation, if it is known.
     """
 
     saved: bool = False
@@ -90,7 +90,7 @@ def home(site: Site = LIVE) -> str:
 
 
 def cards(site: Site = LIVE) -> str:
-    """The cards; of a server the page's script asks for their numbers, which need the library."""
+    """The page of cards; with a server its script requests their numbers, which need the library."""
     computed = {card["name"]: card for card in deck.cards()} if site.saved else {}
     filters = [
         ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
@@ -104,12 +104,13 @@ def cards(site: Site = LIVE) -> str:
 
 
 def paths(site: Site = LIVE) -> str:
-    """The lessons by their own titles and sections, each section with its stages, cards and notes."""
+    """The page of lessons by their titles and sections, each with its stages, cards and notes."""
     return _rendered("lessons.html", site, title="Lessons", current=PATHS, lessons=LESSONS, done=_to_do)
 
 
 def claims(site: Site = LIVE) -> str:
-    """The claims, whose verdicts a reader guesses: as they are kept, so that no page needs the library."""
+    """The page of claims, whose verdicts a reader guesses; from stored results, so that it does not need the
+    library."""
     text = (files("posenc.teaching.claims") / "kept.json").read_text(encoding="utf-8")
     kept = json.loads(text)
     topics = dict.fromkeys(claim["topic"] for claim in kept.values())
@@ -121,14 +122,14 @@ def claims(site: Site = LIVE) -> str:
 
 
 def _to_do(steps: Sequence[tuple[Fact, Entry]]) -> str:
-    """What a browser counts of a section: its stages, and its cards after a question mark."""
+    """The items that a browser counts in a section: its stages, and its cards after a question mark."""
     stages = [name.partition("/")[2] for _, entry in steps for name in entry.stages]
     cards = [f"?{card.name}" for _, entry in steps for card in entry.cards]
     return " ".join(dict.fromkeys([*stages, *cards]))
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
-    """A room in the state that ``texts`` describe; a text that a control cannot hold is left to the answers."""
+    """A room in the state of ``texts``; the answers report texts that a control cannot have."""
     onward = (*((each.name, each.short) for each in ROOMS), (CARDS, "Check yourself"))
     after = onward[ORDER.index(room.name) + 1]
     given = {"title": room.title, "about": room.words, "current": room.name, "room": room}
@@ -137,7 +138,7 @@ def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE) -> str:
 
 @lru_cache
 def formula(lines: tuple[tuple[str, str], ...]) -> str:
-    """A room's formulas as MathML, each with how it is read aloud."""
+    """The formulas of a room as MathML, each with text for reading aloud."""
     formulas = (
         convert(tex, display="block").replace("<math ", f'<math alttext="{words}" ', 1) for words, tex in lines
     )
@@ -145,5 +146,5 @@ def formula(lines: tuple[tuple[str, str], ...]) -> str:
 
 
 def thumbnail(name: str) -> str:
-    """A small picture of a room, made from its first stage and shipped with the pages."""
+    """A small picture of a room, drawn from its first stage and shipped with the pages."""
     return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")

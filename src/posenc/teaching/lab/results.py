@@ -1,4 +1,4 @@
-"""The results of a study, read from its ledger each time they are asked for; of the example until there is one."""
+"""The results of a study, read from its ledger at each request; those of the example until a study exists."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from posenc.workbench.study.results import TaskResult
 
 DEFAULT = Path("study")
-"""The folder that ``posenc compare`` writes by default."""
+"""The default folder of ``posenc compare``."""
 
 _shelf = {"study": DEFAULT}
 
 
 def use(folder: Path) -> None:
-    """Read this study from now on. Called once, with what the command line says; no request can name a folder."""
+    """Show this study from now on. Called once, with the folder from the command line; requests cannot name
+    folders."""
     refuse_address(folder)
     _shelf["study"] = folder
 
 
 def _labelled(view: "View") -> "View":
-    """The view, which says so where it shows the example and no study of one's own."""
+    """The view, labelled as the example if it shows the example study."""
     if shown(_shelf["study"]) != EXAMPLE:
         return view
     return replace(view, readouts={"study": LABEL, **view.readouts})
@@ -45,14 +46,14 @@ def curves(task: str = "language") -> "View":
 
 
 def depths(task: str = "needle") -> "View":
-    """Accuracy by depth and length, a panel an encoding."""
+    """Accuracy by depth and length, one panel per encoding."""
     from posenc.workbench.report.charts import by_depth
 
     return _charted(by_depth, task)
 
 
 def table(task: str = "ordering") -> "View":
-    """The newest learned table of the study, its rows before training and after."""
+    """The newest learned table of the study, with its rows before and after training."""
     from posenc.teaching.views.table import trained
     from posenc.workbench.study.trained_weights import newest_table
 
@@ -68,7 +69,7 @@ def table(task: str = "ordering") -> "View":
 
 
 def _python(study: Path) -> str:
-    """The line of a snippet that says where the study lies."""
+    """The line of a snippet that locates the study."""
     if study == EXAMPLE:
         return "from posenc.teaching.lessons.example import EXAMPLE as study"
     return f"from pathlib import Path; study = Path({str(study)!r})"
@@ -94,7 +95,7 @@ with Ledger(study) as ledger:
 
 
 def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
-    """This chart of the newest runs of a task."""
+    """A chart of the newest runs of a task."""
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.study.results import newest
 

@@ -1,7 +1,7 @@
-"""The lab's server: pages and answers on this machine, one computation at a time, the newest request first served.
+"""The lab's server: pages and answers on this machine, with one computation at a time, newest request first.
 
-Pages are words and controls, and need no torch. A task imports what the answers need in the background, once the
-first page is out. Hosts, origins and methods that are not ours are refused.
+Pages are words and controls and do not need torch. A background task imports what answers need after the first page
+is served. Other hosts, origins and methods are refused.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ except ModuleNotFoundError as error:
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 STATIC = ("posenc.pictures", "posenc.teaching.lab")
-"""Packages whose ``static`` folders are served as one."""
+"""Packages whose ``static`` folders are served together."""
 PAUSE = 0.5
-"""Seconds from the first page to the import of torch, for style and script: an import may hold up everything."""
+"""Seconds between the first page and the import of torch, so that style and script are served first."""
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -51,15 +51,15 @@ HEADERS = {
 
 
 def refused(words: str, status: int) -> JSONResponse:
-    """Why there is no answer."""
+    """The response to a refused request, with the reason."""
     return JSONResponse({"error": words}, status)
 
 
 class Guard:
-    """Lets requests of our own pages pass: of one of these hosts, and sent by no other site's script.
+    """Accepts only requests from our own pages: to one of these hosts, and not from another site's script.
 
-    A foreign Host header means that another name was made to point here (DNS rebinding); a foreign Origin means
-    that another site's script is asking. Neither gets an answer.
+    A foreign Host header means that another name resolves to this machine (DNS rebinding); a foreign Origin means a
+    request from another site's script. Both are refused.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
@@ -73,9 +73,9 @@ class Guard:
         crossing = request.headers.get("sec-fetch-site") == "cross-site" and asks
         answer: ASGIApp = self.app
         if name not in self.hosts:
-            answer = refused(f"the lab answers as {', '.join(sorted(self.hosts))}, and as no other host", 403)
+            answer = refused(f"the lab only answers requests to {', '.join(sorted(self.hosts))}", 403)
         elif crossing or request.headers.get("origin", ours) != ours:
-            answer = refused("the lab answers its own pages only; this request came from another site", 403)
+            answer = refused("the lab only answers its own pages; this request came from another site", 403)
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -86,13 +86,14 @@ class Guard:
 
 
 def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starlette:
-    """The lab as an ASGI application; ``warm`` imports the library in the background, soon after the first page."""
-    # One answer at a time: modules that two threads import at once see each other half made.
+    """The lab as an ASGI application; with ``warm`` it imports the library in the background soon after the first
+    page."""
+    # One answer at a time: two threads that import the same modules see them incomplete.
     computing = asyncio.Lock()
     warming: list[asyncio.Task[None]] = []
 
     async def warm_up() -> None:
-        """Import what the first answers need, so that nobody waits for it at the first slider."""
+        """Import the modules of the first answers, so that the first slider does not wait."""
         await asyncio.sleep(PAUSE)
         async with computing:
             await run_in_threadpool(computed, "picture", "shift-both", {})
@@ -110,7 +111,7 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starl
         async def endpoint(request: Request) -> Response:
             name, texts = request.path_params.get("name", ""), pairs(request.url.query)
             async with computing:
-                # Whoever left while waiting (a slider moved on) is not computed for.
+                # Requests that were cancelled while waiting (a slider moved on) are skipped.
                 if await request.is_disconnected():
                     return Response(status_code=499)
                 return await run_in_threadpool(computed, part, name, texts)
@@ -146,13 +147,14 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> Starl
 def _room(request: Request) -> str:
     name, texts = request.path_params["name"], pairs(request.url.query)
     if name not in rooms.BY_NAME:
-        raise HTTPException(404, f"{name[:40]} is no page of the lab; open / for the list of rooms")
+        raise HTTPException(404, f"{name[:40]} is not a page of the lab; open / for the list of rooms")
     texts.pop("embed", None)
     return page.room_page(rooms.BY_NAME[name], texts)
 
 
 def computed(part: str, name: str, texts: dict[str, str]) -> Response:
-    """An answer by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
+    """Compute an answer on one thread: pictures are too small for more, and on a busy machine threads would
+    wait."""
     import torch
 
     from posenc.pictures import tables, wire
@@ -175,7 +177,7 @@ def computed(part: str, name: str, texts: dict[str, str]) -> Response:
 
 
 def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
-    """How uvicorn runs the lab: no access log, no websockets, and no proxy is believed."""
+    """The uvicorn settings of the lab: no access log, no websockets, no trusted proxies."""
     return uvicorn.Config(
         create_app(hosts),
         ws="none",
@@ -188,21 +190,22 @@ def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
 
 
 def serve(host: str, port: int, *, open_page: bool) -> None:
-    """Serve until interrupted; ``port=0`` takes any free one.
+    """Serve until interrupted; ``port=0`` uses any free port.
 
     Raises:
-        InvalidArgument: the port is taken, the host is elsewhere, or a wildcard, which has no name to check.
+        InvalidArgument: the port is in use, or the host is on another machine or a wildcard, which has no name to
+        check.
     """
     if host in ("0.0.0.0", "::", ""):
-        raise InvalidArgument(f"host={host!r} means every address; give the one that the lab shall answer as")
+        raise InvalidArgument(f"host={host!r} means every address; pass the one at which the lab should answer")
     name = f"[{host}]" if ":" in host else host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # It listens from here on: who comes before the loop runs waits instead of being refused.
+        # It listens from here on, so requests before the loop starts wait instead of being refused.
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            message = f"host={host!r} is no address of this computer; give one of its own, such as 127.0.0.1"
+            message = f"host={host!r} is not an address of this computer; pass one of its own, such as 127.0.0.1"
             raise InvalidArgument(message) from error
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
     address = f"http://{name}:{listening.getsockname()[1]}/"

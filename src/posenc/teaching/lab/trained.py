@@ -1,4 +1,5 @@
-"""What do trained models do past their length? The example study's models read one text after ever more text."""
+"""Shows what trained models do past their length: the example study's models read one text after longer and longer
+context."""
 
 import math
 from functools import lru_cache
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 Read = Annotated[int, Bounds(128, 1024)]
 ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
-"""Where passages of the validation text end, which no model was trained on."""
+"""The ends of passages in the validation text, on which no model was trained."""
 TRAINED = 128
-"""The length of training; the twins of the study in ``twice`` read as many bytes, 256 at a time."""
+"""The trained length; the models in ``twice`` read as many bytes, 256 at a time."""
 SCORED, POINTS = 64, 16
-"""The last bytes whose loss is told, and points of a curve."""
+"""The number of last bytes whose loss is shown, and the points of a curve."""
 MAP = 32
 """Rows and columns of a map of attention."""
 
@@ -44,11 +45,11 @@ for study in (EXAMPLE, EXAMPLE / "twice"):
 
 @bounded
 def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
-    """The loss of five models, byte by byte, over a window of ``length`` bytes that ends where every window ends.
+    """The loss of five models, byte by byte, over a window of ``length`` bytes; all windows end at the same place.
 
     Args:
-        text: the passage that is read.
-        own: read after it, so that the window ends with it.
+        text: the passage.
+        own: text after the passage; the window ends with it.
         length: of the window.
     """
     losses = {study: _losses(study, text, own, length) for study in ("", "twice")}
@@ -118,7 +119,7 @@ def looks(
     layer: Annotated[int, Bounds(1, 2)] = 1,
     head: Annotated[int, Bounds(1, 4)] = 1,
 ) -> View:
-    """Where a head of each model looks: the share of attention from each part of the window to each part before it.
+    """The attention of one head in each model: its share from each part of the window to each earlier part.
 
     Args:
         text, own, length: as in ``reading``.
@@ -148,7 +149,7 @@ def looks(
 
 
 def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
-    """The last ``length`` bytes of the passage with ``own`` behind it, (T,), and the byte after each, (T,)."""
+    """The last ``length`` bytes of the passage followed by ``own``, (T,), and the next byte of each, (T,)."""
     from posenc.workbench.tasks.text import load
 
     end, held_out = ENDS[one_of("text", text, ENDS)], bytes(load().validation.tolist())
@@ -188,7 +189,7 @@ def _logits(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
 
 
 def _losses(study: str, text: str, own: str, length: int) -> dict[str, Tensor]:
-    """By encoding, the loss of every byte of the window."""
+    """The loss of every byte of the window, by encoding."""
     _, targets = window(text, own, length)
     logits = _logits(study, text, own, length)
     return {name: cross_entropy(each, targets, reduction="none").double() for name, each in logits.items()}

@@ -1,1 +1,1 @@
-"""The lessons as data: the questions they ask, and where each of their sections is found here."""
+"""The lessons as data: their questions, and where posenc covers each of their sections."""

@@ -1,4 +1,4 @@
-"""What a card is: a question of the lessons, its choices, and what answers it here."""
+"""Cards: questions of the lessons, with choices and answers."""
 
 import tomllib
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ TOPICS = {
     "length": "longer contexts",
 }
 KINDS = {"recall": "Recall", "derivation": "Derivation", "trade-off": "Trade-off"}
-"""What a question wants: something known, something worked out, or something weighed."""
+"""The kinds of questions: to recall, to compute, or to weigh."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A choice, and the words for whoever takes it."""
+    """A choice, and the feedback for choosing it."""
 
     words: str
     why: str
@@ -27,22 +27,22 @@ class Option:
 
 @dataclass(frozen=True)
 class Card:
-    """A question with choices, a number to type, or words to compare with the reader's.
+    """A question with choices, a number to type, or an answer to compare with the reader's.
 
     Args:
         name: its address.
         kind: one of ``KINDS``.
         topic: one of ``TOPICS``.
         stars: how hard it is, 1 to 3.
-        lessons: that ask it, 0 to 4.
+        lessons: the lessons that ask it, 0 to 4.
         companies: whose models or papers it is about.
-        rows: of ``lessons.toml`` that it stands for.
-        stage: of the lab that answers it, as ``room/question``.
-        claims: that answer it.
+        rows: the rows of ``lessons.toml`` that it covers.
+        stage: the stage of the lab that answers it, as ``room/question``.
+        claims: the claims that answer it.
         prompt: the question.
-        answer: in words; ``{}`` is where the number goes.
-        options: choices, exactly one of them right. Without options and number a card is open: the reader
-            writes, then sees the answer.
+        answer: in words; ``{}`` is replaced by the number.
+        options: choices, exactly one of them right. A card without options and number is open: the reader writes,
+            then sees the answer.
         number: a function of ``numbers``; an answer is right within ``tolerance`` of it.
         tolerance: of a number.
         interview: whether it is asked in interviews.
@@ -66,7 +66,8 @@ class Card:
 
     @property
     def shown(self) -> tuple[Option, ...]:
-        """The options in the page's order, rotated by the card's name: the right one may stand anywhere."""
+        """The options in the order of the page, rotated by the card's name, so that the right one may be
+        anywhere."""
         start = sum(self.name.encode()) % max(1, len(self.options))
         return self.options[start:] + self.options[:start]
 
@@ -87,6 +88,6 @@ def read(text: str) -> tuple[Card, ...]:
 
 
 DECK = read((files("posenc.teaching.lessons") / "cards.toml").read_text(encoding="utf-8"))
-"""Every card there is."""
+"""Every card."""
 COMPANIES = tuple(sorted({company for card in DECK for company in card.companies}))
-"""Whose models or papers some card is about."""
+"""The companies whose models or papers are on a card."""

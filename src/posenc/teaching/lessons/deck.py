@@ -1,4 +1,4 @@
-"""Check yourself: cards asked one at a time, every wrong choice with its reason, numbers by the library.
+"""The quiz: one card at a time, with a reason for every wrong choice and numbers from the library.
 
 Nothing about the reader is stored.
 """
@@ -13,7 +13,7 @@ from posenc.teaching.lessons.card import DECK, Card
 
 
 def cards() -> list[dict[str, Any]]:
-    """Every card as a page asks and judges it: choices with their reasons, numbers as the library computes them."""
+    """Every card for a page: choices with their reasons, numbers computed by the library."""
     return [
         asdict(card)
         | {

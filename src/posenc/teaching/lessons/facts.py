@@ -1,4 +1,4 @@
-"""The lessons by their own titles and sections, their rows, and where each row and section is found here."""
+"""The lessons by their titles and sections, their rows, and where posenc covers each row and section."""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Any
 from posenc.teaching.lessons.card import DECK, Card
 
 KINDS = ("claim", "page", "room")
-"""What may settle a row: its name follows a colon; of a room, ``room/stage``."""
+"""The kinds of things that settle a row; the name follows a colon (for a room, ``room/stage``)."""
 EXERCISES = "exercises/"
 """The folder of pages that are exercises."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a lesson under its own heading: ``address`` is its anchor, ``rows`` what it teaches."""
+    """A section of a lesson with its heading; ``address`` is its anchor, ``rows`` are its facts."""
 
     title: str
     address: str
@@ -32,7 +32,8 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the lessons; ``by`` holds what settles it, as ``kind:name``; no lessons: other sources teach it."""
+    """A row of the lessons; ``by`` names what settles it, as ``kind:name``; without lessons, other sources teach
+    it."""
 
     row: str
     what: str
@@ -40,18 +41,18 @@ class Fact:
     lessons: tuple[int, ...] = ()
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """Names of this kind that settle it."""
+        """The names of this kind that settle it."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property
     def errs(self) -> bool:
-        """Whether a lesson is wrong here, or lessons disagree: such rows are named b1, b2 …, and two otherwise."""
+        """Whether a lesson is wrong here or lessons disagree: such rows are named b1, b2 …, with two exceptions."""
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One section and its counterparts: names, addresses below ``docs``, and stages as ``room/stage``."""
+    """The counterparts of a row: names, addresses in ``docs``, and stages as ``room/stage``."""
 
     what: str
     pages: tuple[str, ...]
@@ -93,7 +94,7 @@ BY_ROW = {fact.row: fact for fact in FACTS}
 
 
 def entry(fact: Fact) -> Entry:
-    """The counterparts of a row, those of its cards included."""
+    """The counterparts of a row, including those of its cards."""
     cards = tuple(card for card in DECK if fact.row in card.rows)
     pages = fact.settled_by("page")
     return Entry(
@@ -107,7 +108,7 @@ def entry(fact: Fact) -> Entry:
 
 
 def of_stage(stage: str) -> Entry:
-    """What belongs to a stage of the lab, ``room/stage``: the pages, claims, exercises and questions about it."""
+    """The pages, claims, exercises and questions about a stage of the lab, ``room/stage``."""
     facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
     cards = tuple(card for card in DECK if card.stage == stage)
     entries = [entry(fact) for fact in facts]
@@ -143,5 +144,5 @@ def sections(stage: str) -> tuple[Fact, ...]:
 
 
 def _once(*several: tuple[str, ...]) -> tuple[str, ...]:
-    """All of them, each where it comes first."""
+    """The items without repetitions, in order of first occurrence."""
     return tuple(dict.fromkeys(name for names in several for name in names))

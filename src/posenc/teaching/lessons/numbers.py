@@ -18,7 +18,7 @@ def slowest_at_base_100() -> float:
 
 
 def change_under_shift() -> float:
-    """How much a rotary score moves when every position moves by 5, to 4 decimals."""
+    """The change of a rotary score when every position is shifted by 5, to 4 decimals."""
     rope = posenc.Rotary(64, pairing="half")
     q, k = torch.randn(2, 1, 1, 8, 64, generator=torch.Generator().manual_seed(0))
     scores = []
@@ -40,12 +40,12 @@ def rotated_score() -> float:
 
 
 def third_slope() -> float:
-    """ALiBi's third head of eight."""
+    """The slope of the third of eight ALiBi heads."""
     return float(posenc.ALiBi(8).slopes[2])
 
 
 def longest_for_table() -> float:
-    """The longest sequence that a table of 512 rows serves: the library says where it ends."""
+    """The longest sequence that a table of 512 rows serves, computed by the library."""
     table = posenc.Learned(512, 2)
     table.check(posenc.positions.arange(512), "positions")
     return float(table.num_positions)

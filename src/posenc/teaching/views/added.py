@@ -1,4 +1,4 @@
-"""What an encoding adds to the scores at a distance, head by head."""
+"""Shows what an encoding adds to the scores by distance, for each head."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ HEAD_DIM = 8
 def distance(
     encoding: str = "kerple", heads: Annotated[int, Bounds(1, 8)] = 4, furthest: Furthest = 256, seed: Seed = 0
 ) -> View:
-    """The bias of a fresh encoding for the last token looking back, where positions alone decide it."""
+    """The bias of a fresh encoding for the last token, by distance, if only positions decide it."""
     encoding = canonical_text(encoding)
     values = added(encoding, heads, furthest, seed)
     lines = tuple(Line(f"head {h + 1}", row) for h, row in enumerate(values))
@@ -50,7 +50,7 @@ def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
     layer = visible(encoding, _shape(heads, furthest), 1.0, seed)
     if layer.acts_on != ("bias",) or layer.uses_queries or layer.needs_content or layer.axes > 1:
         raise InvalidArgument(
-            f"encoding={encoding!r} adds nothing that the distance alone decides; take kerple, fire, t5 or alibi"
+            f"encoding={encoding!r} adds nothing that depends only on distance; use kerple, fire, t5 or alibi"
         )
     keys = posenc.positions.arange(furthest + 1)
     bias = layer.at(keys[-1:], keys, dtype=torch.float64)[0].bias

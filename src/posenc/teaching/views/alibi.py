@@ -1,4 +1,4 @@
-"""What ALiBi adds: its slopes, its penalty map head by head, and the attention that is left at a distance."""
+"""Shows what ALiBi adds: its slopes, each head's penalty map, and the attention left at each distance."""
 
 import math
 from typing import Annotated
@@ -16,7 +16,7 @@ from posenc.teaching.views.bounds import Bounds, Length, bounded
 def bias(
     heads: Annotated[int, Bounds(1, 8)] = 4, length: Annotated[int, Bounds(2, 512)] = 8, causal: bool = False
 ) -> View:
-    """The penalty of every query and key, one map a head, all on one scale."""
+    """The penalty of every query and key, one map per head, all on one scale."""
     maps = alibi_bias(heads, length).to(torch.float64)
     if causal:
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
@@ -39,7 +39,7 @@ def bias(
 
 @bounded
 def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> View:
-    """What softmax leaves at each distance when every key is equally relevant, the last token looking back."""
+    """The attention of the last token at each distance, if every key is equally relevant."""
     keys = posenc.positions.arange(length)
     placed = posenc.ALiBi(heads).at(keys[-1:], keys)
     assert placed.bias is not None

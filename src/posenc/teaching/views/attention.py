@@ -1,4 +1,4 @@
-"""Attention maps of one small random layer, with positions and without them."""
+"""Attention maps of one small random layer, with and without positions."""
 
 import math
 
@@ -38,7 +38,7 @@ print(posenc.scores(q, k, here, causal={causal})[0, 0].softmax(-1))"""
 def maps(
     words: str = "dog bites man bites dog", encoding: str = "rotary", causal: bool = False, seed: Seed = 0
 ) -> View:
-    """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
+    """Where each word looks in one head of a random layer, first without positions, then with the encoding.
 
     Words that repeat have the same vector, so without positions and without a mask their rows are equal.
     """
@@ -62,7 +62,7 @@ def maps(
 
 
 def fitting(name: str, seed: int) -> Encoding:
-    """The encoding for this layer; what it learns starts as large as a sinusoidal table is."""
+    """The encoding for this layer; learned parameters start as large as a sinusoidal table."""
     return visible(name, SHAPE, math.sqrt(0.5), seed)
 
 

@@ -1,4 +1,4 @@
-"""Bounds of a view's settings, which its signature states: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
+"""Bounds of a view's settings, stated in its signature: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
 
 import inspect
 import re
@@ -14,14 +14,14 @@ from posenc.pictures.view import View
 P = ParamSpec("P")
 
 FAR = 2**31 - 1
-"""The last position whose phase the clock promises."""
+"""The last position for which the clock's phase is exact."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """From ``low`` to ``high``, and below the setting named ``below`` where there is one.
+    """From ``low`` to ``high``, and below the setting named ``below``, if any.
 
-    A setting that holds several numbers bounds each.
+    In a setting with several numbers each is bounded.
     """
 
     low: float
@@ -39,14 +39,14 @@ Step = Annotated[int, Bounds(1, 4)]
 
 
 def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
-    """The bounds of a view's settings by name; a setting that is no number has none."""
+    """The bounds of a view's settings by name; settings that are not numbers have none."""
     hints = get_type_hints(view, include_extras=True)
     notes = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
     return {name: note for name, note in notes.items() if isinstance(note, Bounds)}
 
 
 def bounded(view: Callable[P, View]) -> Callable[P, View]:
-    """Decorate a view: it refuses settings outside what it can compute or anyone can see."""
+    """A decorator that makes a view refuse settings outside their bounds."""
     signature, limits = inspect.signature(view), bounds(view)
 
     @wraps(view)
@@ -76,11 +76,11 @@ def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
 
 
 def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Settings given as words, as values of the kinds that the figure's defaults are.
+    """Convert settings from words to the types of the figure's defaults.
 
     Raises:
         UnknownName: the figure, called ``name``, has no such setting.
-        InvalidArgument: a word is no value of the setting's kind.
+        InvalidArgument: a word is not a value of the setting's type.
     """
     parameters = inspect.signature(figure).parameters
     for setting in settings:
@@ -89,7 +89,7 @@ def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, s
 
 
 def _value(setting: str, word: str, default: object) -> object:
-    """The word as the kind of value that the default is; a setting without a default is text."""
+    """The word converted to the type of the default; a setting without a default is text."""
     if isinstance(default, str) or default is inspect.Parameter.empty:
         return word
     kind = int if default is None else type(default)
@@ -107,7 +107,7 @@ def _value(setting: str, word: str, default: object) -> object:
 
 
 def _whole(word: str) -> int:
-    """``1e6`` is one, too."""
+    """A whole number from text; ``1e6`` is one too."""
     value = float(word)
     if not value.is_integer():
         raise ValueError(word)

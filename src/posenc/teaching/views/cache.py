@@ -1,4 +1,4 @@
-"""Which keys of a cache hold stale angles, once tokens are evicted, shifted or put elsewhere? And re-rotated."""
+"""Shows which cached keys have stale angles after tokens are evicted, shifted or moved, and after re-rotation."""
 
 import math
 from typing import Annotated
@@ -40,15 +40,17 @@ def angles(
     capacity: Annotated[int, Bounds(8, 48)] = 16,
     rerotate: bool = False,
 ) -> View:
-    """By how far the angle of each cached key, pair by pair, differs from that of its position.
+    """The difference between the angle of each cached key and that of its position, for every pair.
 
-    A key holds the angle of the position where it was rotated. Numbered anew, its position differs and its angle
-    does not, until ``posenc.rerotate`` moves it. All keys are equal before rotation, and so is the newest query.
+    A key has the angle of the position at which it was rotated. When keys are renumbered, their positions change
+    but their angles do not, until ``posenc.rerotate`` moves them. All keys and the newest query are equal before
+    rotation.
 
     Args:
         event: ``push``, ``evict``, ``shift``, ``sinks`` or ``passage``.
-        tokens: of the text so far; for ``passage``, in front of it.
-        capacity: most keys that stay after ``evict``, ``shift`` and ``sinks``; for ``passage``, its tokens.
+        tokens: of the text so far; for ``passage``, of the text before it.
+        capacity: the most keys that stay after ``evict``, ``shift`` and ``sinks``; for ``passage``, its number of
+        tokens.
         rerotate: whether keys are rotated to their new positions.
     """
     one_of("event", event, EVENTS)
@@ -87,7 +89,7 @@ def angles(
 
 
 def _positions(event: str, tokens: int, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where each key in the cache was rotated, and where it stands now."""
+    """The position at which each cached key was rotated, and its current position."""
     text = torch.arange(tokens)
     if event == "push":
         return text, text

@@ -1,4 +1,4 @@
-"""What have sines to do with a binary counter? Bits and hands of the same positions, one over the other."""
+"""Compares sines with a binary counter: bits and hands for the same positions."""
 
 from typing import Annotated, Literal, get_args
 
@@ -10,7 +10,7 @@ from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
 Frequencies = Literal["halving", "real"]
-"""Each hand half as fast as the one before, as bits are; or the frequencies of base 10 000."""
+"""Each hand half as fast as the previous one, like bits; or the frequencies of base 10 000."""
 
 PYTHON = """\
 import torch, posenc
@@ -26,10 +26,10 @@ def bits_and_hands(
     positions: Annotated[int, Bounds(2, 256)] = 32,
     frequencies: Frequencies = "halving",
 ) -> View:
-    """Bits of every position, fastest first, over the cosine of as many hands at the same positions.
+    """The bits of every position, fastest first, above the cosines of as many hands at the same positions.
 
-    A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps
-    and needs as many bits as there are positions to separate; hands move smoothly, so that a step is a turn.
+    A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps;
+    hands move smoothly, so a step is a rotation.
     """
     one_of("frequencies", frequencies, get_args(Frequencies))
     base = float(2**bits) if frequencies == "halving" else 10_000.0

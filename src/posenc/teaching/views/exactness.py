@@ -1,4 +1,4 @@
-"""How wrong do the float32 angles of public checkpoints become far out?"""
+"""Shows the error of the float32 angles in public checkpoints at far positions."""
 
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -38,9 +38,9 @@ print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))  
 def floor(
     position: Annotated[int, Bounds(1, FAR)] = 1_000_000, head_dim: Width = 128, base: Base = 10_000.0
 ) -> View:
-    """How wrong each pair's hand is at one position when its angle is a float32 number of radians.
+    """The error of each pair's hand at one position, if its angle is a float32 number of radians.
 
-    An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵ and only pairs that hardly turn are right.
+    An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵, and only slow pairs are accurate.
     """
     frequencies = Default().frequencies(head_dim, base)
     truth = _truth(frequencies, position)
@@ -66,4 +66,4 @@ def floor(
 
 
 VISIBLE = 1e-3
-"""An error of cos or sin that bfloat16, with 8 bits, still sees."""
+"""An error of cos or sin that is still visible in bfloat16, with 8 bits."""

@@ -1,4 +1,4 @@
-"""Why not simply count? Three ways to number words, each with what breaks it, and the rotation that holds."""
+"""Shows three ways to number words and how each fails, and the rotation that works."""
 
 from typing import Annotated, Literal, get_args
 
@@ -29,13 +29,13 @@ def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
-    """Three tries to count, and what breaks each: the number itself, a share of the text, binary digits."""
+    """Three ways of counting and their failures: the number itself, a share of the text, binary digits."""
     one_of("way", way, get_args(Way))
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 
 
 def _numbers(length: int) -> View:
-    """The position itself added to every channel: far out it is all that is left of a word."""
+    """The position itself added to every channel: at far positions it dominates the word."""
     at = torch.arange(length, dtype=torch.float64)
     dog, man = (word + at[:, None] for word in words())
     angles = torch.cosine_similarity(dog, man, -1).acos().rad2deg()
@@ -56,7 +56,7 @@ def _numbers(length: int) -> View:
 
 
 def _shares(length: int) -> View:
-    """The position as a share of the text, 0 to 1: one step is another number in every text."""
+    """The position as a share of the text, from 0 to 1: one step is another number in every text."""
     texts, points = (11, length), max(11, length)
     codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
     lines = (
@@ -72,7 +72,7 @@ def _shares(length: int) -> View:
 
 
 def _bits(length: int) -> View:
-    """How far a step takes the code: bits jump now more, now less; sines go equally far at every step."""
+    """The length of each step of the code: it varies for bits, and is constant for sines."""
     at = torch.arange(length + 1)
     digits = (at >> torch.arange(10)[:, None] & 1).double().T
     sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Unique, bounded, aware of distance, extrapolates: which of the four properties has which encoding, measured."""
+"""Unique, bounded, aware of distance, extrapolates: which encoding has which of these four properties, measured."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -10,27 +10,25 @@ import posenc
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
-"""The trained length, that of each axis of a picture, how many times longer the long row is, and how far is far."""
+"""The trained length, the length of each axis of a picture, the factor of the long row, and the far distance."""
 DISTINCT, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
-"""Where each property begins; what the numbers are is said at ``Four``."""
+"""The thresholds of the properties; ``Four`` explains the numbers."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
 
 
 @dataclass(frozen=True)
 class Four:
-    """What was measured of one encoding, as it is made, before any training.
+    """The measurements of one encoding, freshly built, without training.
 
-    A row is what the last token's scores are when every token is the same word, so that only positions tell keys
-    apart: 4 heads of 64 channels, four random words, q = k = the embedded word.
+    A row is the last token's scores if every token is the same word, so that keys differ only by position: 4 heads
+    of 64 channels, four random words, q = k = the embedded word.
 
     Args:
-        closest: the least difference of the row at two keys of the trained length, over heads and words.
-        growth: the largest change that positions make to a score 10⁹ positions away, or in a row 8 times as
-            long, against the trained row; ``inf`` where nothing is changed there. A table is asked as far as it
-            goes.
-        trend: Spearman's rank correlation of score and distance, heads and words averaged; 0 where all are equal.
-        unseen: the share of attention that falls on distances never seen, in a row 8 times as long; 1 where there
-            is no such row.
+        closest: the least difference between two keys of a row within the trained length, over heads and words.
+        growth: the largest effect of positions on a score 10⁹ positions away, or in a row 8 times as long, relative
+            to the trained row; ``inf`` if there is no effect in the trained row. A table is measured up to its end.
+        trend: Spearman's rank correlation of score and distance, averaged over heads and words; 0 if all are equal.
+        unseen: the share of attention at untrained distances in a row 8 times as long; 1 if there is no such row.
     """
 
     name: str
@@ -72,7 +70,7 @@ def four(name: str) -> Four:
 
 
 def _build(name: str) -> posenc.Encoding:
-    """A fresh one, the same every time."""
+    """A fresh encoding, the same every time."""
     shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
@@ -83,7 +81,7 @@ def _build(name: str) -> posenc.Encoding:
 
 
 def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
-    """Scores of the last token over all that are the same word, ``(words, heads, keys)``."""
+    """The last token's scores if all tokens are the same word, ``(words, heads, keys)``."""
     at = posenc.positions.on_axes(places, encoding.axes)
     placed = encoding.at(at, dtype=words.dtype)
     embedded = placed.embed(words.expand(-1, len(places), -1))
@@ -95,19 +93,19 @@ def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
 
 def _closest(keys: Tensor) -> float:
     """The least distance of two rows."""
-    # A matrix product would leave 1e-7 between rows that are equal.
+    # A matrix product would give differences of 1e-7 between equal rows.
     gaps = torch.cdist(keys, keys, compute_mode="donot_use_mm_for_euclid_dist")
     return float(gaps.fill_diagonal_(torch.inf).min())
 
 
 def _change(row: Tensor, words: Tensor) -> float:
-    """The largest difference of a row from the scores that the words have without positions."""
+    """The largest difference of a row from the words' scores without positions."""
     plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     return float((row - plain).abs().max())
 
 
 def _growth(near: float, *far: float) -> float:
-    """How many times larger the largest of the far changes is; 1 where there is none at all."""
+    """The ratio of the largest far effect to the trained one; 1 if there is none at all."""
     noise = 1e-12
     if near > noise:
         return max(far) / near

@@ -1,4 +1,4 @@
-"""The encoding of one random layer that people look at, from its text."""
+"""The encoding of one random layer for pictures, from its text."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ from posenc.errors import InvalidArgument
 def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
     """The encoding, its random numbers fixed by the seed.
 
-    What learns from numbers that start small, and says so by a setting ``std``, starts as large as ``std``: at its
-    own 0.02 nobody would see it. A class of one's own is not imported, since words of an address come here.
+    Learned parameters with a setting ``std`` start with this ``std``: at their default 0.02 nothing would be
+    visible. Custom classes are not imported, since the text may come from an address.
     """
     recipe = parse(text)
     if recipe.foreign:
         raise InvalidArgument(
-            f"encoding={text!r} is a class of your own, which no figure imports; build it in Python"
+            f"encoding={text!r} is a custom class, which figures do not import; build it in Python"
         )
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)

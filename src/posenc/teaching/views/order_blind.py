@@ -1,4 +1,5 @@
-"""Can attention tell order? Outputs of one attention layer for a sentence and for the same words rearranged."""
+"""Shows whether attention knows order: outputs of one attention layer for a sentence and for its words
+rearranged."""
 
 import math
 from functools import reduce
@@ -55,7 +56,7 @@ _OUTPUTS = """\
 placed = posenc.NoPE().at(posenc.positions.arange(2))
 print(posenc.attention(x, x, x, placed))         # Q = K = V = X, scale 1/√4"""
 CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))                # scale 1/√4", _OUTPUTS, _OUTPUTS)
-"""What each frame adds to the one before."""
+"""The code that each frame adds to the previous one."""
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
@@ -82,7 +83,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 
 def make(name: str) -> posenc.Encoding:
-    """The encoding of this text for the layer; what it learns starts as large as after training."""
+    """The encoding of this text for the layer; learned parameters start as large as after training."""
     return visible(name, SHAPE, 0.5, seed=1)
 
 
@@ -96,21 +97,21 @@ def shuffle(
     """Attention over a sentence and over its words in another order.
 
     Args:
-        sentence: words separated by spaces; a word said twice has the same vector twice.
+        sentence: words separated by spaces; repeated words have the same vector.
         order: a permutation; place t of the new sentence holds word ``order[t]``.
         encoding: a text, such as a name of the catalogue; "nope" removes positions.
         causal: whether a word sees only itself and the words before it.
         remove: whether the encoding is left out, as if it were "nope".
 
     Without positions and without a mask the difference printed is float32 rounding, about 1e-7:
-    f(PX) = P f(X). Any encoding, and the causal mask alone, makes it large.
+    f(PX) = P f(X). Any encoding, or just the causal mask, makes it large.
     """
     words = sentence.split()
     within("number of words", len(words), 2, 8)
     if sorted(order) != list(range(len(words))):
         raise InvalidArgument(
-            f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "
-            f"give each of 0 … {len(words) - 1} once"
+            f"order={'-'.join(map(str, order))} is not an arrangement of {len(words)} words; use each of 0 … "
+            f"{len(words) - 1} once"
         )
     encoding = "nope" if remove else canonical_text(encoding)
     layer_encoding = make(encoding)
@@ -139,7 +140,7 @@ def shuffle(
 
 
 FOLLOWS = 1e-5
-"""Outputs are of order 1 and 8 channels are summed in float32: rounding stays far below this."""
+"""Outputs are of order 1 and 8 channels are summed in float32: rounding is far below this."""
 
 
 def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:

@@ -1,4 +1,4 @@
-"""Where is a patch of a picture or of a video? Time, row and column of every token, as Qwen2-VL counts them."""
+"""Shows time, row and column of every patch of a picture or video, as Qwen2-VL counts them."""
 
 from typing import Annotated
 
@@ -27,11 +27,11 @@ def patches(
     """The three coordinates of every token of one frame, with text before and after.
 
     Args:
-        frames: of the video; one is a picture.
-        frame: that is shown.
+        frames: of the video; 1 for a picture.
+        frame: the shown frame.
         rows, columns: of tokens; each stands for 2 × 2 patches.
-        before: tokens of text in front.
-        row, column: of the token that is marked.
+        before: tokens of text before it.
+        row, column: of the marked token.
     """
     video = posenc.positions.Video(frames, 2 * rows, 2 * columns)
     spans = [posenc.positions.Text(before), video, posenc.positions.Text(2)]
@@ -53,7 +53,7 @@ def patches(
     )
     token = before + (frame * rows + row) * columns + column
     return View(
-        f"Token {token} stands at time {here[0]}, row {here[1]}, column {here[2]}",
+        f"Token {token} is at time {here[0]}, row {here[1]}, column {here[2]}",
         panels,
         {
             "position of the last word before": before - 1,

@@ -1,4 +1,4 @@
-"""A picture cut into patches: the number of each in the line that attention reads, and its place on each axis."""
+"""Shows a picture cut into patches: each patch's number in the sequence, and its place on each axis."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -40,10 +40,10 @@ def cut(
     """One patch of a picture of 224 × 224 pixels, its number in the flattened order, and its neighbours.
 
     Args:
-        side: patches a side: 16 of 14 pixels in Qwen2-VL's vision tower, 14 of 16 in a ViT, 8 of 28 in Qwen2-VL's
+        side: patches per side: 16 of 14 pixels in Qwen2-VL's vision tower, 14 of 16 in a ViT, 8 of 28 in Qwen2-VL's
             language model, which reads 2 × 2 patches as one token.
-        row, column: of the patch that is pointed at.
-        before: tokens of text in front of the picture, for the language model.
+        row, column: of the selected patch.
+        before: tokens of text before the picture, for the language model.
     """
     patch = SIDE // one_of("side", side, (16, 14, 8))
     token = row * side + column
@@ -77,7 +77,7 @@ def cut(
 
 
 def _neighbours(side: int, row: int, column: int) -> Heatmap:
-    """How far the neighbours are, in the line and on the two axes; empty beyond the picture's edge."""
+    """The distances of neighbours, in the sequence and on the two axes; empty beyond the picture's edge."""
     token = row * side + column
     beyond = {
         "next in the line": token + 1 < side * side,
@@ -96,13 +96,14 @@ def _neighbours(side: int, row: int, column: int) -> Heatmap:
 
 @lru_cache
 def _with_cuts(patch: int) -> Float[Tensor, "224 224"]:
-    """The picture with a line where each patch begins."""
+    """The picture with a line at the start of each patch."""
     at = torch.arange(SIDE) % patch == 0
     return torch.where(at | at[:, None], 2.0, painted())
 
 
 def painted() -> Float[Tensor, "224 224"]:
-    """A cat before hills, each pixel a place in the row of colours ``PICTURE``: shape k runs from 2k to 2k + 1."""
+    """A cat in front of hills; each pixel is a place in the row of colours ``PICTURE``, and shape k covers 2k to 2k
+    + 1."""
     at = (torch.arange(SIDE, dtype=torch.float64) + 0.5) / SIDE
     y, x = torch.meshgrid(at, at, indexing="ij")
 

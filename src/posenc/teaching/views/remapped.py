@@ -1,4 +1,4 @@
-"""At which distance does a key stand, for each query? RoPE's own distances beside those of a remapping."""
+"""Shows the distance of every key from every query: RoPE's own beside those of a remapping."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from posenc.teaching.views.bounds import Bounds, bounded
 
 LONGEST = 128
 ROPE = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear(LONGEST))
-"""One pair that turns by 1/128 a position: less than half a turn in any text shown."""
+"""One pair that rotates by 1/128 per position: less than half a turn in any text shown."""
 
 METHODS: dict[str, Callable[[int, int], Remap]] = {
     "self-extend": lambda trained, window: SelfExtend(ROPE, 4, window),
@@ -45,7 +45,7 @@ def distances(
     trained: Annotated[int, Bounds(8, LONGEST)] = 32,
     window: Annotated[int, Bounds(2, 64, below="trained")] = 16,
 ) -> View:
-    """The distance at which attention meets each key, measured in its scores; blank where training had none.
+    """The distance at which attention sees each key, measured from scores; blank if training had no such distance.
 
     The score of two equal vectors of one slow pair is the cosine of its angle, which is the distance times its
     frequency. Self-Extend groups four keys, DCA takes chunks of
@@ -57,11 +57,11 @@ def distances(
     axes = counted("query position", length), counted("key position", length)
     untrained = [int((each >= trained).sum()) for each in (plain, used)]
     holds = remap.longest(trained)
-    title = f"{NAMES[method]} meets no distance from {trained} on" + (
+    title = f"{NAMES[method]} uses no distance from {trained} on" + (
         "" if holds == math.inf else f", in texts of up to {holds:.0f} tokens"
     )
     if untrained[1]:
-        title = f"{NAMES[method]} meets untrained distances: {untrained[1]} pairs of tokens are left blank"
+        title = f"{NAMES[method]} uses untrained distances: {untrained[1]} pairs of tokens are left blank"
     arguments = {name: f"{name}={value!r}" for name, value in remap.settings.items() if name != "rotary"}
     return View(
         title,
@@ -81,7 +81,7 @@ def distances(
 
 
 def measured(encoding: Encoding, length: int) -> Float[Tensor, "T T"]:
-    """The distances that scores of equal vectors tell; NaN for keys that a query does not see."""
+    """The distances computed from scores of equal vectors; NaN for keys that a query does not see."""
     placed = encoding.at(torch.arange(length), dtype=torch.float64)
     q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, length, 2))
     scores = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]

@@ -1,4 +1,4 @@
-"""How RoPE rotates queries and keys: both shifted together, every pair at once, and the two pairings."""
+"""Shows how RoPE rotates queries and keys: both shifted together, all pairs, and the two pairings."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from posenc.scaling.scaling import TWO_PI
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
-"""Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
+"""Vectors with the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn per step."""
 
 Turn = Literal["eighth", "radian"]
 STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
@@ -60,7 +60,7 @@ def shift_both(
 ) -> View:
     """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
 
-    The offset is key − query. Moving both leaves the score alone; a transposed rotation would show +1.100.
+    The offset is key − query. Shifting both does not change the score; a transposed rotation would give +1.100.
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
@@ -91,12 +91,12 @@ Role = Literal["", "query", "key", "reference"]
 
 
 def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
-    """An arrow to the tip of a vector; what else is given is as in Arrow."""
+    """An arrow to the tip of a vector; other arguments are those of Arrow."""
     return Arrow(name, float(tip[0]), float(tip[1]), role=role, **given)
 
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
-    """Where the vector's tip is at each position ``after`` + value."""
+    """The tip of the vector at each position ``after`` + value."""
     points = ((value, *rotate_pair(vector, after + value, turn).tolist()) for value in values)
     return tuple((float(value), x, y) for value, x, y in points)
 
@@ -117,7 +117,7 @@ def every_pair(
     base: Base = 10_000.0,
     seed: Seed = 0,
 ) -> View:
-    """Every pair of a random q and k at positions m and m + offset: fast pairs rotate far, slow ones hardly."""
+    """Every pair of a random q and k at positions m and m + offset: fast pairs rotate far, slow pairs hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
@@ -153,7 +153,7 @@ def every_pair(
 
 @bounded
 def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 8) -> View:
-    """One vector rotated under both pairings, and under "half" after the permutation that links them."""
+    """One vector rotated with both pairings, and with "half" after the permutation between them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)
     half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")

@@ -1,4 +1,4 @@
-"""A scaling drawn: frequency and wavelength of every pair beside the unscaled ones, the trained length marked."""
+"""Draws a scaling: frequency and wavelength of every pair, with the unscaled ones and the trained length."""
 
 import math
 from typing import Annotated
@@ -16,7 +16,7 @@ Factor = Annotated[float, Bounds(1, 1024)]
 Trained = Annotated[int, Bounds(2, FAR)]
 
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
-"""How scalings are called in text, where that is not their name."""
+"""Labels of scalings, if they differ from their names."""
 
 
 @bounded
@@ -27,13 +27,13 @@ def scaled(
     factor: Factor = 8.0,
     original_length: Trained = 4096,
 ) -> View:
-    """What a scaling does to the frequency and wavelength of every pair."""
+    """The effect of a scaling on the frequency and wavelength of every pair."""
     fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
     return drawn(fixed, rotary_dim, base, original_length)
 
 
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """Any fixed scaling, at these channels and this base, beside the unscaled frequencies."""
+    """Any fixed scaling for these channels and this base, with the unscaled frequencies."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
     same = max(slowed) < 1.0 + 1e-9

@@ -1,4 +1,4 @@
-"""How a rotary score changes with distance, for contents that show what it does and does not promise."""
+"""Shows how a rotary score changes with distance, for different contents."""
 
 from typing import Annotated, Literal, get_args
 
@@ -35,7 +35,7 @@ print((k @ q.mT).flatten().flip(0))"""
 def scores(
     q: Float[Tensor, " D"], k: Float[Tensor, " D"], furthest: int, base: float = 10_000.0
 ) -> Float[Tensor, " distances"]:
-    """⟨R(n)q, R(n−distance)k⟩ in float64 for distances 0 … furthest: a key that lies so far back."""
+    """⟨R(n)q, R(n−distance)k⟩ in float64 for keys at distances 0 … furthest back."""
     rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
     keys = posenc.positions.arange(furthest + 1)
     placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
@@ -52,7 +52,7 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     if content == "random":
         return q, torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "peaked":
-        # k = R(peak)·q: the key's rotation is undone exactly when it lies `peak` positions back.
+        # k = R(peak)·q: the key's rotation is undone exactly if it is `peak` positions back.
         at = torch.tensor([peak])
         rotated, _ = (
             posenc.Rotary(head_dim, pairing="half", base=base)
@@ -75,7 +75,7 @@ def distance(
     """The score of one q and k against their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
-    # What is equal but for rounding, as left and right of a peak, shares its rank.
+    # Values that are equal up to rounding, as left and right of a peak, share a rank.
     correlation = spearman(values.round(decimals=9))
     follows = "hardly follows" if abs(correlation) < 0.5 else "follows"
     titles = {

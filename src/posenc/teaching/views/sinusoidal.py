@@ -1,4 +1,4 @@
-"""What the sinusoidal code looks like: its heatmap, hands, waves, and what its dot products say of distance."""
+"""Shows the sinusoidal code: its heatmap, hands, waves, and its dot products by distance."""
 
 import math
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane,
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
 MAX_LENGTH, WIDE, SQUARE = 4096, 512, 64
-"""The longest heatmap, the width whose slowest hand is told, and positions that are compared with one another."""
+"""The longest heatmap, the width whose slowest hand is reported, and the number of positions compared with each
+other."""
 ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
     """The code at these positions in float64, one row each."""
     if width % 2:
-        raise InvalidArgument(f"width={width} must be even here, one sine and one cosine a pair; use {width + 1}")
+        raise InvalidArgument(f"width={width} must be even here, one sine and one cosine per pair; use {width + 1}")
     encoding = posenc.Sinusoidal(width, base=base, order=order)
     return encoding.table(torch.tensor(list(positions)), torch.float64)
 
@@ -120,11 +121,11 @@ def waves(
 
 
 SMOOTH, FEW = 7, 130
-"""Points drawn between two positions, where there are at most so many of them."""
+"""The points drawn between two positions, if there are at most so many positions."""
 
 
 def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
-    """The code at the positions and, to show the waves that they lie on, at places between them."""
+    """The code at the positions and, to show the waves, at places between them."""
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
@@ -153,12 +154,12 @@ def falloff(
     base: Base = 10_000.0,
     pairs: bool = False,
 ) -> View:
-    """Dot product against distance: a trend downwards that rises again, first where the mark is.
+    """Dot product against distance: a downward trend that rises again, first at the mark.
 
     Args:
         width, base: of the code.
         furthest: the last distance.
-        pairs: whether every two of the first 64 positions are shown in place of the curve.
+        pairs: whether to show all pairs of the first 64 positions instead of the curve.
     """
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
@@ -188,9 +189,9 @@ def falloff(
 def shift(
     width: Annotated[int, Bounds(2, 32)] = 8, by: Annotated[int, Bounds(0, 10_000)] = 5, base: Base = 10_000.0
 ) -> View:
-    """R(k), the one matrix that takes every PE(p) to PE(p+k): found by least squares and by formula."""
+    """R(k), the one matrix that maps every PE(p) to PE(p+k), by least squares and by formula."""
     rotation = rotation_matrix(width, by, base)
-    # Positions far apart, so that even the slowest pair moves enough to be solved for.
+    # Positions far apart, so that even the slowest pair moves enough to solve for it.
     at = [997 * i for i in range(4 * width)]
     here, there = table(width, at, base), table(width, [p + by for p in at], base)
     solved = torch.linalg.lstsq(here, there).solution.T
@@ -198,14 +199,14 @@ def shift(
     identity = torch.eye(width, dtype=torch.float64)
     errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - identity)
     worst = torch.stack([error.abs().max() for error in errors]).max()
-    solved = torch.where(solved.abs() < 1e-9, 0.0, solved)  # rounding of a zero is not a number to read
+    solved = torch.where(solved.abs() < 1e-9, 0.0, solved)  # do not show the rounding of a zero
     return View(
         f"One fixed rotation moves every code by {by}",
         (
             Heatmap("by formula: R(k)", rotation, dims, dims, "signed", limit=1.0),
             Heatmap("by least squares", solved, dims, dims, "signed", limit=1.0),
         ),
-        # A round number: the error itself is rounding noise and differs from run to run.
+        # A rounded bound: the error itself is noise and differs from run to run.
         {"moving, fitting and R·Rᵀ = 1 all hold within": next(b for b in ROUND if float(worst) <= b)},
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"

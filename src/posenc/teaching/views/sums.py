@@ -1,4 +1,4 @@
-"""How far can content and position be taken apart once they are added?"""
+"""Shows how well content and position can be separated after they are added."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -35,14 +35,14 @@ def apart(
     seed: Seed = 0,
     position: Position = 0,
 ) -> View:
-    """Shares of sums word + PE(p) from which a linear layer recovers the word, and the position, up to a width.
+    """The shares of sums word + PE(p) from which a linear layer recovers the word and the position, up to a width.
 
     Args:
         width: d, up to which the shares are shown.
-        words: random vectors N(0, 1), as large as embeddings are once they are multiplied by √d.
+        words: random vectors N(0, 1), as large as embeddings multiplied by √d.
         length: positions 0 … length − 1.
         seed: of the words.
-        position: where “cat” stands, whose sum is shown at width 4.
+        position: the position of “cat”, whose sum is shown at width 4.
     """
     widths = [w for w in WIDTHS if w < width] + [width]
     shares = torch.tensor([recovered(w, words, length, seed) for w in widths], dtype=torch.float64).T
@@ -83,14 +83,14 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 
 @lru_cache(maxsize=64)
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
-    """Which shares of all sums give the word and the position back, each read without knowing the other.
+    """The shares of all sums from which the word and the position are recovered, each without knowing the other.
 
-    The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
+    One linear layer recovers the vector c of a codebook with the largest x·c − |c|²/2.
     """
     content, code = codebooks(width, words, length, seed)
     shares = []
     for book in (content, code):
-        # Products are linear: each word's and each position's once, then their sums, a position at a time.
+        # Products are linear: compute those of words and positions once, then their sums, one position at a time.
         once, shift = content @ book.T - book.square().sum(1) / 2, code @ book.T
         both = torch.empty_like(once)
         best = torch.stack([torch.add(once, row, out=both).amax(-1) for row in shift], dim=1)

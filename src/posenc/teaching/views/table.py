@@ -1,4 +1,4 @@
-"""What is in a learned table, where does it end, and what happens one past the end?"""
+"""Shows the rows of a learned table, its end, and what happens past the end."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from posenc.teaching.views.bounds import Bounds, Position, bounded
 
 ROWS, WIDTH = 8, 8
 BLOCK = 3
-"""Rows at a table's start that training makes a block of their own: those after them are compared."""
+"""The first rows of a table, which form a block after training; later rows are compared."""
 
 TABLE_PYTHON = """\
 import torch, posenc
@@ -25,14 +25,14 @@ print({printed})"""
 
 
 def random_rows(rows: int, width: int) -> Tensor:
-    """A table before training, from a fixed seed; those of ``torch.manual_seed(0)``, which it leaves alone."""
+    """A table before training: the rows of ``torch.manual_seed(0)``, without changing torch's global state."""
     table = posenc.Learned(rows, width)
     torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
     return table.weight.detach()
 
 
 def refusal(rows: int, position: int) -> str:
-    """The words with which a table of so many rows refuses a position; empty where it has a row for it."""
+    """The message with which a table of this many rows refuses a position; empty if it has a row for it."""
     try:
         posenc.Learned(rows, WIDTH).table(torch.tensor([position]))
     except PositionOutOfRange as error:
@@ -44,7 +44,7 @@ def refusal(rows: int, position: int) -> str:
 def lookup(
     position: Position = 8, rows: Annotated[int, Bounds(1, 4096)] = ROWS, past_end: PastEnd = "clamp"
 ) -> View:
-    """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
+    """A table of ``rows`` rows, and the library's answer when one position is looked up."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
         table.weight.copy_(random_rows(rows, WIDTH))
@@ -66,9 +66,9 @@ def lookup(
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
-    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before its training and after.
+    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before and after training.
 
-    Numbers are of the rows from ``BLOCK`` on.
+    The numbers use the rows from ``BLOCK`` on.
     """
     panels, readouts = [], dict[str, float | str]()
     axis = counted("position", len(after))

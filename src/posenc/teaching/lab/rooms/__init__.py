@@ -1,4 +1,4 @@
-"""The rooms of the lab, one TOML file each, in the order in which they are walked."""
+"""The rooms of the lab, one TOML file each, in order."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ ORDER = ("order", "count", "clock", "table", "rotation", "bias", "longer", "pict
 
 @dataclass(frozen=True)
 class Try:
-    """Something to try: what to look for, and the state of the stage that shows it."""
+    """A suggestion: what to look for, and the state of the stage that shows it."""
 
     words: str
     state: Mapping[str, str]
@@ -28,14 +28,14 @@ class Try:
 
 @dataclass(frozen=True)
 class Guess:
-    """A question that comes before the answer.
+    """A question before the answer is shown.
 
     Args:
         asks: the question, about the picture in the state ``before``.
-        answers: what a reader may say, and why that is right or not.
-        right: which of them is.
-        before: the state in which the picture does not tell yet.
-        after: the state that shows the answer, to which the picture moves.
+        answers: the possible answers, each with the reason why it is right or wrong.
+        right: the index of the right answer.
+        before: the state in which the picture does not show the answer yet.
+        after: the state that shows the answer; the picture moves to it.
     """
 
     asks: str
@@ -50,15 +50,15 @@ class Stage:
     """One picture and its controls.
 
     Args:
-        question: its address, and what is asked of the library.
+        question: its address, which names the question to the library.
         short: its entry in the list of the room's stages.
-        more: whether it lies beside the path, under *More*; such stages stand last in their room.
-        view: the function that answers, ``module:function`` below ``posenc.teaching``.
-        words: at most two lines.
-        guess: what is asked before the controls are there.
+        more: whether it is optional, under *More*; such stages are last in their room.
+        view: the function that computes it, ``module:function`` in ``posenc.teaching``.
+        words: its text, at most two lines.
+        guess: a question that is shown before the controls.
         number: the readout that matters most, shown first and largest.
-        picks: controls that a column (or row) of the picture sets when it is touched, one after the other.
-        fresh: whether the same words may have a new answer, as a ledger that grows has.
+        picks: controls that are set, one after the other, by touching a column (or row) of the picture.
+        fresh: whether the answer to the same texts may change, as with a growing ledger.
     """
 
     question: str
@@ -75,7 +75,7 @@ class Stage:
     controls: tuple[Control, ...] = ()
 
     def answer(self, texts: Mapping[str, str]) -> "View":
-        """The view for these texts of a query; a PosencError where one is unknown or out of bounds."""
+        """The view for the texts of a query; raises a PosencError if one is unknown or out of bounds."""
         from posenc.teaching.views.bounds import arguments
 
         known = {control.name: control for control in self.controls}
@@ -97,7 +97,7 @@ class Stage:
 
     @property
     def function(self) -> Callable[..., "View"]:
-        """The view, imported when it is first asked."""
+        """The function of the view, imported on first use."""
         module, name = self.view.split(":")
         view: Callable[..., View] = getattr(import_module(f"posenc.teaching.{module}"), name)
         return view
@@ -149,5 +149,5 @@ def find(name: str) -> Stage:
 
 
 def place(stage: Stage) -> str:
-    """Where a stage is found, ``room/stage``."""
+    """The path of a stage, ``room/stage``."""
     return f"{stages()[stage.question][0].name}/{stage.question}"
