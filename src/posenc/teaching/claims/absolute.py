@@ -26,7 +26,7 @@ LARGE = ("inkling", "transformer-xl", "deberta", "window")
 
 @claim(
     statement="A table of 512 rows works up to length 511.",
-    precise="Up to length 512, positions 0 … 511. Length 513 has no row and raises, as 600 does.",
+    precise="Up to length 512, positions 0 … 511. Lengths 513 and 600 raise an error, since rows are missing.",
     verdict=Verdict.FAILS,
     source=GEHRING,
 )
@@ -42,9 +42,9 @@ def where_a_table_ends() -> Evidence:
 
 
 @claim(
-    statement="Past a learned table lie random embeddings.",
-    precise="Two cases. Past the last row: an error, or the last row again where clamping was asked for. Past the "
-    "trained length but inside the table: rows that no gradient ever reached.",
+    statement="Past the end of a learned table are random embeddings.",
+    precise="There are two cases. Past the last row there is an error, or with clamping the last row again. Past "
+    "the trained length but inside the table, rows never received a gradient.",
     verdict=Verdict.WHEN,
     source=GEHRING,
 )
@@ -67,8 +67,8 @@ def two_ways_past_the_end() -> Evidence:
 @claim(
     statement="A learned table costs parameters, a sinusoidal code none.",
     precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the "
-    "others only those that learn maps as wide as the model, or a number for every offset of a window, have a "
-    "tenth of them.",
+    "others, only those that learn maps as wide as the model, or a number for every offset of a window, have a "
+    "tenth as many.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )
@@ -90,8 +90,8 @@ def parameters() -> Evidence:
 
 @claim(
     statement="Positions are added to the token embeddings, not concatenated.",
-    precise="Width stays. A (128, 512) code, a (2, 128, 128) learned batch and a (1, 1, 8, 64) rotation "
-    "keep their shapes.",
+    precise="The width is unchanged: a (128, 512) code, a (2, 128, 128) learned batch and a (1, 1, 8, 64) "
+    "rotation keep their shapes.",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
 )

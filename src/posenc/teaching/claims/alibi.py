@@ -15,7 +15,7 @@ CODE = "Press et al. 2022, authors' code"
 
 @claim(
     statement="ALiBi's slopes are 1/2, 1/4, … 1/256.",
-    precise="Only for 8 heads. For n = 2^k heads they are 2^(−8h/n); other counts take two series.",
+    precise="Only for 8 heads. For n = 2^k heads they are 2^(−8h/n); other head counts use two series.",
     verdict=Verdict.WHEN,
     source=f"{PRESS}; {CODE}",
 )
@@ -37,7 +37,7 @@ def slopes_by_head_count() -> Evidence:
 
 @claim(
     statement="ALiBi's slopes form one geometric series.",
-    precise="For a power of two they do; 12 heads take 8 slopes and then every other one of 16.",
+    precise="For a power of two they do; 12 heads use the slopes of 8 heads and then every other slope of 16.",
     verdict=Verdict.WHEN,
     source=CODE,
 )
@@ -56,7 +56,8 @@ def one_geometric_series() -> Evidence:
 
 @claim(
     statement="The bias is slope·(j − i).",
-    precise="−slope·|i − j|, both ways, after the 1/√D scaling. Without a mask the other form rewards the future.",
+    precise="It is −slope·|i − j|, on both sides, after the 1/√D scaling. Without a mask the other form "
+    "rewards the future.",
     verdict=Verdict.FAILS,
     source=PRESS,
 )
@@ -78,8 +79,8 @@ def sign_of_the_bias() -> Evidence:
 
 @claim(
     statement="ALiBi is added to the scores q·k.",
-    precise="After they are divided by √D: with equal keys a step costs exactly the slope, whatever the "
-    "head's size.",
+    precise="It is added after they are divided by √D: with equal keys a step costs exactly the slope, for any "
+    "head size.",
     verdict=Verdict.WHEN,
     source=PRESS,
 )
@@ -124,8 +125,8 @@ def mirror_error(encoding: str, causal: bool) -> float:
 
 @claim(
     statement="ALiBi gives a model without a causal mask its order.",
-    precise="It gives distances without direction: a sequence and its mirror image look the same. A "
-    "causal mask, or RoPE, whose angle has a sign, tells them apart.",
+    precise="It gives distances without direction: a sequence and its mirror image look the same. A causal mask "
+    "distinguishes them, and so does RoPE, whose angle has a sign.",
     verdict=Verdict.WHEN,
     source="direct calculation",
 )
@@ -140,8 +141,7 @@ def alibi_sees_no_direction() -> Evidence:
 
 @claim(
     statement="ALiBi lets a model use contexts of any length.",
-    precise="It stays stable at any length, and looks near: with equally relevant keys the flattest of 8 "
-    "heads gives "
+    precise="It is stable at any length but looks near: with equally relevant keys the flattest of 8 heads gives "
     "99.97 % of its weight to the last 2048 tokens of 131 072.",
     verdict=Verdict.FAILS,
     source="direct calculation",

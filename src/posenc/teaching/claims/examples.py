@@ -14,8 +14,8 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 @claim(
     statement='Attention without positions cannot tell "I love you" from "you love me".',
-    precise="It can: they are not the same words, I and me differ. Only a rearrangement shows blindness, as "
-    '"cat ate fish" and "fish ate cat" do.',
+    precise="It can, because I and me are different words. Only a rearrangement of the same words shows blindness, "
+    'such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -37,8 +37,8 @@ def i_love_you() -> Evidence:
 
 @claim(
     statement="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
-    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The printed row stands at none of the "
-    "first 100 000 positions.",
+    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The printed row is not the code of any "
+    "of the first 100 000 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -57,7 +57,7 @@ def cat_at_position_0() -> Evidence:
 
 @claim(
     statement="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE rotates.",
-    precise="Written on (sin, cos) it is RoPE's transposed: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
+    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
     "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up rotates the wrong way.",
     verdict=Verdict.FAILS,
     source="direct calculation",
@@ -107,8 +107,9 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="It needs no parameters. q and k are rotated in every layer: at least four products and two sums a "
-    "pair, so the work grows with the layers, where a table is added once; beside attention itself it is small.",
+    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
+    "sums per pair. So the work grows with the number of layers, while a table is added once; it is small "
+    "compared with attention itself.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )

@@ -30,7 +30,7 @@ def order_error(encoding: str, causal: bool) -> float:
 
 @claim(
     statement="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
-    precise="f(PX) = P f(X) for every permutation P: equivariance. It needs that there is no causal mask.",
+    precise="f(PX) = P f(X) for every permutation P (equivariance), if there is no causal mask.",
     verdict=Verdict.WHEN,
     source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",
 )
@@ -44,7 +44,8 @@ def equivariant() -> Evidence:
 
 @claim(
     statement="Attention is permutation-invariant.",
-    precise="It is equivariant: outputs move with the inputs. Invariant is only what is pooled over all positions.",
+    precise="It is equivariant: outputs move with the inputs. Only a pooled output, over all positions, is "
+    "invariant.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -61,8 +62,8 @@ def invariant() -> Evidence:
 
 @claim(
     statement="A decoder without positional encoding cannot know order.",
-    precise="The causal mask leaks it: each token sees a different number of keys. Two layers already tell "
-    "orders apart.",
+    precise="The causal mask reveals order: each token sees a different number of keys. Two layers already "
+    "distinguish orders.",
     verdict=Verdict.FAILS,
     source="Haviv et al. 2022; Kazemnejad et al. 2023, theorem 1",
 )
@@ -90,8 +91,8 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 @claim(
     statement="Every encoding gives a model without a mask its sense of order.",
     precise="Every encoding of the catalogue that acts on embeddings, queries and keys, or scores "
-    "breaks equivariance; NoPE, and a scale that only far queries feel, do not. Those defined for causal models "
-    "alone are left out: they refuse a model without a mask.",
+    "breaks equivariance; NoPE does not, nor does a scale that affects only far queries. Encodings defined only "
+    "for causal models are left out, because they refuse a model without a mask.",
     verdict=Verdict.WHEN,
     source=VASWANI,
 )
@@ -114,7 +115,7 @@ def attend(x: Tensor) -> Tensor:
 
 @claim(
     statement='"cat ate fish" and "fish ate cat" give the same vectors in permuted order without positions.',
-    precise="The same vector for the same word, wherever it stands.",
+    precise="The same word has the same vector at every place.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
 )

@@ -43,9 +43,8 @@ def float32_tables() -> Evidence:
 
 @claim(
     statement="Positions can be kept in the model's type.",
-    precise="bfloat16 has 769 distinct values among 0 … 4095, float16 3073: neighbours become one. "
-    "Positions are "
-    "integers here, and floats are refused.",
+    precise="bfloat16 has 769 distinct values among 0 … 4095, float16 has 3073: neighbours become equal. Here "
+    "positions are integers, and floats are refused.",
     verdict=Verdict.FAILS,
     source=OURS,
 )
@@ -65,8 +64,8 @@ def positions_in_16_bits() -> Evidence:
 
 @claim(
     statement="Casting a model to bfloat16 leaves its rotary frequencies alone.",
-    precise="A float buffer of frequencies is rounded by it: cos is then off by 0.1 at position 100 and "
-    "0.9 at 1000. Frequencies kept as integers pass any cast.",
+    precise="The cast rounds a float buffer of frequencies: cos is then off by 0.1 at position 100 and 0.9 at "
+    "1000. Frequencies stored as integers survive any cast.",
     verdict=Verdict.FAILS,
     source=OURS,
 )

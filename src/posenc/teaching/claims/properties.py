@@ -80,9 +80,9 @@ TAUGHT = {
 
 @claim(
     statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
-    precise="Asked before training, of the whole catalogue only Sandwich is all four. RoPE and sinusoidal codes "
-    "let unseen distances in; ALiBi keeps them out by a penalty without bound; a learned table knows no distance "
-    "until it is trained.",
+    precise="Measured before training, only Sandwich of the whole catalogue has all four properties. RoPE and "
+    "sinusoidal codes attend to unseen distances; ALiBi excludes them by an unbounded penalty; a learned table "
+    "knows no distances until it is trained.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )
@@ -98,7 +98,7 @@ def desiderata() -> Evidence:
 
 @claim(
     statement="An encoding is absolute or relative, and a model with either knows order.",
-    precise="Each encoding declares whether its scores depend on the offset only, and acts where it declares: "
+    precise="Each encoding declares whether its scores depend only on the offset, and what it acts on; "
     "measurements agree for the whole catalogue. NoPE is neither absolute nor relative, and knows no order.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",

@@ -61,7 +61,8 @@ def offset_only() -> Evidence:
 
 @claim(
     statement="Moving every position by 5 leaves rotary scores unchanged.",
-    precise="Unchanged up to rounding, which in float32 angles grows with position and in exact phases does not.",
+    precise="They are unchanged up to rounding, which grows with position for float32 angles but not for "
+    "exact phases.",
     verdict=Verdict.HOLDS,
     source=SU,
 )
@@ -138,7 +139,8 @@ def decay_with_distance() -> Evidence:
 
 @claim(
     statement="RoPE pairs channels 2i and 2i+1.",
-    precise="So do the paper and GPT-J; Llama pairs i and i+d/2. Outputs differ, and agree after one permutation.",
+    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. Outputs differ, and agree after one "
+    "permutation of channels.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
 )
@@ -192,7 +194,8 @@ def real_and_complex() -> Evidence:
 
 @claim(
     statement="θ is computed from d_model.",
-    precise="From the head's rotary channels: all heads share the same frequencies, whatever the model's width.",
+    precise="It is computed from the head's rotary channels: all heads share the same frequencies, for any "
+    "width of the model.",
     verdict=Verdict.FAILS,
     source=SU,
 )
@@ -232,7 +235,7 @@ def values_pass() -> Evidence:
 
 @claim(
     statement="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
-    precise="For the same q and k the score is the same. Not the output: more keys share the softmax.",
+    precise="For the same q and k the score is the same, but the output is not: more keys share the softmax.",
     verdict=Verdict.WHEN,
     source="direct calculation",
 )

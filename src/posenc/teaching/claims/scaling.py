@@ -34,9 +34,8 @@ def excess(scaling: Scaling, factor: float) -> list[float]:
 
 @claim(
     statement="Position Interpolation lets a model read 8 times its length at no loss.",
-    precise="No pair leaves its trained range, and neighbours move 8 times closer at every scale: the "
-    "first pair turns "
-    "7.2° a step instead of 57.3°. Quality drops at every length until the model is tuned.",
+    precise="No pair leaves its trained range, but neighbours become 8 times closer in every pair: the first pair "
+    "rotates by 7.2° per step instead of 57.3°. Quality drops at every length until the model is tuned.",
     verdict=Verdict.FAILS,
     source=f"{CHEN}, section 2.3 and table 1",
 )
@@ -53,9 +52,8 @@ def interpolation_loses_resolution() -> Evidence:
 
 @claim(
     statement="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
-    precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 leave it "
-    "at factor 8, by "
-    "up to 1.75 times.",
+    precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 leave their range "
+    "at factor 8, by up to 1.75 times.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.1, against direct calculation",
 )
@@ -93,7 +91,8 @@ def yarn_has_two_ramps() -> Evidence:
 
 @claim(
     statement="YaRN keeps slow pairs and interpolates fast ones.",
-    precise="The other way round: fast pairs are kept, slow ones divided by the factor, and the ratio never falls.",
+    precise="It is the opposite: fast pairs are kept, slow pairs are divided by the factor, and the ratio "
+    "never falls.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2",
 )
@@ -132,9 +131,8 @@ def temperature_sharpens() -> Evidence:
 
 @claim(
     statement="Dynamic NTK scaling always changes the base.",
-    precise="Up to the trained length nothing changes; past it the base grows with the length, and keys "
-    "cached before "
-    "keep the old base unless they are rotated again.",
+    precise="Up to the trained length nothing changes. Past it the base grows with the length, and earlier cached "
+    "keys keep the old base unless they are rotated again.",
     verdict=Verdict.WHEN,
     source="released code, as in Hugging Face transformers",
 )
@@ -151,9 +149,8 @@ def dynamic_by_length() -> Evidence:
 
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
-    precise="Partial gives its channels a complete set of frequencies; proportional keeps the head's frequencies "
-    "and sets its "
-    "slow end to zero. A config of one read as the other is another model.",
+    precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the "
+    "head's frequencies and sets the slowest to zero. Reading a config of one as the other gives another model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
 )
@@ -170,8 +167,8 @@ def partial_is_not_proportional() -> Evidence:
 
 @claim(
     statement="Remapped positions let a model read any length at distances that it was trained on.",
-    precise="ReRoPE and DCA do. Self-Extend does up to a length that its settings give, and STRING to less "
-    "than twice the trained one.",
+    precise="ReRoPE and DCA do. Self-Extend does up to a length that depends on its settings, and STRING up to "
+    "less than twice the trained length.",
     verdict=Verdict.WHEN,
     source="arXiv 2401.01325, 2402.17463 and 2410.18745; Su 2023, kexue.fm 9708",
 )

@@ -41,7 +41,8 @@ def fastest_pair() -> Evidence:
 
 @claim(
     statement="Frequencies span 2π to 10 000·2π, one for each dimension i.",
-    precise="Those are wavelengths; frequencies span 1 down to about 1/10000, and i counts pairs, not dimensions.",
+    precise="Those are wavelengths. Frequencies range from 1 down to about 1/10000, and i counts pairs, not "
+    "dimensions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -76,7 +77,7 @@ def first_rows() -> Evidence:
 
 
 @claim(
-    statement="Each dimension has a speed of its own.",
+    statement="Each dimension has its own speed.",
     precise="Dimensions come in pairs: 2i and 2i+1 share one frequency, a sine and a cosine. The last is d−1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
@@ -112,7 +113,8 @@ def shift_is_a_rotation() -> Evidence:
 
 @claim(
     statement="The geometric spacing of frequencies is what makes a shift linear.",
-    precise="Any frequencies give the rotation. The spacing gives scales: with one frequency positions collide.",
+    precise="Any frequencies give the rotation. The spacing provides different scales: with only one "
+    "frequency, positions collide.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -139,7 +141,8 @@ def any_spacing_rotates() -> Evidence:
 
 @claim(
     statement="Product-to-sum shows that PE(p+k) is linear in PE(p).",
-    precise="Sums of angles show that. Product-to-sum gives the dot product: PE(p)·PE(q) = Σ cos(θ_i (p−q)).",
+    precise="The formulas for sums of angles show that. Product-to-sum gives the dot product: PE(p)·PE(q) = "
+    "Σ cos(θ_i (p−q)).",
     verdict=Verdict.FAILS,
     source="trigonometry",
 )
@@ -157,7 +160,7 @@ def dot_product_sees_the_difference() -> Evidence:
 
 @claim(
     statement="Nearer positions always have the larger dot product.",
-    precise="A trend only: it rises again at 3→4 (d=4, 8), 11→12 (d=128), 43→44 (d=512).",
+    precise="That is only a trend: the product rises again at 3→4 (d=4, 8), 11→12 (d=128), 43→44 (d=512).",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -193,8 +196,8 @@ def unique_and_bounded() -> Evidence:
 
 @claim(
     statement="The base 10 000 has no particular reason.",
-    precise="At base 100 the slowest hand turns once in 617 positions: beyond that every hand repeats. At 10 000 "
-    "75 of 256 complete no turn in 4096 positions and keep far positions apart.",
+    precise="With base 100 the slowest hand turns once in 617 positions: beyond that every hand repeats. With "
+    "base 10 000, 75 of 256 hands complete no turn in 4096 positions, which distinguishes far positions.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -230,7 +233,8 @@ def by_hand() -> Evidence:
 
 @claim(
     statement="A sinusoidal module has a maximum length of 5000.",
-    precise="That is the size of a buffer. The formula has a value at every position; ours computes it on demand.",
+    precise="That is the size of a buffer. The formula has a value at every position, and our module "
+    "computes it on demand.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )

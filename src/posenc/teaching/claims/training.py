@@ -40,9 +40,8 @@ def losses(encoding: str) -> tuple[float, float]:
 
 @claim(
     statement="RoPE and sinusoidal positions generalise past the trained length; ALiBi even gains there.",
-    precise="On fixed targets ALiBi stays level; RoPE and sinusoidal get worse. The gain that papers "
-    "print for ALiBi "
-    "is mostly that later tokens of a window have more context.",
+    precise="On fixed targets ALiBi stays level; RoPE and sinusoidal get worse. The gain that papers report for "
+    "ALiBi comes mostly from later tokens of a window, which have more context.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, tested at 1024; Press et al. 2022, appendix B",
     slow=True,
@@ -59,8 +58,8 @@ def past_the_trained_length() -> Evidence:
 
 @claim(
     statement="Flat perplexity past the trained length shows that a long context is used.",
-    precise="A model can be flat and look near. ALiBi's loss hardly moves when everything further back than 256 "
-    "bytes is replaced by random bytes.",
+    precise="A model can have flat perplexity and still look near: ALiBi's loss hardly changes if everything more "
+    "than 256 bytes back is replaced by random bytes.",
     verdict=Verdict.FAILS,
     source="measured here: the same model as above",
     slow=True,
@@ -113,8 +112,8 @@ def stretched(name: str) -> tuple[float, float]:
 @claim(
     statement="Without tuning, a RoPE model reads past its trained length best with its frequencies scaled.",
     precise="At 8 times its length a small model loses 1.8 to 1.9 nats per byte under three remappings of "
-    "positions, 2.3 under the best scaling, and short texts pay nothing for a remapping. STRING, which reaches "
-    "less than twice the length, is no better than no scaling there.",
+    "positions, 2.3 under the best scaling, and remappings do not increase the loss on short texts. STRING, which "
+    "reaches less than twice the length, is no better there than no scaling.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, four documents of 1024, settings as those of extend",
     slow=True,
@@ -130,9 +129,9 @@ def remapping_beats_scaling() -> Evidence:
 
 
 @claim(
-    statement="A model that loses no more far past its trained length makes use of the far text.",
+    statement="A model whose loss stays low far past its trained length uses the far text.",
     precise="Under the remapping that loses least at 8 times the length, the last 128 bytes are predicted no "
-    "better than from themselves alone.",
+    "better than without any earlier text.",
     verdict=Verdict.FAILS,
     source="measured here: the same model",
     slow=True,

@@ -26,8 +26,8 @@ def neighbours(encoding: str) -> tuple[float, ...]:
 
 @claim(
     statement="Past the trained length every encoding loses order.",
-    precise="FoX and KERPLE, which fade by gates and by the logarithm of the distance, judge sequences of eight "
-    "times the trained length as well as short ones, with every seed; RoPE does not.",
+    precise="FoX fades by gates, KERPLE by the logarithm of the distance; both judge sequences of eight times the "
+    "trained length as well as short ones, with every seed. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,
@@ -54,8 +54,8 @@ def one_seed_is_no_verdict() -> Evidence:
 
 @claim(
     statement="A picture's patches may be numbered in reading order.",
-    precise="Asked what stands above, below, left or right of them where rows have any length, cells that are "
-    "numbered one after the other do not know in grids of eight times as many; by row and column they do.",
+    precise="If rows have any length and cells are numbered in one sequence, a model cannot name their neighbours "
+    "in grids with eight times as many cells; with row and column it can.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 500 steps on grids of up to 8×8 cells, tested on 22×23, three seeds",
     slow=True,
@@ -68,9 +68,9 @@ def reading_order_is_no_place() -> Evidence:
 
 
 @claim(
-    statement="How M-RoPE's pairs are shared out among time, rows and columns makes no difference to a picture.",
-    precise="Where time, which stands still in a picture, has the fast pairs, cells do not learn in 500 steps to "
-    "look beside them; where the axes take turns, they do.",
+    statement="How M-RoPE's pairs are divided among time, rows and columns makes no difference to a picture.",
+    precise="If time, which is constant in a picture, has the fast pairs, a model does not learn in 500 steps to "
+    "find neighbours; if the axes are interleaved, it does.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
@@ -85,9 +85,9 @@ def fast_pairs_find_neighbours() -> Evidence:
 
 
 @claim(
-    statement="Relative tables that are resized to a larger picture serve it as they served the old one.",
-    precise="Rows read between the rows of a table of 8×8 places mix what stands beside a cell with what stands "
-    "further: on 22×23 cells nothing is found. A table with a row for every offset finds all.",
+    statement="Relative tables resized to a larger picture work as well as before.",
+    precise="Interpolating the rows of a table for 8×8 places mixes neighbours with cells further away: on 22×23 "
+    "cells no neighbours are found. A table with a row for every offset finds all.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
