@@ -50,14 +50,14 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
     for outcome in outcomes:
         if outcome.stands:
             continue
-        console.print(f"\n{outcome.claim.name} does not stand {outcome.error}")
+        console.print(f"\n{outcome.claim.name} does not hold {outcome.error}")
         for finding in outcome.findings:
             if not finding.ok:
                 line = f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}"
                 console.print(line)
     standing = sum(o.stands for o in outcomes)
     seconds = sum(o.seconds for o in outcomes)
-    console.print(f"\n{standing} of {len(outcomes)} verdicts stand ({seconds:.0f} s)")
+    console.print(f"\n{standing} of {len(outcomes)} verdicts hold ({seconds:.0f} s)")
 
 
 def described(outcome: "Outcome") -> dict[str, object]:

@@ -229,7 +229,7 @@ class RemappedPart(Pytree):
     q_until: Positions | None = None
 
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
-        """Queries, and keys as the cache has them, at the positions of this part."""
+        """Queries rotated to the positions of this part, and keys rotated or as the cache has them."""
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 

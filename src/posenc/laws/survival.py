@@ -90,7 +90,7 @@ def survives_meta(subject: Subject) -> None:
         built = subject.make()
     if subject.constructs:
         on = {name for name, t in (*built.named_parameters(), *built.named_buffers()) if not t.is_meta}
-        owed(not on, f"built on meta, {sorted(on)} hold memory")
+        owed(not on, f"built on meta, but {sorted(on)} have memory")
 
 
 @law()

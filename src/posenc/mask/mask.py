@@ -58,7 +58,7 @@ class Mask(Pytree):
 
     ``document_lengths`` and ``left_padding`` only make attention faster: it then goes document by document, or
     skips padding, instead of masking. They are read from tensors on the CPU; for other devices declare them, since
-    reading would synchronise. ``tree_map`` to other tensors, as for beams or microbatches, reads them again.
+    reading would synchronise. After ``tree_map`` to other tensors, for beams or microbatches, they are read again.
 
     A query that may see no key attends to nothing and returns zeros.
     """

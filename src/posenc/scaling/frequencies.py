@@ -31,7 +31,7 @@ class Frequencies:
             raise InvalidArgument("frequencies must be finite and not negative (radians per position)")
         if not 0 < self.attention_factor < float("inf"):
             raise InvalidArgument(
-                f"attention_factor={self.attention_factor} must be positive and finite (1.0 leaves scores alone)"
+                f"attention_factor={self.attention_factor} must be positive and finite; 1.0 leaves scores unchanged"
             )
 
     def __len__(self) -> int:

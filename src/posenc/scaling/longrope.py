@@ -35,7 +35,7 @@ class PerPair(Scaling):
     """
 
     factors: Factors
-    attention_factor: Annotated[float, positive("1.0 leaves scores alone")] = 1.0
+    attention_factor: Annotated[float, positive("1.0 leaves scores unchanged")] = 1.0
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:

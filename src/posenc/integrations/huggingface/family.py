@@ -57,7 +57,7 @@ class Rotates:
             recurrent). ``"others"``: it lists those that do not rotate, since they attend to pictures. ``"bases"``:
             ``key``
             lists every layer's base, 0 for none. ``"scaled"``: all do; those that ``key`` lists use the scaling.
-            ``"switch"``: without ``key`` no layer rotates or has a table; with it attention layers do.
+            ``"switch"``: without ``key`` no layer rotates or has a table; with it, attention layers rotate.
         key: the key that the rule reads.
     """
 

@@ -17,7 +17,7 @@ QUARTER = torch.tensor(math.pi / 4, dtype=torch.float64)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
-    """N(0, 1) in float64."""
+    """Draw from N(0, 1) in float64."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 

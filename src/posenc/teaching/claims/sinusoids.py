@@ -176,7 +176,7 @@ def nearer_is_more_alike() -> Evidence:
 
 @claim(
     statement="The code is unique for every position, bounded, and aware of distance.",
-    precise="Every row has norm √(d/2) and entries in −1 … 1; up to 5000 rows at d=128 no two come "
+    precise="Every row has norm √(d/2) and entries in −1 … 1; among the first 5000 rows at d=128 no two are "
     "closer than 1.95.",
     verdict=Verdict.HOLDS,
     source=VASWANI,

@@ -1,4 +1,4 @@
-"""The encoding of one random layer for pictures, from its text."""
+"""Builds the encoding of one random layer, for pictures, from its text."""
 
 from dataclasses import replace
 

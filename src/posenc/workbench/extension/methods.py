@@ -83,7 +83,7 @@ def methods(
     factor: float,
     beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
-    """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has a factor of its own.
+    """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has its own factor.
 
     ``own`` is the scaling in the model's config. ``beta_fast`` belongs to YaRN: if the fastest pair makes fewer
     than 32 turns within the trained length (201 positions), the default keeps no pair.

@@ -151,7 +151,7 @@ class ScoringJob(Job):
             )
         if training.verdict:
             state.unlink(missing_ok=True)
-            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; leave --finetune out")
+            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; omit --finetune")
         save_weights(model.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
         model.model.eval()
