@@ -73,7 +73,7 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
 @pytest.mark.parametrize(
     ("model_type", "why"),
     [
-        ("deepseek_v3", "its config has 'qk_nope_head_dim', which Llama's has not"),
+        ("deepseek_v3", "its config has 'qk_nope_head_dim', which Llama's lacks"),
         ("cohere2", "full_attention and sliding_attention share one rotation, and some of them may not rotate"),
         ("nanochat", "its file rotates pairs that are rotated backwards"),
         ("qwen3_5_text", "its rotary module has mrope_section, for positions of several axes"),

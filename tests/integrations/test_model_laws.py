@@ -382,14 +382,14 @@ def test_packed_lengths_are_those_of_the_position_ids() -> None:
         (
             picture,
             [0, 6, 12, 18],
-            r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is not a text; give the place",
+            r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is not a text; pass the start",
         ),
         (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not increase from 0 to the 8 tokens; pass"),
         (at, [0, 4, 4, 8], "does not increase"),
         (at, [0, 5, 7, 8], r"token 4 has position \[0\] but is number 4 of its text; restart position ids"),
         (at, [0, 8], "token 4 has position"),
-        (picture, [0, 3, 6], r"token 3 has position \[1, 2, 1\] and is number 0 of its text"),
-        (torch.tensor([[0, 1, 3]]), [0, 3], r"token 2 has position \[3\] and is number 2"),
+        (picture, [0, 3, 6], r"token 3 has position \[1, 2, 1\] but is number 0 of its text"),
+        (torch.tensor([[0, 1, 3]]), [0, 3], r"token 2 has position \[3\] but is number 2"),
     ):
         with pytest.raises(AssertionError, match=message):
             assert_packed(ids, torch.tensor(ends))

@@ -428,7 +428,7 @@ def test_an_architecture_that_nobody_looked_at_has_unknown_pairs(tmp_path: Path)
     file = gguf_file(tmp_path, "llama-embed")
     table = llama_cpp.read(file)
     assert table.layers["all"].pairing is None
-    assert "which pairs architecture 'llama-embed' rotates was not asked of llama.cpp" in table.notes[0]
+    assert "the pairs of architecture 'llama-embed' were not checked in llama.cpp" in table.notes[0]
     for pairing in ("half", "interleaved"):
         other = replace(table, layers={"all": replace(table.layers["all"], pairing=pairing)})
         assert differences(table, other) == differences(other, table) == []

@@ -97,4 +97,4 @@ def test_what_a_towers_config_may_not_say(config: dict[str, Any], message: str) 
 
 def test_layers_of_a_tower_that_see_tiles_are_said_to() -> None:
     noted = read({"model_type": "qwen2_5_vl_vision", "window_size": 112}).assumed
-    assert any("some layers see tiles of 112 pixels a side alone" in note for note in noted)
+    assert any("some layers see only their tile of 112 pixels a side" in note for note in noted)

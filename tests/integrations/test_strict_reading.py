@@ -153,7 +153,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         config("xlnet"),
         "model_type 'xlnet' of transformers .* is not among the families that are read, and Llama's rule does not "
-        "fit it: its config has 'd_model', which Llama's has not; its positions can be measured",
+        "fit it: its config has 'd_model', which Llama's lacks; its positions can be measured",
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},

@@ -173,7 +173,7 @@ def test_derivatives_of_every_order_and_kind(pairing: str) -> None:
 
 class TestChoose:
     def test_auto_says_why(self) -> None:
-        assert Rotary(16, pairing="half", backend="torch").explain() == "torch: backend='torch' was asked for"
+        assert Rotary(16, pairing="half", backend="torch").explain() == "torch: backend='torch' was requested"
         assert by_name("auto", "mps") == "torch"
 
     def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:

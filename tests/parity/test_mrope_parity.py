@@ -110,7 +110,7 @@ def test_the_class_decides_the_layout_and_not_the_key(interleaved: bool) -> None
 
 def test_sections_that_cannot_be_dealt_out_are_refused() -> None:
     """timm documents 8, 12, 12 for a head of 64 channels and turns 11, 11 and 10 pairs: the ladder ends first."""
-    with pytest.raises(InvalidArgument, match=r"strided\(8, 12, 12\) cannot be dealt out in turn"):
+    with pytest.raises(InvalidArgument, match=r"strided\(8, 12, 12\) cannot be interleaved"):
         strided(8, 12, 12)
     dealt = [axis if (axis := i % 3) and i < 3 * (8, 12, 12)[axis] else 0 for i in range(32)]
     assert dealt == list(strided(11, 11, 10).axis_of_pair), "what its rule comes to"

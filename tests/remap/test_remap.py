@@ -294,7 +294,7 @@ def test_refusals_say_what_to_write(text: str, message: str) -> None:
 def test_what_attention_cannot_do_in_parts_is_refused() -> None:
     q, k, v = drawn(12)
     encoding, at = CASES[0][0], torch.arange(12)
-    with pytest.raises(InvalidArgument, match="defined for causal"):
+    with pytest.raises(InvalidArgument, match="defined only for causal"):
         attended(encoding, q, k, v, at, Mask())
     for few in (2, 12):  # also where nothing is far yet, so that training meets it in its first step
         tokens = (x[:, :, :few] for x in (q, k, v))

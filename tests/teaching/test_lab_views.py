@@ -31,7 +31,7 @@ def test_two_sided_alibi_cannot_tell_a_mirror_image() -> None:
 def test_an_arrangement_must_fit_its_sentence() -> None:
     with pytest.raises(InvalidArgument, match="order=1-0 is not an arrangement of 3 words; use each of 0 … 2 once"):
         order_blind.shuffle(order=(1, 0))
-    with pytest.raises(InvalidArgument, match="order=0-0-1 is no arrangement of 3 words"):
+    with pytest.raises(InvalidArgument, match="order=0-0-1 is not an arrangement of 3 words"):
         order_blind.shuffle(order=(0, 0, 1))
 
 

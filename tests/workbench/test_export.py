@@ -64,9 +64,9 @@ def test_extend_reads_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("encoding", "change", "message"),
     [
-        ("alibi", {}, r"positions alibi \(rotary without scaling is\) is not expressible"),
-        ("rotary(base=500)", {"norm": "rms"}, "norm=rms, activation=gelu with kv_heads=None is not expressible"),
-        ("rotary(base=500)", {"qk_norm": True}, "window=None or qk_norm=True is not expressible"),
+        ("alibi", {}, r"because of positions alibi \(not rotary without scaling\); export"),
+        ("rotary(base=500)", {"norm": "rms"}, "norm=rms, activation=gelu with kv_heads=None; export"),
+        ("rotary(base=500)", {"qk_norm": True}, "window=None or qk_norm=True; export"),
         ("rotary", {}, r"has no language run of rotary seed 0; it has (alibi|rotary)"),
     ],
 )

@@ -108,7 +108,7 @@ def test_rows_without_a_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     for line in ('{"body": "x"}', "[1]", "no json"):
         path.write_text('{"text": "fine"}\n' + line)
-        with pytest.raises(StudyError, match=r"has no object with a key 'text' in line 2; write one a line"):
+        with pytest.raises(StudyError, match=r"has no object with a key 'text' in line 2; write one per line"):
             load(path)
 
 

@@ -136,7 +136,7 @@ PLANTS = (
         "mistral_restarts_at_its_window",
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR % 4096, MISTRAL), 64)),
-        (r"start again every 4,096",),
+        (r"restart every 4,096",),
     ),
     Plant(
         "mistral_restarts_at_no_power_of_two",

@@ -31,7 +31,7 @@ MISTAKES: dict[str, Callable[[Array, Array], Array]] = {
     "linear(factor=2)": lambda x, at: turned(x, at / 2),
     "does not rotate": lambda x, at: x,
     "clamped at 4,095": lambda x, at: turned(x, np.minimum(at, 4095)),
-    "start again every 4,096": lambda x, at: turned(x, at % 4096),
+    "restart every 4,096": lambda x, at: turned(x, at % 4096),
     "rows 0, 1, 2": lambda x, at: turned(x, np.arange(len(at))),
 }
 """Ports by the words that name their mistake."""

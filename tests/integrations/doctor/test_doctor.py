@@ -129,7 +129,7 @@ def test_two_positions_leave_a_clamp_and_a_restart_ambiguous() -> None:
     wrong = diagnose(model_of("llama3_1"), {"positions": at, "x": x, "rotated": layer.rotate(x, at % 4096)})
     assert not wrong.right
     assert "cannot tell apart" in str(wrong)
-    assert "start again every 4,096" in str(wrong) or "or others" in str(wrong)
+    assert "restart every 4,096" in str(wrong) or "or others" in str(wrong)
     assert "Pass positions" in str(wrong)
 
 
@@ -197,7 +197,7 @@ def test_where_the_error_starts_is_said_of_what_nothing_explains() -> None:
     numbers["rotated"][TEXT > 100] += 0.1
     answer = str(diagnose(model_of("llama3_1"), numbers))
     assert "from position 1,000 on" in answer
-    assert "all before agree, up to 100" in answer
+    assert "positions up to 100 agree" in answer
 
 
 def test_what_is_no_port_is_refused_by_name() -> None:

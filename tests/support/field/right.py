@@ -169,7 +169,7 @@ CASES = tuple(
             "F17",
             "sgl-project/SpecForge 265, 702, NVIDIA-NeMo/Automodel 2920",
             "diff qwen3-target.json --draft other-base-draft.json",
-            ("part at position 1,",),
+            ("at position 1",),
         ),
         (
             "F18",

@@ -163,7 +163,7 @@ def test_verify_prints_verdicts_and_leaves_in_peace(capsys: pytest.CaptureFixtur
     verify(["first-rows", "by-hand"])
     out = capsys.readouterr().out
     assert "PE(0) is all zeros." in out
-    assert "2 of 2 verdicts stand" in out
+    assert "2 of 2 verdicts hold" in out
 
 
 def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
@@ -175,7 +175,7 @@ def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
     assert left.value.exit_code == 1
     out = capsys.readouterr().out
     assert "BROKEN" in out
-    assert "sign-of-the-bias does not stand" in out
+    assert "sign-of-the-bias does not hold" in out
     assert "ours, head 1, row 0, key 7: 0, expected -1.75" in out
 
 

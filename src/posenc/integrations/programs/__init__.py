@@ -143,7 +143,7 @@ class Program:
             apart.append(f"it allows inputs of at most {table.admitted_length} tokens instead of {meant}")
         if apart:
             raise InvalidArgument(
-                f"{table.program} would compute something else: {'; '.join(apart)}; use another scaling or program"
+                f"{table.program} would compute differently: {'; '.join(apart)}; use another scaling or program"
             )
         return keys
 

@@ -73,7 +73,7 @@ def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str
     """Config and weights under transformers' names."""
     encoding, why = model.encoding, ""
     if not isinstance(encoding, Rotary) or encoding.pairing != "half" or not isinstance(encoding.scaling, Default):
-        why = f"positions {plan.encoding} (rotary without scaling is)"
+        why = f"positions {plan.encoding} (not rotary without scaling)"
     elif plan.window or plan.qk_norm:
         why = f"window={plan.window} or qk_norm={plan.qk_norm}"
     elif (plan.norm, plan.activation) == ("rms", "swiglu"):
