@@ -251,7 +251,7 @@ def call(**changes: object) -> None:
         *(
             (
                 {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(arange(3, offset=2), arange(5))},
-                r"has 8 channels a head and the bias reads 6; make the encoding with head_dim=8",
+                r"has 8 channels per head and the bias reads 6; make the encoding with head_dim=8",
             )
             for name in ("shaw", "cope", "deberta", "transformer-xl")
         ),
@@ -326,5 +326,5 @@ def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:
             posenc.attention(q, k, v, at, causal=True, dropout=wrong)
     with pytest.raises(InvalidArgument, match="use dropout=0 with return_logsumexp"):
         posenc.attention(q, k, v, at, causal=True, dropout=0.5, return_logsumexp=True)
-    with pytest.raises(InvalidArgument, match="dropout and function transforms at once on cpu; leave one out"):
+    with pytest.raises(InvalidArgument, match="dropout and function transforms at once on cpu; omit one"):
         torch.func.grad(lambda q: posenc.attention(q, k, v, at, causal=True, dropout=0.5).sum())(q)

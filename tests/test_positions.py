@@ -62,9 +62,7 @@ def test_packed_starts_every_document_at_zero(lengths: list[int]) -> None:
 
 
 def test_packed_refuses_empty_documents() -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"lengths=\[2, 0\] must all be at least 1; omit empty documents"
-    ):
+    with pytest.raises(InvalidArgument, match=r"lengths=\[2, 0\] must all be at least 1; omit empty documents"):
         packed([2, 0])
 
 

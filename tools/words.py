@@ -61,7 +61,9 @@ PRIVATE = re.compile(
 
 PROSE = re.compile(
     r"\b(?:(?:once|per|of|in|each|every|with|at|is) (?:a )?forward\b(?! pass)|nobody may|by and large|at hand|"
-    r"(?:comput|read|load|count|rotat|measur|round)\w*(?: (?:its|the|one) \w+)? otherwise)\b",
+    r"(?:comput|read|load|count|rotat|measur|round)\w*(?: (?:its|the|one) \w+)? otherwise|"
+    r"(?:nats|numbers?|rows?|channels?|products?|panels?) a (?:byte|token|head|layer|query|row|axis|pair|step)|"
+    r"laid end to end|broken off|goes on|leave (?:it|one) out|is no \w+(?=;)|whatever (?:the|its))\b",
     re.IGNORECASE,
 )
 """Phrases that are no English of an engineer, in docstrings, comments, errors, templates and data as well."""

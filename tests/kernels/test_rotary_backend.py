@@ -141,9 +141,7 @@ def test_out_that_holds_one_number_in_several_places_is_refused(backend: str) ->
     placed = Rotary(16, pairing="half", backend=backend).at(positions.arange(6))
     q, k = torch.randn(2, 1, 6, 16).expand(-1, 4, -1, -1), torch.randn(2, 2, 6, 16)
     before = q.clone()
-    with pytest.raises(
-        InvalidArgument, match="several of its elements share memory; pass one without overlap"
-    ):
+    with pytest.raises(InvalidArgument, match="several of its elements share memory; pass one without overlap"):
         placed.rotate(q, k, out=(q, k))
     assert torch.equal(q, before)
 

@@ -250,7 +250,7 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
                 raise InvalidArgument(f"{recipe} gives {int(key) + 1} settings; {recipe.name} has {len(order)}")
             raise UnknownName(f"setting of {recipe.name}", name, known)
         if name in given:
-            raise InvalidArgument(f"{recipe} gives {name} twice; leave one out")
+            raise InvalidArgument(f"{recipe} gives {name} twice; omit one")
         given[name] = argument(known[name], value)
     return given
 

@@ -309,7 +309,7 @@ class Mask(Pytree):
     def block(
         self, known: dict[str, Tensor], first: int, last: int, keys: int, start: int
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
-        """The same from what is ``known``, which is asked for once for all blocks."""
+        """The same from ``known``, which is computed once for all blocks."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
         single = every if start < keys else k  # of one key too, none may be asked for
         return self.sees(

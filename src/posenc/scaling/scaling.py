@@ -96,7 +96,7 @@ Base = Annotated[float, check_base]
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a decimal formula: it runs at 50 digits, whatever the caller's decimal context is."""
+    """Decorate a decimal formula: it runs at 50 digits in any decimal context of the caller."""
 
     @wraps(formula)
     def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:

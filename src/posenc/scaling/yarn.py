@@ -5,7 +5,7 @@
 ``ramp="rotations"`` (the paper, section 3.2): with r_i = L/λ_i, g_i = clip((r_i − β_slow)/(β_fast − β_slow), 0, 1).
 ``ramp="dimension"`` (authors' code, Hugging Face): linear in the pair index between the two pairs that complete
 β_fast and β_slow turns, dim(r) = d·ln(L/2πr)/(2·ln b), low = ⌊dim(β_fast)⌋ and high = ⌈dim(β_slow)⌉ (whole
-numbers only if ``truncate``), low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high where they meet:
+numbers only if ``truncate``), low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high if they are equal:
 g_i = 1 − clip((i − low)/(high − low), 0, 1). The two ramps differ by up to 3.04 times (d=128, L=4096, s=16).
 
 The attention factor a = 0.1·ln s + 1 multiplies cos and sin, so scores grow by a²: attention gets sharper.

@@ -176,7 +176,7 @@ def _packs_nothing(model: LoadedModel) -> str:
 
 @law(_packs_nothing)
 def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
-    """Texts in one row, whose position ids start again at 0, have the same answers as alone.
+    """Texts in one row, whose position ids restart at 0, have the same answers as alone.
 
     Pass neither attention_mask nor a cache with packed position ids, and pass them on to ``create_causal_mask``; if
     positions have several axes, put the index in the row before them. Or separate texts by a mask.

@@ -164,7 +164,7 @@ class Reader:
 
     def softmax_factor(self, head_dim: int) -> float:
         """The factor on 1/√D: the family's own scale, or DeepSeek's second number,
-        (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling.
+        (0.1·mscale_all_dim·ln s + 1)², for every type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)

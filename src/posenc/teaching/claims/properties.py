@@ -93,7 +93,7 @@ def desiderata() -> Evidence:
         for word, has, taught in zip(NAMES, four(name).has, row, strict=True)
     ]
     all_four = [name for name in posenc.CATALOGUE if all(four(name).has)]
-    return (*findings, same("Sandwich alone has all four", all_four == ["sandwich"], True))
+    return (*findings, same("only Sandwich has all four", all_four == ["sandwich"], True))
 
 
 @claim(

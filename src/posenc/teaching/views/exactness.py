@@ -31,7 +31,7 @@ from posenc.scaling import Default
 frequencies, p = Default().frequencies({head_dim}, {base}), torch.tensor([{position}])
 exact = posenc.Clock(frequencies)(p, torch.float64)
 float32 = posenc.Clock(frequencies, "float32")(p)
-print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))    # one number a pair"""
+print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))    # one number per pair"""
 
 
 @bounded

@@ -72,7 +72,7 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
         owed(
             shape == tuple(batch.targets.shape), f"{call}: tokens are {shape}, targets {tuple(batch.targets.shape)}"
         )
-        owed(shape[1] <= most, f"{call} has {shape[1]} tokens, and at most {most} were asked for")
+        owed(shape[1] <= most, f"{call} has {shape[1]} tokens, but at most {most} were requested")
         for name, values, count in (
             ("tokens", batch.tokens, task.vocabulary),
             ("targets", batch.targets, task.outputs),
