@@ -174,7 +174,7 @@ def test_float64_angles_serve_as_many_positions_as_they_say(
 
 
 def test_what_is_no_encoding_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="encoding=3 is not an encoding; pass a posenc.Encoding"):
+    with pytest.raises(InvalidArgument, match=r"encoding=3 is not an encoding; pass a posenc\.Encoding"):
         posenc.check(3)
     with pytest.raises(InvalidArgument, match="kv_heads=3 must divide heads=4"):
         posenc.check("nope", heads=4, kv_heads=3)

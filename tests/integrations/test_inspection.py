@@ -73,7 +73,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "smollm2-135m": (
         "base 100 000, no scaling",
-        "Trained length 8 192, the longest input: the config states no other.",
+        "Trained length 8 192, the longest input, as the config states no other.",
         "20 of 32 pairs",
     ),
     "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),

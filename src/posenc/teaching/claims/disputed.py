@@ -55,8 +55,8 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     statement="RoPE extrapolates better than sinusoidal and learned positions.",
     precise="Lessons 0 and 2 say so, lesson 4 says ALiBi does best. Trained at 128 bytes and asked at 1024, RoPE "
     "loses 2.14 nats per byte, sinusoidal 1.45, a table that repeats its last row 0.20, ALiBi 0.00. RoPE loses "
-    "0.70 (0.49 … 0.91) more than sinusoidal and 1.95 (1.81 … 2.08) more than the table. At 128 bytes it is the best "
-    "of the three; at 1024 it differs from sinusoidal by 0.35 (0.10 … 0.61).",
+    "0.70 (0.49 … 0.91) more than sinusoidal and 1.95 (1.81 … 2.08) more than the table. At 128 bytes it is the "
+    "best of the three; at 1024 it differs from sinusoidal by 0.35 (0.10 … 0.61).",
     verdict=Verdict.FAILS,
     source=SOURCE,
     slow=True,
