@@ -87,7 +87,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         raise InvalidArgument(f"{path} has not ended after {SECONDS} s; leave its training out")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     raise InvalidArgument(
-        f"{path}:{name} cannot be called with {asked.recipe.get('head_dim') or HEAD_DIM} channels a head, as the "
+        f"{path}:{name} cannot be called with {asked.recipe.get('head_dim') or HEAD_DIM} channels per head, as the "
         f"model has: {last}"
     )
 

@@ -142,7 +142,7 @@ def choose(name: str, workers: int | None = None, requirements: Requirements = O
     """The launcher of this name; ``workers`` is for the local one, as Ray fills a cluster."""
     one_of("launcher", name, LAUNCHERS)
     if workers is not None and name != "local":
-        raise InvalidArgument(f"workers={workers} is for --launcher local; with {name} leave it out")
+        raise InvalidArgument(f"workers={workers} is for --launcher local; with {name} omit it")
     if name == "local":
         from posenc.workbench.launch.local import Local
 

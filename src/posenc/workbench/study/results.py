@@ -41,7 +41,7 @@ class Row:
         values: by length, the loss (nats per fixed target) or the accuracy.
         windows: by length, the loss over whole windows, as papers print it; empty for accuracies.
         converged: runs that passed the task's gate at the trained length, and runs in all.
-        diverged: runs that were broken off as their loss diverged.
+        diverged: runs that were stopped because their loss diverged.
         refusal: why the encoding has no value past some length, or empty.
         not_finite: the lengths at which the loss of a run is NaN or infinite, and which have no value.
         to_best: the paired difference to the best row at the longest length, or None.
