@@ -294,7 +294,7 @@ def remapped(view: View, state: dict[str, str]) -> None:
     plain, used = maps(view)
     blank = int(used.isnan().tril().sum())
     assert view.readouts["pairs at untrained distances"] == str(blank)
-    assert view.readouts["the same with RoPE"] == str(int(plain.isnan().tril().sum()))
+    assert view.readouts["pairs at untrained distances with RoPE"] == str(int(plain.isnan().tril().sum()))
     assert ("untrained distances" in view.title) == bool(blank)
     assert not blank or told(view) == [blank]
 

@@ -40,7 +40,7 @@ def test_distances_are_those_of_the_papers() -> None:
     torch.testing.assert_close(rerope[seen], near.clamp(max=16)[seen], rtol=0, atol=1e-4)
     torch.testing.assert_close(extended[seen], near.where(near < 16, grouped)[seen], rtol=0, atol=1e-4)
     assert rerope[~seen].isnan().all()
-    assert distances().readouts["the same with RoPE"] == str(32 * 33 // 2)
+    assert distances().readouts["pairs at untrained distances with RoPE"] == str(32 * 33 // 2)
 
 
 def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> None:

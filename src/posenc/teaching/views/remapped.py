@@ -72,7 +72,7 @@ def distances(
         {
             "furthest distance used": f"{used.nan_to_num().max():.4g}",
             "pairs at untrained distances": str(untrained[1]),
-            "the same with RoPE": str(untrained[0]),
+            "pairs at untrained distances with RoPE": str(untrained[0]),
         },
         PYTHON.format(
             method=type(remap).__name__, settings=", ".join(arguments.values()), length=length, longest=LONGEST
