@@ -115,7 +115,7 @@ def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
         (
             [Image(4, 5)],
             "qwen2-vl",
-            r"has columns=5; it must be a multiple of 2, as 2 make one token: resize it",
+            r"has columns=5; it must be a multiple of 2, because 2 make one token; resize it",
         ),
         ([Image(0, 4)], "qwen2-vl", "has rows=0; it must be at least 1"),
         ([Video(3, 4, 4)], "ernie-4.5-vl", "has frames=3; it must be a multiple of 2"),

@@ -94,7 +94,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: attention(THREE_HEADS, THREE_HEADS, THREE_HEADS, PoPE(8, 3).at(arange(2))),
-        "q has 8 channels per head, and rotate of this encoding adds 8",
+        r"q has 8 channels per head, but this encoding's rotate\(\) adds 8",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be a whole number of positions, at least 1; Llama 4"),
     (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; Llama 4 uses 0.1"),

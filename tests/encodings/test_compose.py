@@ -53,7 +53,7 @@ def test_parts_are_reset_and_carries_are_told_apart() -> None:
     x = torch.randn(1, 3, 16)
     here, state = stack.at(arange(3)).with_content(x)
     assert state.shape == (1, 4, 3)
-    with pytest.raises(InvalidArgument, match="state has 3 values a key; these encodings keep 4"):
+    with pytest.raises(InvalidArgument, match="state has 3 values per key; these encodings keep 4"):
         here.with_state(state[:, :3])
 
 

@@ -119,7 +119,7 @@ def test_refusals() -> None:
         ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"q_proj.weight": q}, {"from_": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"a.q_b_proj.weight": q}, {}, "latent projection"),
-        ({"query_key_value.weight": q}, {}, "only one key head per query head"),
+        ({"query_key_value.weight": q}, {}, "needs one key head per query head"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             convert_pairing(state, **{"from_": "interleaved", "to": "half", **SIZES, **options})

@@ -162,7 +162,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
     (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),
     (config("falcon", n_embed=32), "n_embed=32 in model_type 'falcon', whose key for it is 'hidden_size'"),
-    ({**config("llama"), 5: 1}, "key 5 of the config is not a text"),
+    ({**config("llama"), 5: 1}, "key 5 of the config is not a string"),
     (
         {
             "model_type": "deberta-v2",

@@ -209,8 +209,8 @@ class AttentionCall(Settings):
 
 
 def plain_bool(flag: bool) -> bool:
-    """The flag as a plain bool: computed from lengths it is a symbol under a compiler, which sdpa does not
-    accept."""
+    """The flag as a plain bool. Under a compiler a flag computed from lengths is symbolic, and sdpa does not accept
+    that."""
     if flag:  # noqa: SIM103  returning it would return the symbol
         return True
     return False
@@ -241,7 +241,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, and rotate of this encoding adds {placed.added}; pass its output"
+            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added}; pass its result"
         )
     if placed.window is not None or placed.chunk is not None:
         mask = mask.within(placed.window, placed.chunk)

@@ -85,7 +85,7 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
             "place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
         )
     if placed.remaps:
-        raise InvalidArgument("remapped positions rotate the keys of all ranks in parts; gather keys instead")
+        raise InvalidArgument("remapped positions need the keys of all ranks at once; gather the keys instead")
     if mask.q_order is None and (mask.causal or mask.window or mask.chunk or placed.window or placed.chunk):
         raise InvalidArgument(
             "a rank's tokens are not at the end of the sequence; pass their places: Mask(…, "

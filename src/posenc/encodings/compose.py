@@ -177,7 +177,7 @@ class PlacedStack(Placed):
             return [None] * len(self.parts)
         if state.shape[1] != self.state_size:
             raise InvalidArgument(
-                f"state has {state.shape[1]} values a key; these encodings keep {self.state_size}"
+                f"state has {state.shape[1]} values per key; these encodings keep {self.state_size}"
             )
         pieces = iter(state.split([part.state_size for part in self.parts if part.state_size], dim=1))
         return [next(pieces) if part.state_size else None for part in self.parts]

@@ -39,7 +39,7 @@ class FoPE(Rotation):
         head_dim: D, channels of one head.
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
-        base: of the frequencies; 10000 in the paper.
+        base: the base of the frequencies; 10000 in the paper.
         kept: how many of the fastest frequencies are kept; by default those with at least one rotation in L.
         groups: groups of consecutive heads with coefficients of their own; the heads of keys are a multiple of it.
         heads: H, query heads; needed where a rank holds some of several groups.

@@ -106,8 +106,8 @@ class QueryTable(LookedUp):
         return products.gather(-1, expand_to_heads(picked, products))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        """The bias if positions count up by one: every row is multiplied by the columns of all offsets of its
-        block; in the result, a view whose rows each begin one number earlier than the row above is the bias."""
+        """The bias if positions count up by one. Every row is multiplied by the columns of all offsets of its
+        block. The bias is a view of that product in which each row begins one number earlier than the row above."""
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()

@@ -234,7 +234,8 @@ class RemappedPart(Pytree):
 
 
 def head_counts(placed: Placed) -> dict[str, int]:
-    """For how many heads it has numbers, by what holds them; what serves any number of heads is left out."""
+    """The number of heads it has values for, by the part that holds them; parts that serve any number of heads are
+    omitted."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]

@@ -83,7 +83,7 @@ class T5(RelativeTable):
         side = buckets // 2 if two_sided else buckets
         if max_distance <= side // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {side // 2}, the distances with a bucket of their own"
+                f"max_distance={max_distance} must be above {side // 2}, the number of distances with own buckets"
             )
         self.buckets, self.max_distance, self.two_sided = buckets, max_distance, two_sided
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")

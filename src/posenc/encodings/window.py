@@ -29,7 +29,7 @@ class Window(RelativeTable):
     Args:
         heads: H, query heads.
         size: places along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
-        shared: whether all layers share one table; in models in use every layer has its own.
+        shared: whether all layers share one table; in released models every layer has its own.
         std: the table starts as N(0, std²).
     """
 

@@ -54,7 +54,7 @@ def is_stated(text: str) -> bool:
 
 
 def _declared(layer: LayerTable) -> dict[str, Any]:
-    """The fields of a layer as whole numbers and texts."""
+    """A layer's fields as integers and strings."""
     values = {
         field.name: getattr(layer, field.name)
         for field in fields(layer)

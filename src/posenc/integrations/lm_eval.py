@@ -19,7 +19,8 @@ from posenc.integrations.sources import scaling_of
 
 @register_model("posenc")
 class PosencLM(HFLM):
-    """A causal model of transformers with a scaling in its stretched layers; all other arguments are ``hf``'s.
+    """A causal model from transformers, with a scaling applied to its stretched layers; all other arguments are
+    ``hf``'s.
 
     Args:
         scaling: such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length. It replaces

@@ -83,7 +83,8 @@ def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, 
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
-    """YaRN's entry with its attention factor as DeepSeek's first number, next to the second if there is one."""
+    """YaRN's entry with its attention factor written as DeepSeek's ``mscale``, beside ``mscale_all_dim`` if there
+    is one."""
     if "attention_factor" not in entry:
         return entry
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)

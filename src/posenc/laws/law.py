@@ -35,7 +35,8 @@ def everywhere(subject: object) -> str:
 
 @dataclass(frozen=True)
 class Law:
-    """One law; called with a subject it returns if kept, and raises ``Broken`` with a counterexample if not.
+    """One law. Called with a subject, it returns if the law holds, and otherwise raises ``Broken`` with a
+    counterexample.
 
     Args:
         holds: the function; its name is the law's, and its first line states the requirement.

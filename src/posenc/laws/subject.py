@@ -77,7 +77,7 @@ class Subject:
             name, make = encoding.__name__, lambda: fresh(Entry(encoding), {}, shape)
         else:
             raise InvalidArgument(
-                f"encoding={encoding!r} is not an encoding; pass a posenc.Encoding, its class, or a text such as "
+                f"encoding={encoding!r} is not an encoding; pass a posenc.Encoding, its class, or a string such as "
                 "'rotary(base=500000)'"
             )
         return cls(name, make, width, heads, kv_heads, head_dim, layers, given is None)

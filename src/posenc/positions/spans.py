@@ -156,7 +156,7 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
     for name, size in sizes.items():
         if size % by:
             raise InvalidArgument(
-                f"{span} has {name}={size}; it must be a multiple of {by}, as {by} make one token: resize it"
+                f"{span} has {name}={size}; it must be a multiple of {by}, because {by} make one token; resize it"
             )
     return tuple(size // by for size in sizes.values())
 

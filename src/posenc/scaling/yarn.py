@@ -122,8 +122,8 @@ class YaRN(Scaling):
         """First and last pair of the dimension ramp.
 
         Raises:
-            InvalidArgument: the ends cross, where the authors' code would run the ramp backwards or divide wrongly:
-                all pairs make more than beta_fast turns, or none makes beta_slow.
+            InvalidArgument: the ends of the ramp cross, because all pairs make more than beta_fast turns or none
+                makes beta_slow; the authors' code would run the ramp backwards or divide wrongly.
         """
         low, high = self._ends(rotary_dim, base)
         return float(low), float(high)

@@ -51,7 +51,9 @@ class Slopes:
         heads = len(next(iter(numbers.values())))
         own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:
-            raise InvalidArgument(f"there are {heads} heads, and the model has {len(own)}; give all of them")
+            raise InvalidArgument(
+                f"there are values for {heads} heads, but the model has {len(own)}; pass all of them"
+            )
         return cls(tuple(own))
 
     def bias(self, bias: Array) -> Rows:

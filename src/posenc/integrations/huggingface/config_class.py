@@ -101,7 +101,7 @@ def _number(value: dict[str, Any]) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' messages about values that are refused here or not about positions."""
+    """Silence transformers' messages about values that posenc refuses itself, or that do not concern positions."""
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -124,7 +124,7 @@ class HeadCounts:
         elif PER_HEAD.search(name):
             if self.kv_heads != self.heads:
                 raise InvalidArgument(
-                    f"{name} with kv_heads={self.kv_heads}: only one key head per query head is read"
+                    f"{name} with kv_heads={self.kv_heads} is not supported; it needs one key head per query head"
                 )
             turns = [True, True, False] * self.heads
         else:

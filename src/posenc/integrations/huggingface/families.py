@@ -26,7 +26,9 @@ def parse(text: str) -> dict[str, Family]:
 def _facts(name: str, entries: Mapping[str, Any], heirs: tuple[str, ...] = ()) -> dict[str, Any]:
     """The facts of an entry, including those it inherits by ``like``."""
     if name in heirs:
-        raise InvalidArgument(f"family {name!r} is like itself ({' -> '.join((*heirs, name))}); remove one like")
+        raise InvalidArgument(
+            f"family {name!r} inherits from itself ({' -> '.join((*heirs, name))}); remove one 'like'"
+        )
     facts = dict(_value(dict, entries[name], name))
     parent = facts.pop("like", None)
     if parent is None:

@@ -97,7 +97,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
         nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
     for key, value in [*config.items(), *nested.items()]:
         if not isinstance(key, str):
-            raise InvalidArgument(f"key {key!r} of the config is not a text; write it as a name")
+            raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
             KEYS[key].check(key, value)  # renames unused keys too, like transformers
         if key in known or key in HARMLESS or idle(key, value, family, known):

@@ -86,7 +86,9 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
             raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: use nope")
         if by_type.setdefault(kind, here) is not here and kind in acting:
             first = positions.layer_types.index(kind)
-            raise InvalidArgument(f"layers {first} and {i} differ; in this model both are {kind!r}: give them one")
+            raise InvalidArgument(
+                f"layers {first} and {i} differ, but in this model both are {kind!r}; pass the same for both"
+            )
     return {kind: by_type[kind] for kind in acting}
 
 

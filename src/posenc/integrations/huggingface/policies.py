@@ -120,8 +120,8 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
     types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
-            f"{reader.family.windows.flags} has no effect: transformers' class makes {[*types]} of the config; "
-            "write layer_types as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
+            f"{reader.family.windows.flags} has no effect: transformers' class makes layer_types {[*types]} "
+            "from this config; write them as AutoConfig.from_pretrained(path).save_pretrained(path) does"
         )
     return types
 

@@ -95,7 +95,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if kind != "default" or share not in (None, 1):
         setting = f"rope_type={kind!r}" if kind != "default" else f"partial_rotary_factor={share!r}"
         raise InvalidArgument(
-            f"{setting} in model_type {reader.model_type!r}; only 'axial' of all channels is read"
+            f"{setting} in model_type {reader.model_type!r}; posenc reads only 'axial' rotation of all channels"
         )
     scaling = scaling_from(plain, LAST_POSITION)
     tiles = reader.get("window_size")

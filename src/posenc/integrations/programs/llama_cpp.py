@@ -222,8 +222,8 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
     llama-server ignores its flag for YaRN's attention factor, but reads the file's key, which can be overridden.
 
     Raises:
-        InvalidArgument: the scaling is a list of factors in llama.cpp, which only a file can have; or the file has
-            one, which no flag removes.
+        InvalidArgument: llama.cpp states the scaling as a list of factors, which only a file can hold, not a flag;
+            or the file has such a list, which no flag removes.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:

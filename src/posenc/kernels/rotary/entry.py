@@ -1,5 +1,5 @@
-"""``rotate_both``, the entry point of rotation: picks the backend, one call or two for q and k, and the output's
-memory."""
+"""``rotate_both``, the entry point of rotation: picks the backend, decides whether q and k take one call or two,
+and where the output is stored."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

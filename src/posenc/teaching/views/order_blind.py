@@ -140,7 +140,7 @@ def shuffle(
 
 
 FOLLOWS = 1e-5
-"""Outputs are of order 1 and 8 channels are summed in float32: rounding is far below this."""
+"""Outputs are of order 1, and only 8 channels are summed in float32, so rounding is far below this."""
 
 
 def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:

@@ -138,7 +138,7 @@ def jobs(
     plan: Scoring,
     folder: Path,
 ) -> list[ScoringJob]:
-    """Jobs that pick the key tokens of each document; documents have ``model``'s tokens and follow each other in
+    """Jobs that pick the key tokens of each document. Documents are tokenized for ``model`` and concatenated in
     ``data``.
 
     Args:

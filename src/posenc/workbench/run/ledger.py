@@ -89,7 +89,7 @@ class Ledger:
     """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
-        folder: of the study; created if missing.
+        folder: the study's folder; created if missing.
         write: whether runs will be added. Only one process may open a ledger for writing.
 
     Raises:

@@ -87,7 +87,7 @@ class Comparison:
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        A killed comparison gives the same numbers when it is created and run again.
+        A killed comparison that is created and run again gives the numbers of one that was not killed.
         Plans are checked first.
         """
         self.check(getattr(launcher, "devices", ()))

@@ -1,6 +1,7 @@
 """Records queries, keys and scores of every self-attention of a running model, and its table look-ups.
 
-In every model's code attention multiplies queries with keys and applies a softmax, or calls torch's own attention.
+In every model's code, attention either multiplies queries by keys and applies a softmax, or calls torch's own
+attention.
 The recorder observes these functions of torch, and returns zeros instead of weights, so that the input of a layer
 depends on the tokens and not on positions in earlier layers.
 """

@@ -63,7 +63,8 @@ PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|ev
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower for the text model's width; hidden_size is one if the tower's own width is embed_dim."""
+"""Keys of a tower that give the text model's width; hidden_size is such a key if the tower's own width is
+embed_dim."""
 
 
 class NoTokens(InvalidArgument):
@@ -151,7 +152,9 @@ def built(config: Any) -> nn.Module:
     model_type = model_class(config)
     takes = inspect.signature(model_type.forward).parameters
     if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
-        raise NoTokens(f"{model_type.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
+        raise NoTokens(
+            f"{model_type.__name__} takes {[*takes, 'nothing'][1]}, but neither token ids nor pictures nor sounds"
+        )
     attention = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager code adds its bias twice
     config._attn_implementation = attention
     try:
