@@ -1,5 +1,6 @@
 """Functions of signatures and results that ports have are called, and what they compute is named."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from posenc.integrations.doctor.call import searches
 from posenc.integrations.doctor.doctor import expected
 from posenc.integrations.doctor.search import diagnosed
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.model_positions import ModelPositions
 
 MODULE = """
 import torch
@@ -55,13 +58,26 @@ def rope(x, start_pos):
     a, b = x[..., : width // 2], x[..., width // 2 :]
     return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
 """
+PICTURES = """
+import torch
+
+def rope(x, position_ids):
+    theta = 1e6 ** (-torch.arange(0, 128, 2) / 128)
+    angles = position_ids[..., None].float() * theta
+    if angles.ndim == 4:
+        parts = angles.split((16, 24, 24), -1)
+        angles = torch.cat([parts[order][axis] for order, axis in enumerate(AXES)], -1)
+    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+    a, b = x[..., :64], x[..., 64:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+"""
 SLOPES = """
 def get_slopes(n):
     return [2 ** (-8 * (i + 1) / n) for i in range(n)]
 """
 
 
-def answer(model: str, name: str, listing: str) -> str:
+def answer(model: str | ModelPositions, name: str, listing: str) -> str:
     names: dict[str, Any] = {}
     exec(listing, names)
     return str(diagnosed(searches(names, name, expected(model, None))))
@@ -79,6 +95,30 @@ def answer(model: str, name: str, listing: str) -> str:
 )
 def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str, said: str) -> None:
     assert answer(model, name, listing).startswith(said)
+
+
+@pytest.fixture(scope="module")
+def qwen() -> ModelPositions:
+    return read(Path(__file__).parents[2] / "data" / "configs" / "qwen2-vl-7b.json")
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ((0, 1, 2), "right; "),
+        ((0, 2, 1), "its pairs rotate by 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)"),
+    ],
+)
+def test_positions_have_as_many_axes_as_the_model(qwen: ModelPositions, axes: tuple[int, ...], said: str) -> None:
+    text = answer(qwen, "rope", PICTURES.replace("AXES", str(axes)))
+    assert text.startswith(said)
+    assert "pictures were not tried" not in text
+
+
+def test_a_function_of_one_axis_is_right_for_text(qwen: ModelPositions) -> None:
+    text = answer(qwen, "rope", PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"))
+    assert text.startswith("right; ")
+    assert "for text; pictures were not tried" in text
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:

@@ -38,8 +38,8 @@ WAYS = 24
 """The most bindings that are tried per function."""
 HEAD_DIM = 64
 """Channels of a head if the encoding's text has no head_dim."""
-BATCH, X_HEADS, HEADS = 2, 3, 12
-"""HEADS is for functions that compute something for all heads; it is no power of two, for which ALiBi has other
+BATCH, X_HEADS, HEADS = 2, 5, 12
+"""X_HEADS is no number of axes of positions, which would broadcast. HEADS is for functions that compute something for all heads; it is no power of two, for which ALiBi has other
 slopes."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """Positions for a function with an argument for them; functions with their own table are called at 0, 1, 2 …"""
@@ -94,9 +94,12 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
 
 def meanings(asked: Expected, tables: Sequence[Any], x: Tensor | None) -> dict[str, list[Any]]:
     """What an argument may be meant to be, by patterns of its name."""
+    axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
+    places = torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)]) if axes else FAR[None]
+    several = [places[:, None].expand(-1, BATCH, -1), places] if len(places) > 1 else []
     return {
         VECTOR: [] if x is None else [x],
-        POSITIONS: [FAR, FAR[None].expand(BATCH, -1), NEAR, NEAR[None].expand(BATCH, -1), 0],
+        POSITIONS: [*several, *(where for at in (FAR, NEAR) for where in (at, at[None].expand(BATCH, -1))), 0],
         r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$": [OFFSETS],
         r"^(freqs_)?cos(ine)?(_\w+)?$": [table[0] for table in tables if isinstance(table, tuple)],
         r"^(freqs_)?sin(e)?(_\w+)?$": [table[1] for table in tables if isinstance(table, tuple)],
@@ -156,7 +159,7 @@ def tables_of(names: Mapping[str, Any], asked: Expected) -> list[Any]:
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """What the first way that works returns under every layout."""
+    """What the first way that works returns under every layout, with positions of as many axes as one takes."""
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=asked.recipe.get("head_dim") or HEAD_DIM))
     tables, target, errors = tables_of(names, asked), names[name], list[Exception]()
     if inspect.isclass(target):
@@ -171,7 +174,8 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
         compared += first(target, meanings(asked, tables, x), errors, partial(_search, asked, layout, x))
     if not compared:
         raise errors[0]
-    return compared
+    axes = [search.rows[0].get("position", NEAR[:, None]).shape[1] for search in compared]
+    return [search for search, count in zip(compared, axes, strict=True) if count == max(axes)]
 
 
 def _search(asked: Expected, layout: str, x: Tensor | None, returned: Any, arguments: Mapping[str, Any]) -> Search:
@@ -179,7 +183,8 @@ def _search(asked: Expected, layout: str, x: Tensor | None, returned: Any, argum
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     array, *others = (torch.as_tensor(part).detach() for part in (returned if several else [returned]))
     given = [value for name, value in arguments.items() if re.search(POSITIONS, name.lower())]
-    at = NEAR if not given or isinstance(given[0], int) else torch.as_tensor(given[0]).reshape(-1, len(NEAR))[0]
+    at = NEAR if not given or isinstance(given[0], int) else torch.as_tensor(given[0])
+    at = at[:, 0] if at.ndim == 3 else at[0] if len(at) == BATCH and at[0].equal(at[1]) else at
     if x is not None and array.shape == x.shape:
         axes = (-3, -2) if layout[-3:] == "THD" else (0, 0)
         numbers = {"positions": at, "x": x.transpose(*axes), "rotated": array.transpose(*axes)}

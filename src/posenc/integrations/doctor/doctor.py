@@ -54,7 +54,11 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
             f"a port's {' and '.join(numbers) or 'nothing'} cannot be compared; give "
             + ", or ".join(" and ".join(form) for form in kind.forms)
         )
-    return Search(kind, asked, {name: torch.as_tensor(v).double().numpy() for name, v in numbers.items()}, note)
+    arrays = {name: torch.as_tensor(values).double().numpy() for name, values in numbers.items()}
+    if asked.recipe.name == "rotary" and asked.recipe.get("axes") and "positions" in arrays:
+        text = not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
+        note += ", for text; pictures were not tried: positions have one axis, or are equal on all" * text
+    return Search(kind, asked, arrays, note)
 
 
 def expected(model: ModelPositions | str, layer: str | None) -> Expected:
