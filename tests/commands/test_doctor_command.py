@@ -63,7 +63,7 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
         (("rotary",), "pass a file of them, or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
-        (("rotary", "no_such.npz"), "is no file"),
+        (("rotary", "no_such.npz"), "is not a file"),
     ],
 )
 def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:

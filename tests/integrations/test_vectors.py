@@ -111,7 +111,7 @@ def test_a_stranger_with_the_base_pairing_or_factor_changed_fails(scaling: Any) 
         ({"rope_type": "default"}, "omits the model's yarn(factor=4, original_length=4096"),
         (
             {"rope_type": "default", "rope_theta": 1e4},
-            "its base is 10000 instead of 500000, and leaves out",
+            "its base is 10000 instead of 500000, and omits",
         ),
         ({"original_max_position_embeddings": 16384}, "its original_length is 16384 instead of 4096"),
     ],

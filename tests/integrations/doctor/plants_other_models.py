@@ -118,7 +118,7 @@ PLANTS = (
         lambda: _rotated(
             128, lambda x: halves(x, angles32(FAR, inverse_frequencies(1e6, 64, 128) / 4), 64, QWEN_FACTOR)
         ),
-        (r"linear\(factor=4\)|leaves out.*divided by 4",),
+        (r"linear\(factor=4\)|omits.*divided by 4",),
     ),
     Plant(
         "qwen_yarn_factor_in_natural_units",
@@ -142,7 +142,7 @@ PLANTS = (
         "mistral_restarts_at_no_power_of_two",
         "mistral",
         lambda: _rotated(128, lambda x: halves(x, angles32(FAR % 3000, MISTRAL), 64)),
-        (r"start again every 3,000",),
+        (r"restart every 3,000",),
     ),
     Plant(
         "mistral_table_of_5000_rows",

@@ -170,7 +170,7 @@ def deepseek_halves() -> dict[str, Any]:
     return rotated("deepseek_v3", lambda x: halves(x, angles32(TEXT, theta), 32))
 
 
-@plant("deepseek_v3", r"(?i)yarn", r"(?i)leaves out|without|no scaling|missing|not scaled")
+@plant("deepseek_v3", r"(?i)yarn", r"(?i)omits|without|no scaling|missing|not scaled")
 def deepseek_without_yarn() -> dict[str, Any]:
     theta = 1e4 ** (-2 * np.arange(32) / 64)
     return rotated("deepseek_v3", lambda x: neighbours(x, angles32(TEXT, theta)))
@@ -198,7 +198,7 @@ def deepseek_factor_on_cos_and_sin() -> dict[str, Any]:
 # Llama 3.1: factor 8 from 8,192, slow 1, fast 4.
 
 
-@plant("llama3_1", r"(?i)llama ?-?3|scaling", r"(?i)leaves out|without|no scaling|missing|not scaled")
+@plant("llama3_1", r"(?i)llama ?-?3|scaling", r"(?i)omits|without|no scaling|missing|not scaled")
 def llama31_plain() -> dict[str, Any]:
     theta = 5e5 ** (-2 * np.arange(64) / 128)
     return rotated("llama3_1", lambda x: halves(x, angles32(TEXT, theta), 64))

@@ -122,5 +122,5 @@ def test_a_function_of_one_axis_is_right_for_text(qwen: ModelPositions) -> None:
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:
-    with pytest.raises(ValueError, match="a port's result cannot be compared; give positions and x and rotated"):
+    with pytest.raises(ValueError, match="a port's result cannot be compared; pass positions and x and rotated"):
         answer("rotary", "f", "def f(x):\n    return 3\n")

@@ -75,7 +75,7 @@ QUOTED = [
 def test_the_page_quotes_answers() -> None:
     """Every answer in its table of symptoms is one that a planted mistake gets, word for word."""
     page = (Path(__file__).parents[3] / "docs" / "my-port-is-wrong.md").read_text()
-    rows = page[page.index("| what you see") : page.index("Two mistakes at once")].split("\n")[2:]
+    rows = page[page.index("| symptom") : page.index("Two mistakes at once")].split("\n")[2:]
     quotes = [quote for row in rows if row for quote in re.findall("`([^`]+)`", row.split("|")[2])]
     named = {plant.name: plant for plant in PLANTS}
     answers = [str(diagnosis(named[name])) for name in QUOTED]
@@ -146,6 +146,15 @@ def test_an_exponent_over_half_of_the_channels_is_no_other_base() -> None:
     half = diagnose("rotary(base=10000, pairing=half)", {"inv_freq": 1e4 ** (-2.0 * np.arange(4) / 4)})
     assert "over 4 instead of 8" in str(half)
     assert "base" not in str(half)
+
+
+def test_what_changes_no_number_is_no_part_of_an_answer() -> None:
+    """Frequencies do not say which channels rotate, nor a table of 32 pairs how many."""
+    theta = inverse_frequencies(1e4, 32, 128)
+    angles = TEXT[:, None] * theta
+    for numbers in ({"inv_freq": theta}, {"positions": TEXT, "cos": np.cos(angles), "sin": np.sin(angles)}):
+        answer = diagnose("rotary(base=10000, head_dim=128, rotary_dim=64, pairing=interleaved)", numbers)
+        assert str(answer).startswith("its exponent is over 128 instead of 64; this reproduces")
 
 
 def test_pairs_that_are_written_elsewhere_than_they_are_read_are_named() -> None:

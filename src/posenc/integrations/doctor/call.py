@@ -39,8 +39,8 @@ WAYS = 24
 HEAD_DIM = 64
 """Channels of a head if the encoding's text has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is no number of axes of positions, which would broadcast. HEADS is for functions that compute something for all heads; it is no power of two, for which ALiBi has other
-slopes."""
+"""X_HEADS is no number of axes of positions, which would broadcast. HEADS is for functions that compute something
+for all heads; it is no power of two, for which ALiBi has other slopes."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """Positions for a function with an argument for them; functions with their own table are called at 0, 1, 2 …"""
 NEAR = torch.arange(len(FAR))
@@ -84,11 +84,11 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         if out.exists():
             return cast(Diagnosis, pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
-        raise InvalidArgument(f"{path} has not ended after {SECONDS} s; leave its training out")
+        raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove its training")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     raise InvalidArgument(
-        f"{path}:{name} cannot be called with {asked.recipe.get('head_dim') or HEAD_DIM} channels per head, as the "
-        f"model has: {last}"
+        f"{path}:{name} cannot be called with {asked.recipe.get('head_dim') or HEAD_DIM} channels per head, as in "
+        f"the model: {last}"
     )
 
 
@@ -140,13 +140,13 @@ def first(
         arguments = dict(zip(wanted, values, strict=True))
         try:
             return [made(function(**arguments), arguments)]
-        except Exception as error:  # another binding may be meant
+        except Exception as error:  # another binding may be right
             errors.append(error)
     return []
 
 
 def tables_of(names: Mapping[str, Any], asked: Expected) -> list[Any]:
-    """The tables that the file makes itself, else the model's own in the layouts that ports have."""
+    """The tables that the file's own function makes, or else the model's, in the usual layouts of ports."""
     makers = [value for name, value in names.items() if inspect.isfunction(value) and re.match(MAKER, name.lower())]
     made = [table for maker in makers for table in first(maker, meanings(asked, (), None), [])]
     if made or asked.recipe.name != "rotary":

@@ -51,7 +51,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:
         raise InvalidArgument(
-            f"a port's {' and '.join(numbers) or 'nothing'} cannot be compared; give "
+            f"a port's {' and '.join(numbers) or 'nothing'} cannot be compared; pass "
             + ", or ".join(" and ".join(form) for form in kind.forms)
         )
     arrays = {name: torch.as_tensor(values).double().numpy() for name, values in numbers.items()}

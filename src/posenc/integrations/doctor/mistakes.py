@@ -146,7 +146,7 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 
 def _positions(right: Rotation, rows: Rows, known: Iterable[int]) -> list[Change]:
-    """Where the port believes its tokens to stand, and by which axis a pair turns."""
+    """Mistakes in the positions of tokens and in the axis of pairs."""
     lengths = sorted(n for n in {2**k for k in range(3, 31)} | set(known) if 0 < n <= rows["position"].max())
     return each(
         last=sorted({n - 1 for n in lengths} | set(lengths)),
@@ -157,7 +157,7 @@ def _positions(right: Rotation, rows: Rows, known: Iterable[int]) -> list[Change
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:
-    """Other axes for the same pairs: laid out differently, in another order, with other counts, or one for all."""
+    """Other axes for the same pairs: another layout, another order, other counts, or one axis for all."""
     A, P = max(right) + 1, len(right)
     counts, orders = [right.count(axis) for axis in range(A)], list(permutations(range(A)))
     equal = (*[P // A] * (A - 1), P - P // A * (A - 1))

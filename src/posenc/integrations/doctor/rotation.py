@@ -20,16 +20,16 @@ Layout = tuple[int, int, int]
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
     "": ("its frequencies follow the formula", lambda port, theta, plain: theta),
     "all 1": (
-        "its exponent is 0 at every pair, as integer division makes it: all frequencies are 1",
+        "its exponent is 0 for every pair, as after integer division: all frequencies are 1",
         lambda port, theta, plain: np.ones_like(theta),
     ),
     "growing": (
-        "the minus of its exponent is missing: frequencies grow with the pair",
+        "its exponent lacks the minus sign: frequencies grow with the pair",
         lambda port, theta, plain: 1 / theta,
     ),
     "backwards": ("its frequencies are in the reverse order", lambda port, theta, plain: theta[::-1]),
     "from one": (
-        "its exponent is off by one pair: the index begins at 1, so that no frequency is 1",
+        "its exponent is off by one pair: the index begins at 1, so no frequency is 1",
         lambda port, theta, plain: theta * port.base ** (-2 / port.span),
     ),
     "degrees": (
@@ -37,7 +37,7 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         lambda port, theta, plain: np.radians(theta),
     ),
     "blended backwards": (
-        "its ramp runs the wrong way: fast pairs are scaled and slow ones kept",
+        "its ramp is reversed: fast pairs are scaled and slow ones kept",
         lambda port, theta, plain: plain * (1 + 1 / getattr(port.scaling, "factor", 1.0)) - theta,
     ),
     "twice": (
@@ -80,12 +80,12 @@ class Rotation:
         axes: the axis of every pair.
         written: the channels to which a rotated pair is written; None for those that it was read from.
         ladder: the layer type whose frequencies are used, its base, and those; None for its own.
-        series: what else happens to the frequencies, a key of ``SERIES``.
-        products: what becomes of a pair, a key of ``PRODUCTS``.
-        per_channel: whether cos has the frequency of half a pair later.
+        series: a change of the frequencies, a key of ``SERIES``.
+        products: the product of a pair, a key of ``PRODUCTS``.
+        per_channel: whether frequencies are indexed by channel instead of by pair.
         counted: what a position is: ``position``, or ``row`` or ``head``, the numbers of an axis of x.
-        shift, multiple: what is added to a position, and what that is multiplied by; 0 rotates nothing.
-        last, period: where positions are clamped, and after how many they start again.
+        shift, multiple: added to positions, and then multiplied; a multiple of 0 rotates nothing.
+        last, period: the position at which positions are clamped, and the number after which they restart at 0.
         precision: a type of 16 bits, and what is rounded to it, of positions, frequencies, angles and cos and sin.
     """
 
@@ -135,7 +135,7 @@ class Rotation:
 
     @property
     def pairs(self) -> int:
-        """Number of pairs, with those whose frequency is 0."""
+        """Number of pairs, including those with frequency 0."""
         return max(self.turning, self.layout[2])
 
     def channels(self, start: int, stride: int, distance: int) -> tuple[Array, Array]:
@@ -167,7 +167,7 @@ class Rotation:
         return rounded(values, low if what in names else "float32") if low else values
 
     def angles(self, rows: Rows) -> Array:
-        """What every row turns every pair by, ``(N, P)``."""
+        """The angle of every pair in every row, ``(N, P)``."""
         where = np.minimum((rows[self.counted] + self.shift) * self.multiple, self.last)
         where = self.rounded(np.fmod(where, self.period), "positions")
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)

@@ -34,7 +34,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
             "tokens, channels of a head"
         )
     if 1 < len(where) <= max(right.axes, default=0):
-        raise InvalidArgument(f"positions have {len(where)} axes; give 1, or the model's {max(right.axes) + 1}")
+        raise InvalidArgument(f"positions have {len(where)} axes; pass 1, or the model's {max(right.axes) + 1}")
     *_, head, token = (place.reshape(-1, 1) for place in np.indices(x[None].shape[:-1]))
     x, y = x.reshape(-1, D), rotated.reshape(-1, D)
     return {"position": where.T[token[:, 0]], "row": token, "head": head, "x": x, "y": y, "step": step(y)}
@@ -79,8 +79,8 @@ def _scalings(scaling: Scaling, right: Scaling) -> str:
         changed = [(name, value) for name, value in vars(right).items() if getattr(scaling, name) != value]
         return ", ".join(f"its {name} is {getattr(scaling, name)} instead of {value}" for name, value in changed)
     if scaling == Default():
-        return f"leaves out the model's {_named(right)}"
-    return f"it computes {_named(scaling)} where the model has {_named(right)}"
+        return f"omits the model's {_named(right)}"
+    return f"it computes {_named(scaling)} instead of {_named(right)}"
 
 
 def _named(scaling: Scaling) -> str:
@@ -95,12 +95,11 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "span": lambda port, right: f"its exponent is over {port.span} instead of {right.span}",
     "base": lambda port, right: (
         f"its base is {port.base:.10g} instead of {right.base:.10g}"
-        + ", as a logarithm to base 10 makes it where exp needs the natural one"
-        * (port.base == right.base**LOGARITHM_TO_BASE_10)
+        + ", as with log10 in place of the natural logarithm" * (port.base == right.base**LOGARITHM_TO_BASE_10)
     ),
     "series": lambda port, right: SERIES[port.series][0].format(scaling=_named(right.scaling)),
     "ladder": lambda port, right: (
-        f"its frequencies are those of layer type {port.ladder[0]!r} (base {port.ladder[1]:.10g})"
+        f"its frequencies belong to layer type {port.ladder[0]!r} (base {port.ladder[1]:.10g})"
     ),
     "scaling": lambda port, right: _scalings(port.scaling, right.scaling),
     "factor": lambda port, right: (
@@ -113,14 +112,14 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         f"writes a rotated pair to channels {in_words(*port.written)}: scores stay right if queries and keys both "
         "do"
     ),
-    "per_channel": lambda port, right: "every channel has a frequency of its own, where two share one",
+    "per_channel": lambda port, right: "every channel has its own frequency, but two should share one",
     "axes": lambda port, right: (
-        f"its pairs rotate by {axes_in_words(port.axes)}, where the model has {axes_in_words(right.axes)}"
+        f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
     ),
     "counted": lambda port, right: (
         "counts rows 0, 1, 2 … and ignores the positions"
         if port.counted == "row"
-        else "heads and length are swapped: it counts along the axis of heads"
+        else "heads and length are swapped: it counts positions along the axis of heads"
     ),
     "shift": lambda port, right: f"its positions are off by {port.shift:+d}",
     "multiple": lambda port, right: (
@@ -130,8 +129,8 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
         if port.multiple > 1
         else f"its positions are divided by {1 / port.multiple:g}"
     ),
-    "last": lambda port, right: f"its positions are clamped at {port.last:,}, where its table ends",
-    "period": lambda port, right: f"its positions start again every {port.period:,}",
+    "last": lambda port, right: f"its positions are clamped at {port.last:,}, the end of its table",
+    "period": lambda port, right: f"its positions restart every {port.period:,}",
     "precision": lambda port, right: (
         f"its {', '.join(port.precision[1:])} are rounded to {port.precision[0]}, 16 bits"
     ),
@@ -143,7 +142,7 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
-    wanted="Give positions 0, 1, 2 and some past the trained length, and all channels.",
+    wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
     free={
         "base": ("base", lambda port: port.base in BASES),
         "pairing": ("layout", lambda port: port.layout in ((0, 1, port.turning), (0, 2, 1))),

@@ -27,9 +27,9 @@ The first array is what the rows are counted by, ``y`` the port's numbers, and `
 arithmetic; others are what a description computes ``y`` from.
 """
 Change = dict[str, Any]
-"""Fields of a description and their wrong values: one mistake, which may touch several fields at once."""
+"""One mistake: fields of a description with their wrong values."""
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
-"""The 16-bit types, and half a step of each, relative."""
+"""The 16-bit types, and the relative error of a rounding to each."""
 CLOSE = 2.0**-20
 """Sixteen roundings of float32: the tolerance of a frequency computed by exp and log."""
 ROUNDINGS = 6
@@ -37,7 +37,7 @@ ROUNDINGS = 6
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Bases of released models, which a port may have copied."""
 SHOWN = 3
-"""Causes that an answer lists where the numbers cannot tell them apart."""
+"""The most causes that an answer lists if the numbers cannot tell them apart."""
 UNMEASURED = {"base": None, "factor": None}
 """Fields whose value may be measured: of two values that give the numbers the first that was named is meant."""
 
@@ -119,7 +119,7 @@ class Search:
     Args:
         expected: the encoding.
         numbers: the port's, by name, in float64.
-        note: what an answer adds, as to the order of axes.
+        note: a remark for answers, such as on the order of axes.
     """
 
     def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
@@ -145,26 +145,34 @@ class Search:
 
     def fits(self, port: Description) -> bool:
         """Whether this description gives the numbers; a few rows come first, which nearly every wrong one fails."""
-        with suppress(InvalidArgument):  # a change that the library refuses to compute
+        with suppress(InvalidArgument):  # the library refuses to compute this change
             return not any(compare(port, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
-    @np.errstate(all="ignore")  # of a wrong description: overflow, and pairs that stand still
     def fitting(self, mistakes: int) -> list[Description]:
-        """All descriptions with so many mistakes, 0 to 2 in different fields, that give the numbers."""
+        """All descriptions with this many mistakes (0 to 2, in different fields) that give the numbers."""
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
         disjoint = (fields for changes, fields in merged if len(fields) == sum(map(len, changes)))
         ports = (replace(self.right, **fields) for fields in disjoint)  # type: ignore[type-var]
         return [port for port in ports if self.fits(port)]
 
+    def differing(self, port: Description) -> list[str]:
+        """The fields in which it differs from the right one, in the order of a sentence."""
+        return [name for name in self.kind.phrases if getattr(port, name) != getattr(self.right, name)]
+
+    def minimal(self, port: Description) -> bool:
+        """Whether no part of it can be left out."""
+        without = ({name: getattr(self.right, name)} for name in self.differing(port))
+        return not any(self.fits(replace(port, **change)) for change in without)  # type: ignore[type-var]
+
     def same(self, port: Description, other: Description) -> bool:
-        """Whether two descriptions are one function, or one but for a measured value."""
+        """Whether two descriptions are the same function, up to a measured value."""
         ours, theirs = (description.predict(self.kind.probe(self.right))[0] for description in (port, other))
         return vars(port) | UNMEASURED == vars(other) | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
 
     def distinct(self, ports: Iterable[Description]) -> list[Description]:
-        """One of each function, the first that was named, as many as are shown and one more."""
+        """The first description of each distinct function; one more than are shown."""
         chosen: list[Description] = []
         for port in ports:
             if len(chosen) <= SHOWN and not any(self.same(port, other) for other in chosen):
@@ -172,19 +180,20 @@ class Search:
         return chosen
 
     def is_right(self, port: Description) -> bool:
-        """Whether it differs in what is free alone."""
+        """Whether it differs only in free fields."""
         free = (self.kind.free[setting] for setting in self.expected.free)
         chosen = {name: getattr(self.right, name) for name, allows in free if allows(port)}
         return replace(port, **chosen) == self.right  # type: ignore[type-var]
 
     def words(self, port: Description) -> str:
-        """What is wrong with a description."""
-        differ = (name for name in self.kind.phrases if getattr(port, name) != getattr(self.right, name))
-        return ", and ".join(dict.fromkeys(self.kind.phrases[name](port, self.right) for name in differ))
+        """The mistakes of a description, in words."""
+        phrases = (self.kind.phrases[name](port, self.right) for name in self.differing(port))
+        return ", and ".join(dict.fromkeys(phrases))
 
+    @np.errstate(all="ignore")  # of a wrong description: overflow, and pairs that stand still
     def explained(self, mistakes: int) -> Diagnosis | None:
         """The answer if these descriptions give the numbers."""
-        fitting = self.fitting(mistakes)
+        fitting = list(filter(self.minimal, self.fitting(mistakes)))
         right = [port for port in fitting if self.is_right(port)][:1]
         chosen = right or self.distinct(fitting)
         causes = tuple(map(self.words, chosen))
@@ -199,7 +208,7 @@ class Search:
         hidden = [] if mistakes else self.fitting(1)
         if len(hidden) > len(self.single) / 3:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
-            text = f"{text}, as mistakes would that do not show here, such as: {also}. {self.kind.wanted}"
+            text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
         return Diagnosis(True, (), f"right{': ' * bool(causes[0])}{text}")
 
     def unexplained(self) -> Diagnosis:
@@ -211,14 +220,14 @@ class Search:
         first, most = int(place[wrong].min()), int(place[apart.max(1).argmax()])
         agreeing = int(max(place[~wrong], default=0))
         usual = {
-            "at position 0 nothing rotates, so look at the factor, the order of channels and the input": first == 0,
-            f"all before agree, up to {agreeing:,}: a table that ends there, or 16-bit positions": (
+            "position 0 has no rotation, so check the factor, the order of channels and the input": first == 0,
+            f"positions up to {agreeing:,} agree: a table ends there, or positions have 16 bits": (
                 1 < agreeing < first
             ),
-            f"columns {columns[0]} to {columns[-1]} alone: a scaling of some frequencies, or an axis": (
+            f"only columns {columns[0]} to {columns[-1]} differ: a scaling of some frequencies, or an axis": (
                 len(columns) <= off.shape[1] // 2
             ),
-            "in most columns: other frequencies, or other pairs of channels": True,
+            "most columns differ: other frequencies, or other pairs of channels": True,
         }
         means = next(words for words, applies in usual.items() if applies)
         return Diagnosis(
@@ -230,7 +239,7 @@ class Search:
 
 
 def diagnosed(searches: Sequence[Search]) -> Diagnosis:
-    """The shortest description that gives the numbers of one of them, or what is known of the first."""
+    """The shortest description that gives the numbers of one of the searches, or an answer about the first."""
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
 
@@ -248,6 +257,6 @@ def rounded(values: Array, dtype: str) -> Array:
 
 
 def step(values: Array) -> Array:
-    """What 16-bit arithmetic may be off by, relative, for every row whose numbers all have 16 bits; else 0."""
+    """The relative error of 16-bit arithmetic for rows whose numbers all have 16 bits; 0 for others."""
     steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
     return ROUNDINGS * np.maximum(*steps)

@@ -35,8 +35,8 @@ class Slopes:
 
     Args:
         slopes: the model's.
-        series: what else is computed, a key of ``SERIES``.
-        ahead: by how many heads the series is shifted: 1 begins it at 1.
+        series: a change of the slopes, a key of ``SERIES``.
+        ahead: by how many heads the series is shifted; with 1 it begins at slope 1.
         factor: what the bias is multiplied by; below 0 it rewards distance.
     """
 
@@ -51,9 +51,7 @@ class Slopes:
         heads = len(next(iter(numbers.values())))
         own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:
-            raise InvalidArgument(
-                f"there are values for {heads} heads, but the model has {len(own)}; pass all of them"
-            )
+            raise InvalidArgument(f"there are {heads} heads, and the model has {len(own)}; pass all of them")
         return cls(tuple(own))
 
     def bias(self, bias: Array) -> Rows:
@@ -63,7 +61,7 @@ class Slopes:
         """
         i, j = np.tril_indices(bias.shape[1], -1)
         if not len(i):
-            raise InvalidArgument(f"bias has shape {bias.shape}; give two tokens or more")
+            raise InvalidArgument(f"bias has shape {bias.shape}; pass two tokens or more")
         single = (bias[:, i, j] - bias[:, i, i]) / (j - i)
         return {"head": np.arange(len(bias))[:, None], "y": single, "step": step(bias.reshape(len(bias), -1))}
 
@@ -94,12 +92,12 @@ ALIBI = Kind(
             f"its slopes are off by one head: they begin at {'1' if port.ahead > 0 else 'the second'}"
         ),
         "factor": lambda port, right: (
-            "its sign is wrong: far keys gain"
+            "its sign is wrong: far keys get larger scores"
             if port.factor == -1
-            else f"its bias is multiplied by {port.factor:.6g}" + ": far keys gain" * (port.factor < 0)
+            else f"its bias is multiplied by {port.factor:.6g}" + ": far keys get larger scores" * (port.factor < 0)
         ),
     },
-    wanted="Give the slopes of all heads.",
+    wanted="Pass the slopes of all heads.",
 )
 
 
@@ -132,17 +130,17 @@ SINUSOIDAL = Kind(
     mistakes=mistakes,
     phrases={
         **PHRASES,
-        "span": lambda port, right: f"its exponent is 2i/{port.span}, where the paper has 2i/{right.span}",
+        "span": lambda port, right: f"its exponent is 2i/{port.span} instead of 2i/{right.span}",
         "written": lambda port, right: (
-            "all sines stand before all cosines, in blocks"
+            "all sines are before all cosines, in blocks"
             if port.written[1] == 1
-            else "a cosine stands behind each sine, interleaved"
+            else "sines and cosines are interleaved"
         ),
         "products": lambda port, right: "sine and cosine are swapped",
         "shift": lambda port, right: f"it counts from position {port.shift}",
         "factor": lambda port, right: f"its codes are multiplied by {port.factor:.6g}",
     },
-    wanted="Give more positions and all channels.",
+    wanted="Pass more positions and all channels.",
     free={"order": ("written", lambda port: True)},
 )
 
@@ -194,6 +192,6 @@ T5_BUCKETS = Kind(
         "sign": lambda port, right: "the sign of its offsets is wrong: it uses i − j instead of j − i",
         "first": lambda port, right: f"its buckets are counted from {port.first}",
     },
-    wanted="Give offsets on both sides, past the last bucket.",
+    wanted="Pass offsets on both sides, past the last bucket.",
     free={"two_sided": ("two_sided", lambda port: True)},
 )
