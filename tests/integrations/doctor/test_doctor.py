@@ -157,6 +157,15 @@ def test_what_changes_no_number_is_no_part_of_an_answer() -> None:
         assert str(answer).startswith("its exponent is over 128 instead of 64; this reproduces")
 
 
+def test_heads_may_stand_behind_the_tokens_in_a_file() -> None:
+    """As (B, T, H, D) and (T, B, H, D), where T is the length of no other axis."""
+    layer = models.LAYERS["llama3_1"]
+    x = query(len(TEXT), 128)
+    rotated = layer.rotate(x, TEXT)
+    for axes in ((None, slice(None), None), (slice(None), None, None)):
+        assert diagnose(model_of("llama3_1"), {"positions": TEXT, "x": x[axes], "rotated": rotated[axes]}).right
+
+
 def test_pairs_that_are_written_elsewhere_than_they_are_read_are_named() -> None:
     """As in code that views neighbours as complex numbers and joins real and imaginary parts."""
     layer = models.LAYERS["llama3_1"]

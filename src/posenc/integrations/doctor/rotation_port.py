@@ -28,6 +28,8 @@ def right(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:
     """A row for every vector: its position on every axis, and its place among tokens and among heads."""
     where, D = np.atleast_2d(positions), right.head_dim
+    if x.shape == rotated.shape and where.shape[1] not in x.shape[-2:-1] and where.shape[1] in x.shape[:-2]:
+        x, rotated = (np.moveaxis(values, x.shape.index(where.shape[1]), -2) for values in (x, rotated))
     if x.shape != rotated.shape or x.shape[-2:] != (where.shape[1], D) or not x.size:
         raise InvalidArgument(
             f"x has shape {x.shape} and rotated {rotated.shape}; both must be (…, {where.shape[1]}, {D}): heads, "
@@ -108,10 +110,6 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     ),
     "sign": lambda port, right: "rotates backwards: the sign of sin is wrong",
     "products": lambda port, right: PRODUCTS[port.products][0],
-    "written": lambda port, right: (
-        f"writes a rotated pair to channels {in_words(*port.written)}: scores stay right if queries and keys both "
-        "do"
-    ),
     "per_channel": lambda port, right: "every channel has its own frequency, but two should share one",
     "axes": lambda port, right: (
         f"its pairs rotate by {axes_in_words(port.axes)} instead of {axes_in_words(right.axes)}"
@@ -134,6 +132,10 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
     "precision": lambda port, right: (
         f"its {', '.join(port.precision[1:])} are rounded to {port.precision[0]}, 16 bits"
     ),
+    "written": lambda port, right: (
+        f"writes a rotated pair to channels {in_words(*port.written)}: scores stay right if queries and keys both "
+        "do"
+    ),
 }
 
 ROTARY = Kind(
@@ -145,6 +147,7 @@ ROTARY = Kind(
     wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
     free={
         "base": ("base", lambda port: port.base in BASES),
+        "written": ("written", lambda port: True),
         "pairing": ("layout", lambda port: port.layout in ((0, 1, port.turning), (0, 2, 1))),
     },
 )
