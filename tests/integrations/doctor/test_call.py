@@ -71,6 +71,40 @@ def rope(x, position_ids):
     a, b = x[..., :64], x[..., 64:]
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 """
+MEGATRON = """
+import torch
+
+def rope(q, k):
+    angles = torch.arange(len(q))[:, None] * 10000.0 ** (-torch.arange(0, 64, 2) / 64)
+    cos, sin = angles.cos()[:, None, None], angles.sin()[:, None, None]
+    turn = lambda x: torch.cat((x[..., :32] * cos - x[..., 32:] * sin, x[..., 32:] * cos + x[..., :32] * sin), -1)
+    return turn(q), turn(k)
+"""
+HALVES = """
+import torch
+
+def rope(q_pe, k_pe):
+    angles = torch.arange(q_pe.shape[-2])[:, None] * 10000.0 ** (-torch.arange(0, 64, 2) / 64)
+    cos, sin = angles.cos(), angles.sin()
+    turn = lambda a, b: torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+    return turn(q_pe[..., ::2], q_pe[..., 1::2]), turn(k_pe[..., ::2], k_pe[..., 1::2])
+"""
+MADE = """
+import numpy as np
+
+def make_tables(layer_idx, positions):
+    return None
+
+def rope(q, k, cos, sin):
+    turned = [np.concatenate((-x[..., 32:], x[..., :32]), -1) for x in (q, k)]
+    return q * cos + turned[0] * sin, k * cos + turned[1] * sin
+"""
+OF_POSITIONS = MADE.replace("layer_idx, ", "").replace(
+    "return None",
+    """at = np.asarray(positions)[:, None]
+    angles = np.tile(at * 20000.0 ** (-np.arange(0, 64, 2) / 64), 2)
+    return np.cos(angles), np.sin(angles)""",
+)
 SLOPES = """
 def get_slopes(n):
     return [2 ** (-8 * (i + 1) / n) for i in range(n)]
@@ -90,6 +124,14 @@ def answer(model: str | ModelPositions, name: str, listing: str) -> str:
         ("rotary(base=500000)", "rope", OFFSET, "right: rotates channels (2i, 2i+1) instead of (i, i+32)"),
         ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); "),
         ("rotary", "rope", START, "its positions are off by +1"),
+        ("rotary(base=10000, pairing=half)", "rope", MEGATRON, "right; "),
+        (
+            "rotary(base=10000, pairing=interleaved)",
+            "rope",
+            HALVES,
+            "right: writes a rotated pair to channels (i, i+32)",
+        ),
+        ("rotary(base=10000, pairing=half)", "rope", OF_POSITIONS, "its base is 20000 instead of 10000"),
         ("alibi", "get_slopes", SLOPES, "its slopes are 2^(−8i/h), one series"),
     ],
 )
@@ -119,6 +161,17 @@ def test_a_function_of_one_axis_is_right_for_text(qwen: ModelPositions) -> None:
     text = answer(qwen, "rope", PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"))
     assert text.startswith("right; ")
     assert "for text; pictures were not tried" in text
+
+
+def test_tables_of_posenc_are_named_with_what_was_not_tested() -> None:
+    text = answer("rotary(base=10000, pairing=half)", "rope", MADE)
+    assert text.startswith("right; ")
+    assert text.endswith(", with posenc's cos and sin; make_tables was not tested: it needs layer_idx")
+
+
+def test_the_harmless_half_of_two_mistakes_comes_last() -> None:
+    text = answer("rotary(base=10000, pairing=interleaved)", "rope", HALVES.replace("10000.0", "20000.0"))
+    assert text.startswith("its base is 20000 instead of 10000, and writes a rotated pair to channels (i, i+32)")
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:

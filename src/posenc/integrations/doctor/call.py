@@ -1,8 +1,8 @@
 """Calls a port's own function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
 The file runs in a separate process with limits on time and memory, in an empty folder; run only what you trust.
-Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D), (H, T, D),
-(T, H, D), (B, T, D) and (T, D); tables come from the file's own function if it has one.
+Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
+(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D); tables come from the file's own function if it has one.
 """
 
 import inspect
@@ -45,11 +45,19 @@ FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """Positions for a function with an argument for them; functions with their own table are called at 0, 1, 2 …"""
 NEAR = torch.arange(len(FAR))
 OFFSETS = torch.arange(-300, 301)
-LAYOUTS = ("BHTD", "BTHD", "HTD", "THD", "BTD", "TD")
-VECTOR = r"^(x|q|k|t|v|xq|xk|(q|k)_embed|quer(y|ies)|keys?|vec(tor)?|tensor|inp(ut)?|hidden\w*|\w+_states)$"
+LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
+VECTOR = (
+    r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
+    r"|vec(tor)?|tensor|inp(ut)?|hidden\w*|\w+_states)$"
+)
 POSITIONS = r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$"
 BASE = r"^(base|theta|rope_theta|theta_base|rope_base)$"
-MAKER = r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos)"
+MAKER = (
+    r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
+    r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
+)
+COS, SIN = r"^(freqs_)?cos(ine)?(_\w+)?$", r"^(freqs_)?sin(e)?(_\w+)?$"
+TABLE = r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$"
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -101,9 +109,9 @@ def meanings(asked: Expected, tables: Sequence[Any], x: Tensor | None) -> dict[s
         VECTOR: [] if x is None else [x],
         POSITIONS: [*several, *(where for at in (FAR, NEAR) for where in (at, at[None].expand(BATCH, -1))), 0],
         r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$": [OFFSETS],
-        r"^(freqs_)?cos(ine)?(_\w+)?$": [table[0] for table in tables if isinstance(table, tuple)],
-        r"^(freqs_)?sin(e)?(_\w+)?$": [table[1] for table in tables if isinstance(table, tuple)],
-        r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$": list(tables),
+        COS: [table[0] for table in tables if isinstance(table, tuple)],
+        SIN: [table[1] for table in tables if isinstance(table, tuple)],
+        TABLE: list(tables),
         BASE: [] if "base" in asked.free else [asked.recipe.get("base")],
         r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)": [asked.recipe.get("head_dim")],
         r"(^|_)(heads?|nh|h|n)(_|$)": [HEADS],  # head_dim is no number of heads
@@ -145,23 +153,33 @@ def first(
     return []
 
 
-def tables_of(names: Mapping[str, Any], asked: Expected) -> list[Any]:
-    """The tables that the file's own function makes, or else the model's, in the usual layouts of ports."""
-    makers = [value for name, value in names.items() if inspect.isfunction(value) and re.match(MAKER, name.lower())]
-    made = [table for maker in makers for table in first(maker, meanings(asked, (), None), [])]
+def tables_of(names: Mapping[str, Any], asked: Expected) -> tuple[list[Any], str]:
+    """The tables that the file's own function makes, or else the model's, in the usual layouts of ports.
+
+    With the model's comes what an answer adds: that they are, and why a function of the file was not tested.
+    """
+    made, untested = list[Any](), ""
+    known = meanings(asked, (), None) | {POSITIONS: [NEAR, NEAR[None].expand(BATCH, -1)]}
+    for name, maker in names.items():
+        if inspect.isfunction(maker) and re.match(MAKER, name.lower()):
+            errors: list[Exception] = []
+            made += first(maker, known, errors)
+            untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}" if errors else ""
     if made or asked.recipe.name != "rotary":
-        return made
+        return made, ""
     right = Rotation.of(asked, asked.recipe.get("head_dim"))
     angles = torch.from_numpy(right.angles({"position": NEAR[:, None].numpy()}))
     turns = torch.polar(torch.tensor(right.factor).double(), angles).to(torch.complex64)
     wide = [torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns]
-    return [turns, *((t.real, t.imag) for t in (*(table.expand(BATCH, -1, -1) for table in wide), *wide))]
+    pairs = ((t.real, t.imag) for t in (*(table.expand(BATCH, -1, -1) for table in wide), *wide))
+    return [turns, *pairs], f", with posenc's cos and sin{untested}"
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
     """What the first way that works returns under every layout, with positions of as many axes as one takes."""
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=asked.recipe.get("head_dim") or HEAD_DIM))
-    tables, target, errors = tables_of(names, asked), names[name], list[Exception]()
+    tables, note = tables_of({key: value for key, value in names.items() if key != name}, asked)
+    target, errors = names[name], list[Exception]()
     if inspect.isclass(target):
         made = first(target, meanings(asked, tables, None), errors)
         target = next((getattr(module, "forward", module) for module in made), target)
@@ -171,14 +189,16 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     for layout in LAYOUTS if turns else ("",):
         random = torch.Generator().manual_seed(0)
         x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
-        compared += first(target, meanings(asked, tables, x), errors, partial(_search, asked, layout, x))
+        compared += first(target, meanings(asked, tables, x), errors, partial(_search, asked, layout, x, note))
     if not compared:
         raise errors[0]
     axes = [search.rows[0].get("position", NEAR[:, None]).shape[1] for search in compared]
     return [search for search, count in zip(compared, axes, strict=True) if count == max(axes)]
 
 
-def _search(asked: Expected, layout: str, x: Tensor | None, returned: Any, arguments: Mapping[str, Any]) -> Search:
+def _search(
+    asked: Expected, layout: str, x: Tensor | None, note: str, returned: Any, arguments: Mapping[str, Any]
+) -> Search:
     """What was returned, by what its shape says that it is."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     array, *others = (torch.as_tensor(part).detach() for part in (returned if several else [returned]))
@@ -186,8 +206,10 @@ def _search(asked: Expected, layout: str, x: Tensor | None, returned: Any, argum
     at = NEAR if not given or isinstance(given[0], int) else torch.as_tensor(given[0])
     at = at[:, 0] if at.ndim == 3 else at[0] if len(at) == BATCH and at[0].equal(at[1]) else at
     if x is not None and array.shape == x.shape:
-        axes = (-3, -2) if layout[-3:] == "THD" else (0, 0)
-        numbers = {"positions": at, "x": x.transpose(*axes), "rotated": array.transpose(*axes)}
+        before, rotated = (values.movedim(layout.index("T"), -2) for values in (x, array))
+        numbers = {"positions": at, "x": before, "rotated": rotated}
+        if others and others[0].equal(array):  # queries and keys
+            asked = replace(asked, free=asked.free | {"written"})
     elif asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
         cos, sin = (array, *others) if others else (array.real, array.imag)
         numbers = {"positions": at, "cos": cos, "sin": sin}
@@ -195,7 +217,8 @@ def _search(asked: Expected, layout: str, x: Tensor | None, returned: Any, argum
         array = array[0] if array.ndim > 1 and len(array) == 1 else array
         numbers = {RETURNED.get((asked.recipe.name, array.ndim), "result"): array}
         numbers |= {"offsets": OFFSETS} if "buckets" in numbers else {}
-    return search(asked, numbers, f", x as ({', '.join(layout)})" * (len(layout) > 2))
+    note *= any(re.search(f"{COS}|{SIN}|{TABLE}", name.lower()) for name in arguments)
+    return search(asked, numbers, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
 
 
 def main(path: str, name: str, out: str, seconds: str) -> None:

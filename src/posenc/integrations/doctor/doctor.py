@@ -67,7 +67,9 @@ def expected(model: ModelPositions | str, layer: str | None) -> Expected:
         stated = parse(model)
         recipe = canonical(stated, full=True)
         choices = KINDS[recipe.name].free if recipe.name in KINDS else ()
-        return Expected(recipe, frozenset(name for name in choices if stated.get(name) is None))
+        return Expected(
+            recipe, frozenset(name for name, _ in recipe.settings if name in choices and stated.get(name) is None)
+        )
     table = position_table.of(model)
     types = dict(zip(table.layer_types, model.layer_types, strict=True)) | {name: name for name in model.recipes}
     searched = [name for name in dict.fromkeys(model.layer_types) if model.recipes[name].name in KINDS]
