@@ -239,7 +239,7 @@ def call(**changes: object) -> None:
             r"q has length 4 but the encoding was placed at 3 positions; with a cache",
         ),
         ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
-        ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4, and a rank"),
+        ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4; a rank"),
         (
             {"placed": SSMax(8).at(arange(3, offset=2), arange(5))},
             "q has 4 heads and the scale 8; the encoding needs",

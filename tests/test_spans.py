@@ -57,7 +57,7 @@ def test_facts_can_be_declared_where_nobody_may_look() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_facts_that_are_wrong_are_refused() -> None:
     _, segments = packed([3, 2])
-    with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) is not what q_segments says"):
+    with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) contradicts q_segments"):
         Mask(q_segments=segments, document_lengths=((4, 1),))
     with pytest.raises(InvalidArgument, match=r"left_padding=\(1,\) is given without key_mask, which it describes"):
         Mask(left_padding=(1,))

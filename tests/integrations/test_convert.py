@@ -47,7 +47,7 @@ def test_the_wrong_direction_and_wrong_head_counts_are_found_out() -> None:
     after.load_state_dict(
         convert_pairing(before.state_dict(), from_="interleaved", to="half", rotary_dim=8, **SIZES)
     )
-    with pytest.raises(InvalidArgument, match="logits are"):
+    with pytest.raises(InvalidArgument, match="logits differ"):
         check_conversion(before, after, tokens())
 
 
@@ -112,7 +112,7 @@ def test_refusals() -> None:
         (
             {"embed.weight": q},
             {},
-            r"known are q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k",
+            r"known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k",
         ),
         ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows; heads=4, kv_heads=2 and head_dim=16 make 32"),
         ({"q_proj.weight": q}, {"rotary_dim": 7}, "rotary_dim=7 must be even"),

@@ -201,7 +201,7 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Layers 0 to 2 with rotary positions: all 16 channels of a head rotate, in half pairs" in said.output
     assert "Layer 3 without positions." in said.output
     assert "Wavelengths run from 6.283 to 19\u2009869 positions." in said.output
-    assert "The config says the same." in said.output
+    assert "The reading of the config agrees." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
     monkeypatch.setitem(FAMILIES, "smollm3", wrong)
     differs = CliRunner().invoke(app, [str(path), "--measure"])

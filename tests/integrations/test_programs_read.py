@@ -21,7 +21,8 @@ from posenc.integrations.huggingface import write as config_json
 from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.position_table import PositionTable, of
-from posenc.integrations.programs import exllamav3, kind_of, llama_cpp, mlx, sglang, transformers, vllm
+from posenc.integrations.programs import exllamav3, llama_cpp, mlx, sglang, transformers, vllm
+from posenc.integrations.rope_dictionaries import kind_of
 from posenc.scaling import LongRoPE
 from support.served import (
     BASE,

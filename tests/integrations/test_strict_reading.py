@@ -25,7 +25,7 @@ def config(model_type: str, **more: Any) -> dict[str, Any]:
 def test_what_is_taken_for_unsaid_is_noted() -> None:
     assert read(config("gemma2")).rotary.get("head_dim") == 256
     assert (
-        f"head_dim = 256, which transformers {transformers.__version__} for gemma2"
+        f"head_dim = 256, the default of transformers {transformers.__version__} for gemma2"
         in read(config("gemma2")).assumed
     )
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64

@@ -229,7 +229,7 @@ def test_a_custom_task_trains_in_a_worker(
     [
         (("chance = 1 / 16", "shift = 4"), "task earlier:Earlier has no chance; set it in the class: chance = …"),
         (("def draw", "def drawn"), "task earlier:Earlier has no draw; write it"),
-        (("(DrawnTask)", ""), "earlier:Earlier is no posenc.workbench.tasks.Task; derive its class from"),
+        (("(DrawnTask)", ""), "earlier:Earlier is not a posenc.workbench.tasks.Task; derive its class from"),
         (
             ("import torch\n", "import nowhere_at_all\n"),
             r"cannot be made (ModuleNotFoundError: No module named 'now",

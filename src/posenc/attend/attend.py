@@ -235,7 +235,7 @@ def _prepared(
             q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
         if not q.dtype == k.dtype == v.dtype:
             dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
-            raise InvalidArgument(f"{dtypes}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
+            raise InvalidArgument(f"{dtypes}; they must agree: cast tensors from a cache, k.to(q.dtype)")
         if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.needs_logsumexp):
             k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():

@@ -229,7 +229,7 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "this device does not sum channels of this type exactly enough", None
     channels = call.bias.low_rank(q.dtype, call.scale)
     if channels is None:
-        return "the bias has no such channels at these positions", None
+        return "the bias has no extra channels at these positions", None
     widened_qkv, unbiased = widened(q, k, v, channels), replace(call, bias=None, trained=())
     return "the bias is a product of few channels, beside those of queries and keys", partial(
         _as_narrow, v.shape[-1], *widened_qkv, unbiased
@@ -271,7 +271,7 @@ def _at_once(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     unmasked = call.bias is None and call.softcap is None and call.mask.only_causal
     if not unmasked or (call.mask.causal and call.queries != 1 and call.queries != call.all_keys):
-        return "a bias, or a mask that is more than causality, is to be added", None
+        return "a bias, or a mask that is more than causality, must be added", None
     if call.needs_logsumexp and not _sums_rows(q, k, v):
         return ROWS_KEPT, None
     return "nothing is added, and one flag describes the mask", partial(_in_one, q, k, v, call)

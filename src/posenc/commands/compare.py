@@ -65,8 +65,9 @@ def compare(
     Settings that are not given come from the preset. Those of model and training may be lists, as in
     --learning-rate 1e-3,3e-3: every encoding is trained with each value.
     """
+    from posenc.workbench.launch.choose import choose
     from posenc.workbench.report.write import write
-    from posenc.workbench.run.job import Requirements, choose
+    from posenc.workbench.run.job import Requirements
     from posenc.workbench.study.study import check_device, read_study
 
     console = screen()

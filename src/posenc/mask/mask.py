@@ -345,7 +345,7 @@ class Mask(Pytree):
             return
         if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
             raise InvalidArgument(
-                f"key_mask hides the last of {S} keys, which is taken for the last query's own; in a cache with "
+                f"key_mask hides the last of {S} keys, which should be the last query's own; in a cache with "
                 "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
             )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from posenc.errors import InvalidArgument
 from posenc.scaling import Default
@@ -16,11 +15,11 @@ from posenc.workbench.extension.decision import Candidate, Extension, config_pat
 from posenc.workbench.extension.measure import Request, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
+from posenc.workbench.launch.choose import choose
 from posenc.workbench.report import extension as report
 from posenc.workbench.report import terminal
 from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.footprint import check_disk
-from posenc.workbench.run.job import choose
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.study import check_device
 
@@ -80,7 +79,7 @@ def extend(
     dtype: str = "float32",
     launcher: str = "in-process",
     output: str | Path | None = None,
-    console: Console | None = None,
+    console: terminal.Console | None = None,
     command: str = "",
 ) -> Extended:
     """Score long documents unchanged, cut, and under every scaling, and decide; ``posenc extend`` as a function.
@@ -168,7 +167,7 @@ def _length(to: str, trained: int) -> int:
         raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
 
 
-def _announce(console: Console, model: LanguageModel, request: Request, folder: Path) -> None:
+def _announce(console: terminal.Console, model: LanguageModel, request: Request, folder: Path) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
     if isinstance(model, StudyModel):

@@ -154,7 +154,7 @@ def check_name(name: str) -> None:
         )
     if PARTS.search(name):
         raise InvalidArgument(
-            f"{name} looks like queries or keys under a name that is not known; rename it: known are {KNOWN}"
+            f"{name} looks like queries or keys under an unknown name; rename it; known names: {KNOWN}"
         )
 
 

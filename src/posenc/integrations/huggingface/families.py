@@ -122,7 +122,7 @@ def family_of_type(model_type: str) -> Family:
     """The family of a type, measured or by rule; an error with the reason if it is neither."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which no config says; its positions can be measured: posenc inspect "
+            f"model_type {model_type!r} {why}, which no config states; its positions can be measured: posenc inspect "
             "PATH --measure"
         )
     try:

@@ -102,7 +102,7 @@ def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     if encoding.pairing != recipe.get("pairing"):
         raise InvalidArgument(
             f"encoding has pairing={encoding.pairing!r} and the model rotates {recipe.get('pairing')!r} pairs; "
-            "weights of the other pairing go through convert_pairing first"
+            "convert the weights with convert_pairing first"
         )
     if rotary_dim != recipe.get("rotary_dim"):
         raise InvalidArgument(f"encoding has rotary_dim={rotary_dim}; the model rotates {recipe.get('rotary_dim')}")

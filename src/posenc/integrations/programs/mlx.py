@@ -71,7 +71,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
-    if not known["rope_parameters"] and part.get(base, known.get(base)) is None:
+    if not known["rope_parameters"] and part.get(base) is None and base not in known:
         raise InvalidArgument(
             f"mlx-lm {version} does not run this config: it reads no rope_parameters of model_type {model_type!r} "
             f"and has no default base; add {base!r} beside them"

@@ -23,7 +23,7 @@ def answer(extension: Extension) -> str:
     assert extension.key is not None
     by, keys = extension.evaluator, int(extension.key.sum())
     rule = (
-        f"evaluator {by['model']}: a token is key if its probability after up to {count(by['long'])} tokens is "
+        f"{by['model']} as evaluator: a token is key if its probability after up to {count(by['long'])} tokens is "
         f"more than e^{by['gain']:g} times that after {count(by['short'])}, and more than e^{by['likely']:g}"
     )
     if not keys:

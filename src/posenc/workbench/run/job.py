@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.run.plan import Identified, LossCurve, Run
 from posenc.workbench.tasks.text import Source
@@ -133,22 +132,3 @@ def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], repor
         if broken:
             raise broken[0]
         done(result)
-
-
-LAUNCHERS = ("local", "ray", "in-process")
-
-
-def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
-    """The launcher of this name; ``workers`` is for the local one, as Ray fills a cluster."""
-    one_of("launcher", name, LAUNCHERS)
-    if workers is not None and name != "local":
-        raise InvalidArgument(f"workers={workers} is for --launcher local; with {name} omit it")
-    if name == "local":
-        from posenc.workbench.launch.local import Local
-
-        return Local(workers, requirements)
-    if name == "ray":
-        from posenc.workbench.launch.ray import Ray
-
-        return Ray(requirements)
-    return in_process
