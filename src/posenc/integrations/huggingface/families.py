@@ -122,8 +122,8 @@ def family_of_type(model_type: str) -> Family:
     """The family of a type, measured or by rule; an error with the reason if it is neither."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which no config states; its positions can be measured: posenc inspect "
-            "PATH --measure"
+            f"model_type {model_type!r} {why}, which no config states; its positions can be measured: posenc "
+            "inspect PATH --measure"
         )
     try:
         return FAMILIES[model_type]
