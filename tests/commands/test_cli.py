@@ -130,7 +130,7 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
 
         return carry_out
 
-    monkeypatch.setattr("posenc.workbench.run.job.choose", chosen)
+    monkeypatch.setattr("posenc.workbench.launch.choose.choose", chosen)
     monkeypatch.chdir(tmp_path)
     words = ["compare", "--device", "cuda", "--launcher", "ray", "--cpus", "4"]
     for more in ([], ["--gpus", "0.5"]):

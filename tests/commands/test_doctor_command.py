@@ -62,7 +62,7 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
     [
         (("rotary",), "pass a file of them, or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
-        (("rotary", "--call", "no_such.py:f"), "there is not a file no_such.py"),
+        (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
         (("rotary", "no_such.npz"), "is not a file"),
     ],
 )

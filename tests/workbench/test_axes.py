@@ -14,9 +14,10 @@ from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import effective_length, holds, summarise
 from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
-from posenc.workbench.study.study import as_toml, read_study
+from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, plan_of
 

@@ -13,7 +13,8 @@ from posenc.workbench.run.job import Failure, Job, Report, ignore_progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.study import Study, check_device, read_study
+from posenc.workbench.study.presets import read_study
+from posenc.workbench.study.study import Study, check_device
 from support.studies import TINY, inline, python_text
 
 

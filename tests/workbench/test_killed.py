@@ -10,7 +10,7 @@ import pytest
 
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.study import read_study
+from posenc.workbench.study.presets import read_study
 from support.studies import inline, numbers, python_text
 from support.typed import Typed
 

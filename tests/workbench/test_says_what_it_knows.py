@@ -25,8 +25,9 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import TaskResult, summarise
-from posenc.workbench.study.study import Study, read_study
+from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Criteria
 from support.studies import TINY, inline, plan_of
 
@@ -71,7 +72,7 @@ def test_runs_of_a_grid_are_never_averaged_and_never_look_alike(tmp_path: Path) 
     last = {fmean(values[-6:]) for values in losses.values()}
     assert [row["loss"] in last for row in rows] == [True, True]  # of each trained length the best rate
     assert sorted(row["at"].split(",")[0] for row in rows) == ["train_length 16", "train_length 8"]
-    assert "differ in encoding, train_length and learning_rate alone" in page
+    assert "differ only in encoding, train_length and learning_rate" in page
     said = [line.strip().split("  ")[0] for line in spoken.export_text().splitlines() if "nope/seed 0" in line]
     assert len(said) == len(set(said)) == 4
     assert "ordering/nope/seed 0, train_length 8, learning_rate 1e-05" in said

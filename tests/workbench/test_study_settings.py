@@ -18,8 +18,8 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Setting, declared
 from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.study.study import Study, check_device, read_study
+from posenc.workbench.study.presets import PRESETS, read_study
+from posenc.workbench.study.study import Study, check_device
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
 from support.custom import write

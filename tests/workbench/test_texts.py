@@ -19,7 +19,8 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.study import Study, read_study
+from posenc.workbench.study.presets import read_study
+from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, plan_of, python_text
 
 PROOFS = (

@@ -68,7 +68,8 @@ def compare(
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.report.write import write
     from posenc.workbench.run.job import Requirements
-    from posenc.workbench.study.study import check_device, read_study
+    from posenc.workbench.study.presets import read_study
+    from posenc.workbench.study.study import check_device
 
     console = screen()
     sys.path.append(str(Path.cwd()))  # custom classes are in the current folder

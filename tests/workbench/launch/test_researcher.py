@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.study.study import read_study
+from posenc.workbench.study.presets import read_study
 from support.cluster import MACHINE
 from support.custom import write
 from support.studies import numbers

@@ -15,8 +15,8 @@ from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.study.study import as_toml, read_study
+from posenc.workbench.study.presets import PRESETS, read_study
+from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
 from support.extensions import made

@@ -1,8 +1,14 @@
-"""Named studies, each with its cost."""
+"""Named studies, each with its cost, and studies read from a preset, a TOML file and options."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
-from posenc.workbench.study.study import Study
+from posenc.arguments import one_of
+from posenc.errors import UnknownName
+from posenc.workbench.run.settings import declared
+from posenc.workbench.study.study import Study, settings_of
 
 
 @dataclass(frozen=True)
@@ -122,3 +128,44 @@ PRESETS = {
         "peak, three at an eighth",
     ),
 }
+
+
+def read_study(
+    preset: str | None = None, config: Path | None = None, options: Mapping[str, Any] | None = None
+) -> Study:
+    """A preset, changed by a TOML file, changed by options.
+
+    Args:
+        preset: its name; else the one that the file names; else quick.
+        config: a TOML file with settings as keys. Paths in it count from its folder.
+        options: settings by name; a string is read as on the command line, and None changes nothing.
+
+    Raises:
+        UnknownName: a preset, or a key of the file, that does not exist; the nearest is named.
+        StudyError: the file cannot be read or is not TOML.
+        InvalidArgument: a value of a wrong type or out of range.
+    """
+    settings = settings_of(config) if config else {}
+    named = settings.pop("preset", "quick")
+    base = PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].study
+    known = [each.name for each in fields(Study)]
+    for key in settings:
+        if key not in known:
+            raise UnknownName(f"key in {config}", key, [*known, "preset"])
+    study, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
+    typed = {k: study[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
+    return replace(base, **_over(_over(vars(base), settings), typed))
+
+
+def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others over them: steps that are given take the place of tokens, for the same tasks, and tokens
+    that of steps."""
+    after = {**before, **given}
+    for name, rival in (("steps", "tokens"), ("tokens", "steps")):
+        if name in given and rival not in given and after[rival] is not None:
+            of_task = (
+                after[rival] if isinstance(after[rival], dict) else dict.fromkeys(after["tasks"], after[rival])
+            )
+            tasks = given[name] if isinstance(given[name], dict) else of_task
+            after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
+    return after

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from posenc.arguments import one_of
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.foreign import source_hash
-from posenc.errors import InvalidArgument, StudyError, UnknownName
+from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.run.plan import Plan, custom_classes
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
 from posenc.workbench.tasks import Source, Text, task_class
@@ -158,61 +157,18 @@ def check_device(device: str) -> None:
         raise InvalidArgument(f"device={device!r} cannot be used here ({reason}); use cpu") from error
 
 
-def read_study(
-    preset: str | None = None, config: Path | None = None, options: Mapping[str, Any] | None = None
-) -> Study:
-    """A preset, changed by a TOML file, changed by options.
-
-    Args:
-        preset: its name; else the one that the file names; else quick.
-        config: a TOML file with settings as keys. Paths in it count from its folder.
-        options: settings by name; a string is read as on the command line, and None changes nothing.
-
-    Raises:
-        UnknownName: a preset, or a key of the file, that does not exist; the nearest is named.
-        StudyError: the file cannot be read or is not TOML.
-        InvalidArgument: a value of a wrong type or out of range.
-    """
-    from posenc.workbench.study.presets import PRESETS
-
-    settings = _settings(config) if config else {}
-    named = settings.pop("preset", "quick")
-    base = PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].study
-    known = [each.name for each in fields(Study)]
-    for key in settings:
-        if key not in known:
-            raise UnknownName(f"key in {config}", key, [*known, "preset"])
-    study, given = declared(Study), {k: v for k, v in (options or {}).items() if v is not None}
-    typed = {k: study[k].read(k, v) if isinstance(v, str) else v for k, v in given.items()}
-    return replace(base, **_over(_over(vars(base), settings), typed))
-
-
-def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others over them: steps that are given take the place of tokens, for the same tasks, and tokens
-    that of steps."""
-    after = {**before, **given}
-    for name, rival in (("steps", "tokens"), ("tokens", "steps")):
-        if name in given and rival not in given and after[rival] is not None:
-            of_task = (
-                after[rival] if isinstance(after[rival], dict) else dict.fromkeys(after["tasks"], after[rival])
-            )
-            tasks = given[name] if isinstance(given[name], dict) else of_task
-            after[rival] = {task: value for task, value in of_task.items() if task not in tasks} or None
-    return after
-
-
 def source_of(folder: Path) -> Source:
     """Where the text of the study in a folder comes from: as its study.toml states it, else the default text.
 
     No encoding is looked at, so that nothing of a custom one is imported.
     """
     config = folder / "study.toml"
-    settings = _settings(config) if config.exists() else {}
+    settings = settings_of(config) if config.exists() else {}
     stated = {name: settings[name] for name in ("text", "tokenizer", "vocabulary") if name in settings}
     return replace(Study(), **stated).source
 
 
-def _settings(config: Path) -> dict[str, Any]:
+def settings_of(config: Path) -> dict[str, Any]:
     """The keys of a TOML file, its paths from the file's folder."""
     try:
         settings = tomllib.loads(config.read_text())
