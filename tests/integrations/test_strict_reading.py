@@ -58,6 +58,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         config("llama", head_size=32),
         "head_size=32 in model_type 'llama', whose key for it is 'head_dim'; rename it",
     ),
+    (
+        config("cohere", model_max_length=131072, max_position_embeddings=8192),
+        "model_max_length=131072 in model_type 'cohere', whose key for it is 'max_position_embeddings'; remove one",
+    ),
     (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),
     (config("exaone4", **{"sliding-window": None}), "'sliding-window'; did you mean 'sliding_window'"),
     (config("llama", num_attention_head=4), "'num_attention_head'; did you mean 'num_attention_heads'"),

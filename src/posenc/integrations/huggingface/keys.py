@@ -24,7 +24,7 @@ EVERYWHERE = (
 """Keys that any family may have."""
 ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
-    **dict.fromkeys(("window_size", "attention_window"), "sliding_window"),
+    **dict.fromkeys(("window_size", "sliding_window_size", "attention_window"), "sliding_window"),
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
@@ -107,7 +107,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
         if meant := ELSEWHERE.get(plain(key)):
             if family.kind != "none" and value not in (config.get(meant), _implied(config, meant)):
                 raise InvalidArgument(
-                    f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; rename it"
+                    f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; "
+                    + ("remove one of them" if meant in config else "rename it")
                 )
         elif key == "dual_chunk_attention_config":
             raise InvalidArgument(
