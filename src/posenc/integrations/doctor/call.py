@@ -56,8 +56,11 @@ MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
-COS, SIN = r"^(freqs_)?cos(ine)?(_\w+)?$", r"^(freqs_)?sin(e)?(_\w+)?$"
-TABLE = r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$"
+COS, SIN, TABLE = (
+    r"^(freqs_)?cos(ine)?(_\w+)?$",
+    r"^(freqs_)?sin(e)?(_\w+)?$",
+    r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$",
+)
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -156,7 +159,7 @@ def first(
 def tables_of(names: Mapping[str, Any], asked: Expected) -> tuple[list[Any], str]:
     """The tables that the file's own function makes, or else the model's, in the usual layouts of ports.
 
-    With the model's comes what an answer adds: that they are, and why a function of the file was not tested.
+    With the model's tables comes a note for the answer: whose they are, and why the file's were not tested.
     """
     made, untested = list[Any](), ""
     known = meanings(asked, (), None) | {POSITIONS: [NEAR, NEAR[None].expand(BATCH, -1)]}
@@ -208,7 +211,7 @@ def _search(
     if x is not None and array.shape == x.shape:
         before, rotated = (values.movedim(layout.index("T"), -2) for values in (x, array))
         numbers = {"positions": at, "x": before, "rotated": rotated}
-        if others and others[0].equal(array):  # queries and keys
+        if others and torch.equal(others[0], array):  # queries and keys
             asked = replace(asked, free=asked.free | {"written"})
     elif asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
         cos, sin = (array, *others) if others else (array.real, array.imag)
@@ -217,8 +220,8 @@ def _search(
         array = array[0] if array.ndim > 1 and len(array) == 1 else array
         numbers = {RETURNED.get((asked.recipe.name, array.ndim), "result"): array}
         numbers |= {"offsets": OFFSETS} if "buckets" in numbers else {}
-    note *= any(re.search(f"{COS}|{SIN}|{TABLE}", name.lower()) for name in arguments)
-    return search(asked, numbers, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
+    given_tables = any(re.search(f"{COS}|{SIN}|{TABLE}", name.lower()) for name in arguments)
+    return search(asked, numbers, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note * given_tables)
 
 
 def main(path: str, name: str, out: str, seconds: str) -> None:

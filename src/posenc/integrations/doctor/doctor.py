@@ -55,9 +55,12 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
             + ", or ".join(" and ".join(form) for form in kind.forms)
         )
     arrays = {name: torch.as_tensor(values).double().numpy() for name, values in numbers.items()}
-    if asked.recipe.name == "rotary" and asked.recipe.get("axes") and "positions" in arrays:
-        text = not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
-        note += ", for text; pictures were not tried: positions have one axis, or are equal on all" * text
+    if (
+        "positions" in arrays
+        and asked.recipe.get("axes")
+        and not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
+    ):
+        note += ", for text; pictures were not tried: positions have one axis, or are equal on all"
     return Search(kind, asked, arrays, note)
 
 

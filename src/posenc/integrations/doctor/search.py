@@ -163,8 +163,10 @@ class Search:
 
     def minimal(self, port: Description) -> bool:
         """Whether no part of it can be left out."""
-        without = ({name: getattr(self.right, name)} for name in self.differing(port))
-        return not any(self.fits(replace(port, **change)) for change in without)  # type: ignore[type-var]
+        return not any(
+            self.fits(replace(port, **{name: getattr(self.right, name)}))  # type: ignore[type-var]
+            for name in self.differing(port)
+        )
 
     def same(self, port: Description, other: Description) -> bool:
         """Whether two descriptions are the same function, up to a measured value."""
