@@ -105,6 +105,18 @@ OF_POSITIONS = MADE.replace("layer_idx, ", "").replace(
     angles = np.tile(at * 20000.0 ** (-np.arange(0, 64, 2) / 64), 2)
     return np.cos(angles), np.sin(angles)""",
 )
+OF_A_BATCH = """
+import torch
+
+def get_cos_sin(position_ids):
+    angles = (position_ids[..., None] * 20000.0 ** (-torch.arange(0, 64, 2) / 64)).tile(2)
+    return angles.cos(), angles.sin()
+
+def rope(q, k, cos, sin):
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    turned = [torch.cat((-x[..., 32:], x[..., :32]), -1) for x in (q, k)]
+    return q * cos + turned[0] * sin, k * cos + turned[1] * sin
+"""
 SLOPES = """
 def get_slopes(n):
     return [2 ** (-8 * (i + 1) / n) for i in range(n)]
@@ -161,6 +173,12 @@ def test_a_function_of_one_axis_is_right_for_text(qwen: ModelPositions) -> None:
     text = answer(qwen, "rope", PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"))
     assert text.startswith("right; ")
     assert "for text; pictures were not tried" in text
+
+
+def test_tables_are_made_for_a_batch_too() -> None:
+    text = answer("rotary(base=10000, pairing=half)", "rope", OF_A_BATCH)
+    assert text.startswith("its base is 20000 instead of 10000; ")
+    assert text.endswith(", x as (B, H, T, D)")
 
 
 def test_tables_of_posenc_are_named_with_what_was_not_tested() -> None:

@@ -162,11 +162,11 @@ def tables_of(names: Mapping[str, Any], asked: Expected) -> tuple[list[Any], str
     With the model's tables comes a note for the answer: whose they are, and why the file's were not tested.
     """
     made, untested = list[Any](), ""
-    known = meanings(asked, (), None) | {POSITIONS: [NEAR, NEAR[None].expand(BATCH, -1)]}
+    known = [meanings(asked, (), None) | {POSITIONS: [at]} for at in (NEAR, NEAR[None].expand(BATCH, -1))]
     for name, maker in names.items():
         if inspect.isfunction(maker) and re.match(MAKER, name.lower()):
             errors: list[Exception] = []
-            made += first(maker, known, errors)
+            made += [table for meant in known for table in first(maker, meant, errors)]
             untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}" if errors else ""
     if made or asked.recipe.name != "rotary":
         return made, ""
