@@ -158,7 +158,10 @@ def test_layers_share_one_table_or_have_their_own() -> None:
         ({"heads": 0}, "heads=0 must be at least 1"),
         ({"heads": 2, "buckets": 2}, "buckets=2 must be even and at least 4; T5 has 32"),
         ({"heads": 2, "buckets": 31}, "buckets=31 must be even and at least 4; T5 has 32"),
-        ({"heads": 2, "max_distance": 16}, "max_distance=16 must be above 16, the distances with"),
+        (
+            {"heads": 2, "max_distance": 16},
+            "max_distance=16 must be above 16, the number of distances with own buckets",
+        ),
         ({"heads": 2, "max_distance": 8, "two_sided": True}, "max_distance=8 must be above 8"),
     ],
 )

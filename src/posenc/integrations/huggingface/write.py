@@ -74,8 +74,8 @@ def _stretched(
         reached = positions.original_length
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, which the "
-            f"model was released with for {before.tuned_length} tokens; pass max_length to replace it anyway"
+            f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, the "
+            f"model's own for {before.tuned_length} tokens; pass max_length to replace it anyway"
         )
     return positions, reached
 

@@ -53,7 +53,7 @@ def patches(
     )
     token = before + (frame * rows + row) * columns + column
     return View(
-        f"Token {token} is at time {here[0]}, row {here[1]}, column {here[2]}: {before} words come first",
+        f"Token {token} is at time {here[0]}, row {here[1]}, column {here[2]}, counted on from the text",
         panels,
         {
             "position of the last word before": before - 1,
