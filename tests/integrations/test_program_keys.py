@@ -14,6 +14,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations import programs
 from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.model_positions import softmax_factor
+from posenc.integrations.programs import laid_over
 from posenc.integrations.programs.llama_cpp import write as gguf
 from posenc.integrations.programs.mlx import write as mlx
 from posenc.integrations.programs.vllm import write as vllm
@@ -256,3 +257,13 @@ def test_another_key_of_the_length() -> None:
     positions = read({**config, "head_dim": DIM, "qk_rope_head_dim": DIM, "qk_nope_head_dim": DIM})
     assert vllm(positions, Linear(2))["model_max_length"] == LENGTH
     assert gguf(positions).values["llama.context_length"] == LENGTH
+
+
+def test_a_null_of_the_config_itself_stays() -> None:
+    """A Mistral without a window says so by null; its class takes 4,096 if the key is missing."""
+    config = {"model_type": "mistral", "sliding_window": None, "rope_theta": 1e4, "head_dim": 8}
+    assert laid_over(config, {"head_dim": None, "rope_theta": 1e6}) == {
+        "model_type": "mistral",
+        "sliding_window": None,
+        "rope_theta": 1e6,
+    }

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from posenc.integrations.programs import laid_over
 from posenc.scaling import NTK, Default, Linear, Llama3, LongRoPE, YaRN
 from support.served import (
     BASE,
@@ -106,17 +105,3 @@ def test_mlx_turns_as_meant() -> None:
 def test_the_records_are_what_the_programs_say() -> None:
     for name, answers in record().items():
         assert answers == recorded()[name]
-
-
-def test_a_null_of_the_config_itself_stays() -> None:
-    """A Mistral without a window says so by null; its class takes 4,096 where the key is missing."""
-    config = {
-        "model_type": "mistral",
-        "sliding_window": None,
-        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
-    }
-    assert laid_over(config, {"rope_scaling": None, "head_dim": 8}) == {
-        "model_type": "mistral",
-        "sliding_window": None,
-        "head_dim": 8,
-    }
