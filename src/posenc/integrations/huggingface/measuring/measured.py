@@ -235,9 +235,9 @@ class Measured:
     @property
     def numbers(self) -> list[int]:
         """The number of every layer in the whole model, towers one after another."""
+        ends = {layer.tower: layer.index + 1 for layer in sorted(self.layers, key=lambda layer: layer.index)}
         first: dict[str, int] = {}
         for tower in dict.fromkeys(layer.tower for layer in self.layers):
-            ends = {layer.tower: layer.index + 1 for layer in sorted(self.layers, key=lambda layer: layer.index)}
             first[tower] = sum(ends[before] for before in first)
         return [first[layer.tower] + layer.index for layer in self.layers]
 
