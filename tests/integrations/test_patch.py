@@ -17,9 +17,9 @@ from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.language_model import cached
 from support.small_models import answers, small
 from support.small_models import own as small_own
-from support.tiny_models import MODELS, logits, tiny, tokens
+from support.tiny_models import MODELS, TABLED, logits, tiny, tokens
 
-UNSWAPPED = {"gptj", "gpt2", "bert", "bloom", "mpt"}
+UNSWAPPED = {"gpt2", "bert", "bloom", "mpt"} | TABLED
 """Whose tables and biases stay the model's own."""
 ROTARY = sorted(set(MODELS) - UNSWAPPED)
 
@@ -181,11 +181,19 @@ def test_nothing_outside_the_model_remains_of_a_patched_t5() -> None:
     assert not any("posenc_stack" in vars(module) for module in model.modules())
 
 
-@pytest.mark.parametrize("family", ["gptj", "roformer"])
-def test_angles_that_a_model_looks_up_in_its_tables_are_not_swapped(family: str) -> None:
+@pytest.mark.parametrize("family", ["codegen", "gptj", "roformer"])
+def test_angles_looked_up_in_tables_are_swapped_only_in_a_rotary_module(family: str) -> None:
     model = tiny(family) if family in MODELS else small(family)
-    with pytest.raises(InvalidArgument, match=r"no rotary module .* such as tables"), patched(model, posenc.NoPE()):
-        pass
+    if family in TABLED:
+        refused = pytest.raises(InvalidArgument, match=r"no rotary module .* such as tables")
+        with refused, patched(model, posenc.NoPE()):
+            pass
+        return
+    before = answers(model, input_ids=tokens())
+    with patched(model, small_own(model, 48)):
+        torch.testing.assert_close(answers(model, input_ids=tokens()), before)
+    with patched(model, posenc.NoPE()):
+        assert not torch.allclose(answers(model, input_ids=tokens()), before)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # the method has another name from transformers 6 on

@@ -180,12 +180,21 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
     """A family's layout of one cos and one sin per pair, derived from its own output at positions 0 and 1."""
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
-    sin = cos_sin[1].flatten(0, -2)[1]
-    if len(sin) == pairs:
-        return lambda cos, sin, dtype: (cos.to(dtype), sin.to(dtype))
-    if torch.equal(sin[: len(sin) // 2], sin[len(sin) // 2 :]):
-        return lambda cos, sin, dtype: (torch.cat((cos, cos), -1).to(dtype), torch.cat((sin, sin), -1).to(dtype))
-    return lambda cos, sin, dtype: (cos.repeat_interleave(2, -1).to(dtype), sin.repeat_interleave(2, -1).to(dtype))
+    first, second = (part.flatten(0, -2) for part in cos_sin)
+    sin_first = not first[0].any()  # sin 0 = 0: GPT-J and CodeGen return sin before cos
+    sines = (first if sin_first else second)[1]
+    once, halves = len(sines) == pairs, torch.equal(*sines.tensor_split(2))
+
+    def wide(x: Tensor) -> Tensor:
+        if once:
+            return x
+        return torch.cat((x, x), -1) if halves else x.repeat_interleave(2, -1)
+
+    def lay(cos: Tensor, sin: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = wide(cos).to(dtype), wide(sin).to(dtype)
+        return (sin, cos) if sin_first else (cos, sin)
+
+    return lay
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
