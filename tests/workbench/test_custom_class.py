@@ -184,7 +184,7 @@ def test_a_custom_task_trains_beside_ours_and_its_study_is_read_without_it(
     )
     done = typed_here("compare --config study.toml --launcher in-process")
     assert done.exit_code == 0, done.output
-    assert f"{own_task}: which symbol stood four places ago?" in " ".join(done.output.split())
+    assert f"{own_task}: which symbol came four tokens earlier?" in " ".join(done.output.split())
     assert '<section id="earlier:Earlier">\n<h2>Earlier</h2>' in (tmp_path / "study/report.html").read_text()
     assert 'id="figure-earlier.Earlier"' in (tmp_path / "study/report.html").read_text()
     sys.modules.pop("earlier")
