@@ -232,7 +232,7 @@ def call(**changes: object) -> None:
             "q has batch size 2, k 1 and v 1; they must",
         ),
         ({"k": torch.randn(2, 3, 5, 8), "v": torch.randn(2, 3, 5, 8)}, "q has 4 heads, k 3 and v 3; k and v need"),
-        ({"q": torch.randn(4, 4, 8)}, r"q has shape \(4, 4, 8\); expected .*; add the batch of 1, q\[None\]"),
+        ({"q": torch.randn(4, 4, 8)}, r"q has shape \(4, 4, 8\); expected .*; add a batch axis: q\[None\]"),
         ({"k": torch.randn(2, 2, 5, 6)}, "q has 8 channels per head and k 6; they must agree"),
         (
             {"q": torch.randn(2, 4, 4, 8)},

@@ -1,4 +1,4 @@
-"""Checks of arguments: each message names the argument, its value, the expected form and the fix."""
+"""Argument checks: each error message names the argument, its value, the expected form and the fix."""
 
 import inspect
 import math
@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 
 def shown(value: object) -> str:
-    """The value in one line."""
+    """Return the repr of the value, or its type if that is long."""
     text = repr(value)
     return text if len(text) < 100 and "\n" not in text else f"{type(value).__name__}(…)"
 
 
 def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
-    """The message that a function has no argument of this name; it suggests the right one."""
+    """Return the error for an argument that a function does not have; it suggests the right name."""
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
 def misfit(
     call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any], error: Exception
 ) -> Exception:
-    """Python's error about these arguments of a class, as one of our errors."""
+    """Convert Python's error about a class's arguments into a posenc error."""
     name, signature = call.__name__, inspect.signature(call)
     known = {word: x for word, x in signature.parameters.items() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
     for word in given:
@@ -39,7 +39,7 @@ def misfit(
     try:
         bound = signature.bind_partial(*arguments, **given).arguments
     except TypeError as refused:
-        return InvalidArgument(f"{name}: {refused}; its arguments are {', '.join(known)}: pass them by name")
+        return InvalidArgument(f"{name}: {refused}; its arguments are {', '.join(known)}; pass them by name")
     for word in (word for word, x in known.items() if word not in bound and x.default is x.empty):
         choices = [f"{word}={choice!r}" for choice in get_args(known[word].annotation) if isinstance(choice, str)]
         hint = f": {HINTS[word]}" if word in HINTS else ""
@@ -48,11 +48,11 @@ def misfit(
         f"{word}={shown(x)}" for word, x in {**dict(zip(known, arguments, strict=False)), **given}.items()
     )
     reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return InvalidArgument(f"no encoding can be made with {named}: {reason}; give values of other types")
+    return InvalidArgument(f"cannot create an encoding with {named}: {reason}; pass values of other types")
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:
-    """The value, if it is among the known ones; else an error with the nearest."""
+    """Return the value if it is known; else raise an error that suggests the nearest known name."""
     names = tuple(known)
     if value not in names:
         raise UnknownName(kind, value, map(str, names))
@@ -60,12 +60,12 @@ def one_of(kind: str, value: T, known: Iterable[object]) -> T:
 
 
 def is_number(value: object) -> bool:
-    """A finite real number; True and False are not numbers here."""
+    """Return whether the value is a finite real number; True and False do not count."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def as_integer(value: Any, name: str) -> int:
-    """The value as a Python integer, from any type of integer."""
+    """Return the value, of any integer type, as a Python int."""
     try:
         if not isinstance(value, bool):
             return operator.index(value)
@@ -75,14 +75,14 @@ def as_integer(value: Any, name: str) -> int:
 
 
 def as_number(value: Any, name: str) -> float:
-    """The value as a Python number, from any type of real number."""
+    """Return the value, of any real type, as a Python int or float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be a number; use float(…)")
     return int(value) if isinstance(value, int) else float(value)
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """The value as a Python flag, from any type of flag."""
+    """Return the value, of any boolean type, as a Python bool."""
     flag = value.item() if hasattr(value, "item") else value
     if not isinstance(flag, bool):
         raise InvalidArgument(f"{name}={shown(value)} must be True or False")
@@ -90,15 +90,15 @@ def as_flag(value: Any, name: str) -> bool:
 
 
 def as_scale(value: float | None, name: str) -> float | None:
-    """A number above 0, or None for the default."""
-    # Without isfinite, which a compiler cannot follow where a number has become a symbol.
+    """Return the value, which must be a number above 0, or None for the default."""
+    # Not isfinite, which torch.compile cannot trace once a number has become a symbol.
     if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
         raise InvalidArgument(f"{name}={shown(value)} must be a finite number above 0; omit it for the default")
     return value
 
 
 def at_least_one(**counts: int) -> None:
-    """An error that names all counts if one is below 1, or the one that is not an integer."""
+    """Refuse counts that are not integers, or are below 1; the latter error names all counts."""
     for name, count in counts.items():
         as_integer(count, name)
     if min(counts.values()) < 1:
@@ -107,16 +107,16 @@ def at_least_one(**counts: int) -> None:
 
 
 def tensors(**given: object) -> None:
-    """Refuse anything but a tensor."""
+    """Raise an error unless all arguments are tensors."""
     for name, value in given.items():
         if not isinstance(value, Tensor):
             raise InvalidArgument(
-                f"{name}={shown(value)} is {type(value).__name__}; expected a tensor: torch.tensor(…)"
+                f"{name}={shown(value)} must be a tensor, not {type(value).__name__}; use torch.tensor(…)"
             )
 
 
 def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
-    """A check for an integer of at least this; ``known`` ends the message."""
+    """Return a check for integers of at least ``least``; ``known`` ends the message."""
 
     def check(value: Any, name: str) -> int:
         if as_integer(value, name) < least:
@@ -127,7 +127,7 @@ def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:
 
 
 def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], None]:
-    """A check by a predicate; the message states what the value must be."""
+    """Return a check by a predicate; ``must`` completes the message "name=value must"."""
 
     def check(value: Any, name: str) -> None:
         if not holds(value):
@@ -137,23 +137,23 @@ def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], N
 
 
 def even_from(least: int, known: str) -> Callable[[Any, str], None]:
-    """A check for an even integer of at least this; ``known`` ends the message."""
+    """Return a check for even integers of at least ``least``; ``known`` ends the message."""
     return such_that(lambda n: n >= least and n % 2 == 0, f"be even and at least {least}; {known}")
 
 
 Size = Annotated[int, at_least(1)]
 PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number, bool: as_flag}
-"""The conversion to each type."""
+"""The conversion function for each type."""
 
 
 def plain_types(annotation: Any) -> tuple[Any, ...]:
-    """The types of an annotation, without its checks."""
+    """Return the types in an annotation, without its checks."""
     plain = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
     return get_args(plain) if isinstance(plain, UnionType) else (plain,)
 
 
 def checked(annotation: Any, value: Any, name: str) -> Any:
-    """The value checked by its annotation: one of a ``Literal``, or converted to its type and checked."""
+    """Return the value checked by its annotation: one of a ``Literal``, or converted to its type and checked."""
     if get_origin(annotation) is Literal:
         return one_of(name, value, get_args(annotation))
     types = [PLAIN[kind] for kind in plain_types(annotation) if kind in PLAIN]
@@ -164,24 +164,24 @@ def checked(annotation: Any, value: Any, name: str) -> Any:
 
 
 def argument(parameter: inspect.Parameter, value: Any) -> Any:
-    """The value of a parameter, checked by its annotation; None if that is its default."""
+    """Return a parameter's value, checked by its annotation; None is accepted if it is the default."""
     if value is None and parameter.default is None:
         return None
     return checked(parameter.annotation, value, parameter.name)
 
 
 def check_device(positions: Tensor, weight: Tensor) -> None:
-    """Refuse positions on another device than a weight or buffer of the encoding."""
+    """Refuse positions that are not on the device of the encoding's weight or buffer."""
     if positions.device != weight.device:
         raise InvalidArgument(
-            f"positions is on {positions.device} and the encoding on {weight.device}; move one with .to(…)"
+            f"positions is on {positions.device} and the encoding is on {weight.device}; move one with .to(…)"
         )
 
 
 def check_bhtd(name: str, x: Any) -> None:
-    """Refuse anything but a batch of queries, keys or values."""
+    """Refuse anything other than a 4-D batch of queries, keys or values."""
     if not isinstance(x, Tensor):
         tensors(**{name: x})
     if x.dim() != 4 or not x.shape[1]:
-        fix = f"; add the batch of 1, {name}[None]" if x.dim() == 3 else "; reshape it"
+        fix = f"; add a batch axis: {name}[None]" if x.dim() == 3 else "; reshape it"
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels){fix}")

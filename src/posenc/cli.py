@@ -1,4 +1,4 @@
-"""Entry point of the ``posenc`` script: answers that need no packages come first, then the command line."""
+"""Entry point of the ``posenc`` script: handles what needs no packages, then loads the command line."""
 
 import io
 import signal
@@ -15,13 +15,13 @@ from posenc.errors import MissingExtra
 STOPPED = 130
 """The exit status after Ctrl-C; Typer uses the same one, but without a message."""
 RESUMABLE = ("compare", "extend")
-"""The commands that resume after they were stopped."""
+"""The commands that can resume after Ctrl-C."""
 
 
 def main() -> None:
     """Print the versions, or how to install missing packages, or run the command line.
 
-    Ctrl-C ends in one line, even in the middle of an import.
+    Ctrl-C prints one line, even in the middle of an import.
     """
     if sys.argv[1:] == ["--version"]:
         print(versions())
@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit(2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # terminals that lack × or − show a question mark
+            stream.reconfigure(errors="replace")  # terminals without × or − show a question mark
     with _interrupts() as interrupts:
         try:
             from posenc.commands.app import main as command_line
@@ -48,7 +48,7 @@ def main() -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Count the Ctrl-C signals, since libraries turn them into other errors during import."""
+    """Count the Ctrl-C signals, because libraries turn them into other errors during import."""
     signals: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:

@@ -8,10 +8,10 @@ from posenc.names import MEANT
 
 
 class PosencError(Exception):
-    """The base of posenc's errors; the command line prints one on one line and exits with 2."""
+    """The base class of posenc's errors; the command line prints one line and exits with status 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the message only, for any signature, so that a worker's error keeps its class."""
+        """Pickle only the message, so that an error from a worker keeps its class for any signature."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -20,7 +20,7 @@ def _again(error: type[PosencError], args: tuple[Any, ...]) -> PosencError:
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix
-    """An argument that the formula or the call does not allow."""
+    """An argument has a value that the formula or the call does not allow."""
 
 
 class PositionOutOfRange(PosencError, IndexError):  # noqa: N818
@@ -28,7 +28,7 @@ class PositionOutOfRange(PosencError, IndexError):  # noqa: N818
 
 
 class BackendUnavailable(PosencError, RuntimeError):  # noqa: N818
-    """An implementation was requested by name and cannot serve here."""
+    """A backend was requested by name but cannot be used here."""
 
 
 class MissingExtra(PosencError, ImportError):  # noqa: N818
@@ -39,13 +39,13 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
 
 
 MOST = 100
-"""The most names that a message lists."""
+"""The maximum number of names that a message lists."""
 
 
 class UnknownName(InvalidArgument):
-    """An unknown name; the message has its meaning or the nearest known name.
+    """A name is unknown; the message suggests what it means, or the nearest known name.
 
-    If many are known, it lists the three nearest, and then ``fix``.
+    With ``fix``, the message lists only the three nearest names, followed by ``fix``.
     """
 
     def __init__(self, kind: str, name: object, known: Iterable[str], *, fix: str | None = None) -> None:
@@ -61,7 +61,7 @@ class UnknownName(InvalidArgument):
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:
-    """The meaning of the word, or of the nearest word with one; always a known name."""
+    """Return the known name for this word or its nearest synonym; None if there is none."""
     near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
     names = (name if name in known else MEANT.get(name) for name in near)
     return next((name for name in names if name in known), None)

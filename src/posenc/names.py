@@ -1,7 +1,7 @@
-"""Other names: synonyms of ours, and words of papers, authors and models for them."""
+"""Other names: aliases of posenc's names, and the words that papers, authors and models use for them."""
 
 ALIASES = {"rope": "rotary"}
-"""Accepted in place of a name, and replaced by that name."""
+"""Names that are accepted, and the names that replace them."""
 
 WORDS = {
     "rotary": ("rope", "roformer", "rotary-embedding", "rotation"),
@@ -21,7 +21,7 @@ WORDS = {
     "dropout": ("dropout_p",),
     "softcap": ("logits_soft_cap",),
 }
-"""The suggestion for a word that is not a name."""
+"""For each name, the words for which error messages suggest it."""
 
 MEANT = {word: name for name, words in WORDS.items() for word in words}
 
@@ -33,12 +33,12 @@ REMAPS = {
 }
 """Encodings that remap the positions of another encoding, and their classes, which are imported on use."""
 
-NO_LENGTH = "positions need no maximum here: omit it"
+NO_LENGTH = "positions need no maximum here; omit it"
 HINTS = {
     "pairing": "half in Llama and most checkpoints, interleaved in GPT-J; the wrong one breaks a checkpoint",
-    "two_sided": "its bias is the same on both sides, and causal= of posenc.attention hides later keys",
-    "attn_mask": "pass a tensor in the shape of scores as mask=posenc.Mask(dense=…)",
+    "two_sided": "the bias is the same on both sides; pass causal=True to posenc.attention to hide later keys",
+    "attn_mask": "pass a tensor with the shape of the scores as mask=posenc.Mask(dense=…)",
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
-    **dict.fromkeys(("device", "dtype"), "move and cast the module: .to(…)"),
+    **dict.fromkeys(("device", "dtype"), "move or cast the module with .to(…)"),
 }
-"""The message for an unknown or missing argument of this name."""
+"""Hints in the messages for unknown or missing arguments of these names."""

@@ -273,9 +273,9 @@ def test_the_command(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["inspect", str(folder), "--json"])
     assert list(json.loads(run.stdout)) == ["answer", "facts", "risks", "fingerprint"]
     run = CliRunner().invoke(app, ["inspect", str(folder), "--max-length", "9"])
-    assert "belong to --for" in str(run.exception)
+    assert "need --for" in str(run.exception)
     run = CliRunner().invoke(app, [*words, "--measure"])
-    assert "do not apply to --for" in str(run.exception)
+    assert "cannot be combined with --for" in str(run.exception)
 
 
 def test_a_gguf_file_in_words(tmp_path: Path) -> None:

@@ -24,12 +24,12 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("show --set width=64", "--set 'width=64' does not apply: name a figure"),
+        ("show --set width=64", "--set 'width=64' does not apply to the list of names; add a figure's name"),
         ("show -o names.txt", "--output 'names.txt' does not apply to the list of names"),
         ("show lesson --set d_model=64", "unknown setting of lesson 'd_model'; did you mean 'width'"),
         ("show lesson --set length=0", "length=0 must be between"),
         ("show all", "unknown figure 'all'"),
-        ("show heatmap --set width=8 --set width=16", "--set 'width=16' is the second value of width"),
+        ("show heatmap --set width=8 --set width=16", "--set 'width=16' sets width a second time"),
         ("show heatmap --set d_model=64", "unknown setting of heatmap 'd_model'; did you mean 'width'"),
         ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),
         (f"inspect {CONFIGS}/gpt2.json --base 500", "base=500 does not apply: the config states everything"),

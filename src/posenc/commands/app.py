@@ -21,10 +21,10 @@ from posenc.commands.versions import versions
 from posenc.errors import PosencError
 
 START = """\
-posenc compare       which encoding holds past its training length? (3 minutes)
-posenc extend PATH   how far does this model go, and with which config?
-posenc inspect PATH  which positions does this config or model have?
-posenc lab           why? a page where you drag, click and break positions
+posenc compare       which encoding still works past its training length? (3 minutes)
+posenc extend PATH   how long a context can this model use, and with which config?
+posenc inspect PATH  how does this config or model handle positions?
+posenc lab           why? an interactive page to explore positions
 posenc --help        everything else"""
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -36,7 +36,7 @@ def posenc(
     version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
 ) -> None:
     """The position layer for transformers: which encoding, and how far past its training length?"""
-    if version:  # without other options ``posenc.cli`` answers it, without typer
+    if version:  # if it is the only argument, ``posenc.cli`` handles it without typer
         print(versions())
         raise typer.Exit
     if context.invoked_subcommand is None:
@@ -49,7 +49,7 @@ app.add_typer(study, name="study")
 
 
 def main() -> None:
-    """Run the command line; an error of posenc is one line on standard error and exit status 2."""
+    """Run the command line; print a ``PosencError`` as one line on standard error and exit with status 2."""
     try:
         app()
     except PosencError as error:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _sentence(error: OSError) -> str:
-    """An error of the operating system with its file and a remedy."""
+    """Return the message for an operating system error, with its file and a remedy."""
     if error.errno == errno.ENOSPC:
-        return "no space left on the disk; free some and run the same command"
+        return "no space left on the disk; free some and run the same command again"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; pass another file or folder"

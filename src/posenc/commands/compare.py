@@ -1,4 +1,4 @@
-"""`posenc compare`: which encoding holds past its training length, on real text and on order tasks."""
+"""`posenc compare`: tests which encoding works past its training length, on real text and on order tasks."""
 
 import inspect
 import shlex
@@ -20,15 +20,15 @@ if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none 
     from posenc.workbench.study.study import Study
 
 PANELS = {Grid: "What is compared", TextSettings: "Text", Model: "Model", ByTask: "By task", Training: "Training"}
-"""The groups of settings, as the help heads them."""
+"""The groups of settings, and their headings in the help."""
 
-BY_TASK = "; for all tasks, or language=…,needle=…"
+BY_TASK = "; one value for all tasks, or language=…,needle=…"
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for every setting of a study, in place of its ``**settings``.
+    """Return the command with one option per setting of a study, in place of its ``**settings``.
 
-    An option that is not given is None: the preset or the file decides.
+    An option that is not given is None, so the preset or the file decides.
     """
     signature = inspect.signature(command)
     options = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -52,17 +52,17 @@ def compare(
         str | None, typer.Option(help="quick (minutes), standard, full, zoo, zoo-grid, architecture or small-gpt.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of parallel processes; default one per core.")] = None,
     launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or in-process.")] = "local",
-    cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
-    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; 1 on cuda.")] = None,
+    cpus: Annotated[int, typer.Option(help="Cores and threads per run.")] = 1,
+    gpus: Annotated[float | None, typer.Option(help="GPUs per run, or a fraction of one; 1 on cuda.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, page.")] = Path("study"),
     **settings: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.
 
     Every setting below is also a key of the TOML file and an argument of posenc.workbench.study.study.Study.
-    Settings that are not given come from the preset. Those of model and training may be lists, as in
+    Settings that are not given come from the preset. Model and training settings may be lists, as in
     --learning-rate 1e-3,3e-3: every encoding is trained with each value.
     """
     from posenc.workbench.launch.choose import choose
@@ -72,7 +72,7 @@ def compare(
     from posenc.workbench.study.study import check_device
 
     console = screen()
-    sys.path.append(str(Path.cwd()))  # custom classes are in the current folder
+    sys.path.append(str(Path.cwd()))  # custom classes may be in the current folder
     study = read_study(preset, config, settings)
     if launcher == "local":
         check_device(study.device)

@@ -11,8 +11,8 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
 SOURCES = (
-    "a folder, a config.json, a .gguf file, what a program makes of one (vllm@0.33.0:config.json), or what its "
-    "model does (measured:config.json)"
+    "a folder, a config.json, a .gguf file, one of these as a program reads it (vllm@0.33.0:config.json), or as "
+    "measured on its model (measured:config.json)"
 )
 
 NOT_OF_A_DRAFT = ("layer_types", "head_dim", "query_dim", "window", "window_after", "softmax_factor")
@@ -23,28 +23,27 @@ def diff(
     theirs: Annotated[
         str | None,
         typer.Argument(
-            help="The other side of the comparison: a source too, or JSON with keys that override the config of "
-            "ours."
+            help="What to compare it with: another such source, or JSON whose keys override the config of ours."
         ),
     ] = None,
     draft: Annotated[
         str | None,
         typer.Option(
-            help="Instead of theirs: the draft model of ours; prints the position at which the two differ."
+            help="Instead of theirs: a draft model for ours; prints the first position at which they differ."
         ),
     ] = None,
     positions: Annotated[
         str | None,
         typer.Option(
-            help="Positions at which cos and scores are compared; default 0,L/2,L,4L for ours' trained length L."
+            help="Positions at which to compare cos and scores; default 0,L/2,L,4L, with the trained length L of ours."
         ),
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The family by whose rules to read configs with a model_type of code on the Hub."),
+        typer.Option(help="The model family to assume for configs whose model_type is defined by code on the Hub."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a list of all differences with their errors.")
+        bool, typer.Option("--json", help="Print all differences and their errors as JSON.")
     ] = False,
 ) -> None:
     """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 if they differ."""
@@ -59,12 +58,12 @@ def diff(
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
             mark = fingerprint(table(source, as_type=as_type))
-            typer.echo("the same positions" if mark == stated else f"other positions: {name} has {mark}")
+            typer.echo("the same positions" if mark == stated else f"different positions: {name} has {mark}")
             raise typer.Exit(mark != stated)
     at = positions_of(positions)
     first, second = table(ours, other, as_type), table(other, ours, as_type)
     parted = differences(first, second, at)
-    if draft is not None:  # another model, with other heads and layers
+    if draft is not None:  # a different model, with its own heads and layers
         parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in parted], ensure_ascii=False, indent=1))

@@ -15,38 +15,38 @@ def extend(
         Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
     ],
     to: Annotated[
-        str, typer.Option(help="Length to reach: tokens, or 4x the length that the model was released for.")
+        str, typer.Option(help="Target length: tokens, or 4x for four times the length the model was released for.")
     ] = "",
     replace_scaling: Annotated[
-        bool, typer.Option("--replace-scaling", help="Write over the scaling that the model's config states.")
+        bool, typer.Option("--replace-scaling", help="Replace the scaling in the model's config.")
     ] = False,
     text: Annotated[Path | None, typer.Option(help="A file to read instead of the default text.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Names, separated by commas; yarn(2) is YaRN at its own factor.")
+        str | None, typer.Option(help="Scaling methods, separated by commas; yarn(2) sets YaRN's factor to 2.")
     ] = None,
-    documents: Annotated[int, typer.Option(help="Documents to score; fewer where the text ends.")] = 8,
+    documents: Annotated[int, typer.Option(help="Documents to score; fewer if the text is short.")] = 8,
     finetune: Annotated[
         int | None,
-        typer.Option(help="Also fine-tune under each method for this many steps; default 60 for a study, else 0."),
+        typer.Option(help="Also fine-tune with each method for this many steps; default 60 for a study, else 0."),
     ] = None,
     positions: Annotated[
-        str, typer.Option(help="Of --finetune's windows: counted, or pose, drawn up to the length to reach.")
+        str, typer.Option(help="Positions in --finetune's windows: counted, or pose (drawn up to the target length).")
     ] = "counted",
     longppl: Annotated[
         str | None,
-        typer.Option(help="Also LongPPL, at the cost of nine texts; self, or another model, names its key tokens."),
+        typer.Option(help="Also measure LongPPL, at the cost of nine texts; self or another model picks key tokens."),
     ] = None,
     beta_fast: Annotated[
-        float, typer.Option(help="Of YaRN: rotations above which a pair keeps its frequency.")
+        float, typer.Option(help="For YaRN: rotations above which a pair keeps its frequency.")
     ] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     launcher: Annotated[
         str, typer.Option(help="in-process, local (one process per core, each with the model), or ray.")
     ] = "in-process",
-    output: Annotated[Path | None, typer.Option(help="Folder for scores and page.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
 ) -> None:
-    """Score long documents unchanged, cut, and under every scaling, and say what to do."""
+    """Score long documents unchanged, truncated, and with every scaling, and recommend what to do."""
     from posenc import workbench
 
     console = screen(soft_wrap=True)

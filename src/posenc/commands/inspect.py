@@ -20,13 +20,13 @@ def inspect(
     ] = None,
     as_type: Annotated[
         str | None,
-        typer.Option(help="The family by whose rules to read it, if model_type belongs to code on the Hub."),
+        typer.Option(help="The model family to assume, if model_type is defined by code on the Hub."),
     ] = None,
     measure: Annotated[
         bool,
         typer.Option(
-            help="Build a small random model of the config, measure it, and compare; status 1 if it differs from "
-            "the reading."
+            help="Build a small random model from the config and measure it; exit status 1 if it differs from what "
+            "the config says."
         ),
     ] = False,
     programs: Annotated[
@@ -36,8 +36,8 @@ def inspect(
     scaling: Annotated[
         str | None,
         typer.Option(
-            help="With --for: a scaling in place of the config's own, such as 'yarn(4, 8192)'; the length "
-            "defaults to the trained one."
+            help="With --for: a scaling in place of the config's own, such as 'yarn(4, 8192)'; 'yarn(4)' uses the "
+            "trained length."
         ),
     ] = None,
     max_length: Annotated[
@@ -45,10 +45,10 @@ def inspect(
     ] = None,
     fingerprint: Annotated[
         bool,
-        typer.Option("--fingerprint", help="Print one line that is equal for all spellings of these positions."),
+        typer.Option("--fingerprint", help="Print one line that is equal for all configs with these positions."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the answer (with --for a list of all answers) as JSON.")
+        bool, typer.Option("--json", help="Print the answer (with --for, a list of answers) as JSON.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also draw the frequencies to this file (svg, png, pdf).")
@@ -65,7 +65,7 @@ def inspect(
     console = screen(soft_wrap=True)
     if programs is not None:
         if as_type is not None or measure or output is not None:
-            raise InvalidArgument("--as-type, --measure and --output do not apply to --for; omit them")
+            raise InvalidArgument("--as-type, --measure and --output cannot be combined with --for; omit them")
         if fingerprint:
             for one in programs.split(","):
                 typer.echo(mark(table(f"{one.strip()}:{path}")))
@@ -79,10 +79,10 @@ def inspect(
             raise typer.Exit(1)
         return
     if scaling is not None or max_length is not None:
-        raise InvalidArgument("--scaling and --max-length belong to --for; name programs, such as --for vllm")
+        raise InvalidArgument("--scaling and --max-length need --for; add programs, such as --for vllm")
     if measure:
         if output is not None:
-            raise InvalidArgument(f"--output '{output}' does not apply to --measure; omit one of them")
+            raise InvalidArgument(f"--output '{output}' cannot be combined with --measure; omit one of them")
         words, differs = measured(path, base=base, as_type=as_type)
         console.print(words)
         raise typer.Exit(differs)

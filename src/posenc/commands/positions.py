@@ -7,7 +7,7 @@ from posenc.integrations.program_names import split
 
 
 def positions_of(text: str | None) -> list[int] | None:
-    """``"0,1,4095"`` as numbers; None if nothing is stated."""
+    """Parse ``"0,1,4095"`` into numbers; return None for None."""
     try:
         return None if text is None else [int(one) for one in text.split(",")]
     except ValueError as error:
@@ -18,7 +18,7 @@ def check_there(*sources: str | Path) -> None:
     """Refuse missing files before importing the modules that would read them.
 
     Args:
-        sources: paths, optionally after a program and a colon; a fingerprint is not a file.
+        sources: paths, optionally after a program and a colon; fingerprints are skipped.
     """
     for source in map(str, sources):
         path = split(source)[1]

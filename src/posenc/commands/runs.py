@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.run.ledger import Ledger
 
 COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
-"""The columns of the table; ``with`` has the axis values, if runs of a task differ in them."""
+"""The columns of the table; a column ``with`` lists axis values, if runs of a task differ in them."""
 WHAT = ("numbers", "runs", "steps")
 
 
@@ -27,7 +27,7 @@ def runs(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these runs: SQL on the ledger's view settings, such as width=512 or \"task = 'needle'\"; "
+            help="Only these runs: SQL on the ledger's settings view, such as width=512 or \"task = 'needle'\"; "
             "may be repeated."
         ),
     ] = None,
@@ -43,7 +43,7 @@ def runs(
     what: Annotated[
         str | None,
         typer.Option(
-            help="Rows of --csv or --json: numbers (measured; by default), runs (every setting), or steps (losses)."
+            help="Rows of --csv or --json: numbers (measured; the default), runs (every setting), or steps (losses)."
         ),
     ] = None,
 ) -> None:
@@ -53,7 +53,7 @@ def runs(
     if what is not None and csv is None and not json:
         raise InvalidArgument(f"what={what!r} selects the rows of --csv; add --csv {what}.csv, or omit it")
     if csv is not None and json:
-        raise InvalidArgument(f"csv={str(csv)!r} and json=True are two output formats; leave one of them out")
+        raise InvalidArgument(f"csv={str(csv)!r} and json=True are two output formats; omit one of them")
     from posenc.workbench.run.ledger import Ledger
 
     console = screen()
@@ -72,13 +72,13 @@ def runs(
 
             typer.echo(as_json(list(_lines(ledger, rows, what)), indent=1))
         elif not rows and (known := len(ledger.runs())):
-            console.print(f"none of {known} runs has {' and '.join(where or ())}")
+            console.print(f"none of {known} runs satisfies {' and '.join(where or ())}")
         else:
             _print(console, ledger, rows)
 
 
 def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> Iterable[dict[str, Any]]:
-    """The rows of an export: of these runs the settings, the losses by step, or the measured numbers."""
+    """Return the rows of an export: the settings, the losses by step, or the measured numbers of these runs."""
     if what == "runs":
         return rows
     if what == "steps":
@@ -88,7 +88,7 @@ def _lines(ledger: "Ledger", rows: list[dict[str, Any]], what: str | None) -> It
 
 
 def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> None:
-    """A table of these runs, and where their machines differ."""
+    """Print a table of these runs, and how their machines differ."""
     from posenc.workbench.report.words import axes_in_words, mixed
 
     finished = ledger.runs({row["run"] for row in rows})
@@ -108,20 +108,20 @@ def _print(console: Console, ledger: "Ledger", rows: list[dict[str, Any]]) -> No
 
 
 def _chosen(ledger: "Ledger", where: Sequence[str], sort: str | None) -> list[dict[str, Any]]:
-    """The rows of ``settings`` that satisfy all conditions, in this order."""
+    """Return the rows of ``settings`` that satisfy all conditions, sorted by ``sort``."""
     conditions = " AND ".join(f"({condition})" for condition in where)
     try:
         return ledger.rows(f"SELECT * FROM settings WHERE {conditions}" + (f" ORDER BY {sort}" if sort else ""))
     except (sqlite3.Error, sqlite3.Warning) as error:
         columns = ", ".join(row["name"] for row in ledger.rows("PRAGMA table_info(settings)"))
         raise InvalidArgument(
-            f"--where and --sort are SQL, in which text has quotes, as in \"task = 'needle'\": {error}; columns: "
+            f"--where and --sort are SQL, where strings need quotes, as in \"task = 'needle'\": {error}; columns: "
             f"{columns}"
         ) from error
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Write rows with equal columns, and return their number."""
+    """Write rows with the same columns to a CSV file, and return their number."""
     count = 0
     try:
         with path.open("w", newline="", encoding="utf-8") as file:

@@ -9,13 +9,13 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument, UnknownName
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
-"""The name and file of the three-panel figure, which has three views."""
+"""The name and default file of the three-panel figure, which has three views."""
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A figure's name, or lesson; without a name, list all names.")] = "",
+    name: Annotated[str, typer.Argument(help="A figure's name, or lesson; omit it to list all names.")] = "",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="name=value of the figure's settings; may be repeated.")
+        list[str] | None, typer.Option("--set", help="A setting of the figure, as name=value; may be repeated.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File: svg, png or pdf.")] = None,
 ) -> None:
@@ -25,10 +25,10 @@ def show(
     console, chosen = screen(soft_wrap=True), _chosen(settings or [])
     if not name:
         if settings:
-            unnamed = "name a figure, such as posenc show heatmap --set width=32"
-            raise InvalidArgument(f"--set {settings[0]!r} does not apply: {unnamed}")
+            unnamed = "add a figure's name, as in posenc show heatmap --set width=32"
+            raise InvalidArgument(f"--set {settings[0]!r} does not apply to the list of names; {unnamed}")
         if output is not None:
-            raise InvalidArgument(f"--output '{output}' does not apply to the list of names; name a figure")
+            raise InvalidArgument(f"--output '{output}' does not apply to the list of names; add a figure's name")
         for known, view in VIEWS.items():
             console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")
         console.print(f"{LESSON:12} The three-panel figure of the lesson.")
@@ -56,13 +56,13 @@ def _lesson(output: Path | None, settings: dict[str, str]) -> Path:
 
 
 def _chosen(settings: list[str]) -> dict[str, str]:
-    """Settings such as ``["width=32"]`` as a dict; a name may occur once."""
+    """Parse settings such as ``["width=32"]`` into a dict; each name may occur once."""
     chosen: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
             raise InvalidArgument(f"--set {setting!r} has no '='; type: --set name=value")
         if name in chosen:
-            raise InvalidArgument(f"--set {setting!r} is the second value of {name}; pass it once")
+            raise InvalidArgument(f"--set {setting!r} sets {name} a second time; pass it once")
         chosen[name] = value
     return chosen

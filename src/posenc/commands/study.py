@@ -14,9 +14,9 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the study.")]
 
 @study.command()
 def export(
-    output: Annotated[Path, typer.Argument(help="New folder for transformers' from_pretrained.")],
+    output: Annotated[Path, typer.Argument(help="New folder that transformers' from_pretrained can load.")],
     folder: Folder = Path("study"),
-    encoding: Annotated[str, typer.Option(help="Encoding of the language run; rotary without scaling.")] = "rotary",
+    encoding: Annotated[str, typer.Option(help="Encoding of the language run: rotary without scaling.")] = "rotary",
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
 ) -> None:
     """Write a trained language model as a Hugging Face folder; posenc extend reads it."""

@@ -24,7 +24,7 @@ def vectors(
     ] = None,
     positions: Annotated[
         str | None,
-        typer.Option(help="Positions such as 0,1,4095; by default around the trained length and four times it."),
+        typer.Option(help="Positions such as 0,1,4095; by default around the trained length and four times that."),
     ] = None,
     phases: Annotated[
         str, typer.Option(help="exact, or float32 for the angles that transformers computes.")
@@ -48,7 +48,7 @@ def vectors(
         model = model.with_scaling(scaling_of(scaling, model.original_length))
     if kit is not None:
         folder = write(model, kit, total_length=total_length)
-        screen(soft_wrap=True).print(f"wrote {folder}: PORT=my_kernel:rotate python -m pytest {folder}")
+        screen(soft_wrap=True).print(f"wrote {folder}; test with PORT=my_kernel:rotate python -m pytest {folder}")
     if output is None:
         return
     at = positions_of(positions)

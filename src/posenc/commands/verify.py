@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # claims import torch; help does not need them
 
 def verify(
     only: Annotated[list[str] | None, typer.Option(help="Name of a claim; may be repeated.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON.")] = False,
     slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
 ) -> None:
     """Run the claims about positional encodings; exit status 1 if a verdict no longer holds."""
@@ -61,7 +61,7 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
 
 
 def described(outcome: "Outcome") -> dict[str, object]:
-    """The outcome as plain values."""
+    """Return the outcome as plain values."""
     claim = outcome.claim
     return {
         "name": claim.name,
