@@ -192,7 +192,7 @@ WORDS = [
     (lambda: Rotary(16, 10_000.0), "Rotary: too many positional arguments; .* pass them by name"),
     (
         lambda: posenc.ALiBi(2, two_sided=True),
-        "'two_sided'; .* the same on both sides, and causal= of",
+        "'two_sided'; .* the same on both sides; pass causal=True",
     ),
     (lambda: posenc.ALiBi(num_heads=2), "'num_heads'; did you mean 'heads'?"),
     (lambda: posenc.attention(Q, Q, Q, causal=True), "placed is None; place the encoding first: encoding.at"),
