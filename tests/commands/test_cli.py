@@ -167,7 +167,8 @@ def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
     assert listed.stdout.count("needle") == 2
     assert max(map(len, listed.stdout.splitlines())) <= 80
     assert (
-        "none of 2 runs satisfies seed=9" in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
+        "none of 2 runs satisfies seed=9"
+        in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
     )
     target = tmp_path / "all.csv"
     assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0

@@ -60,7 +60,7 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rotary",), "pass a file of them, or --call"),
+        (("rotary",), "pass a file with them, or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
         (("rotary", "no_such.npz"), "is not a file"),

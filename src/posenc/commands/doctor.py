@@ -29,7 +29,7 @@ def doctor(
 ) -> None:
     """Find the mistake that explains a port's numbers: `posenc doctor config.json numbers.npz`.
 
-    The function of --call runs in a separate process with your permissions. The exit status is 1 if the port is wrong.
+    The function of --call runs in a separate process with your permissions. Exit status 1 if the port is wrong.
     """
     from posenc.integrations import huggingface
     from posenc.integrations.doctor import KINDS, diagnose, diagnose_call, load

@@ -30,11 +30,13 @@ def extend(
         typer.Option(help="Also fine-tune with each method for this many steps; default 60 for a study, else 0."),
     ] = None,
     positions: Annotated[
-        str, typer.Option(help="Positions in --finetune's windows: counted, or pose (drawn up to the target length).")
+        str, typer.Option(help="Positions in --finetune's windows: counted, or pose (drawn, up to --to).")
     ] = "counted",
     longppl: Annotated[
         str | None,
-        typer.Option(help="Also measure LongPPL, at the cost of nine texts; self or another model picks key tokens."),
+        typer.Option(
+            help="Also LongPPL, at the cost of nine texts; key tokens are picked by self, or another model."
+        ),
     ] = None,
     beta_fast: Annotated[
         float, typer.Option(help="For YaRN: rotations above which a pair keeps its frequency.")

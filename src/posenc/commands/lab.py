@@ -15,7 +15,7 @@ def lab(
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     study: Annotated[
         Path | None,
-        typer.Option(help="Folder of the study whose results are shown; by default study/, if it contains a study."),
+        typer.Option(help="Folder of the study whose results are shown; by default study/, if it has a study."),
     ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write the lab to this folder as static pages, without a server.")

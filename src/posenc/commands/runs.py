@@ -43,7 +43,7 @@ def runs(
     what: Annotated[
         str | None,
         typer.Option(
-            help="Rows of --csv or --json: numbers (measured; the default), runs (every setting), or steps (losses)."
+            help="Rows of --csv or --json: numbers (measured; default), runs (every setting), or steps (losses)."
         ),
     ] = None,
 ) -> None:
