@@ -35,7 +35,7 @@ def diff(
     positions: Annotated[
         str | None,
         typer.Option(
-            help="Positions at which to compare cos and scores; default 0,L/2,L,4L for the trained length L of ours."
+            help="Positions at which to compare cos and scores; default 0,L/2,L,4L for ours' trained length L."
         ),
     ] = None,
     as_type: Annotated[
