@@ -129,7 +129,7 @@ def test_the_first_picture_moves_and_rests_where_motion_is_reduced(site: Path, b
         (["Is a loaded model right?"], "extending.html#check", "positions that count padding"),
         (["Configs and programs", "Refused scalings, and why"], "one-config.html#refused", "YaRN past factor"),
         (["Day 13", "13.5 ALiBi", "slopes-by-head-count"], "claims.html#slopes-by-head-count", "12 heads"),
-        (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "4 heads have 1/4, 1/16"),
+        (["Day 13", "13.5 ALiBi", "alibi"], "encodings/alibi.html", "4 heads have slopes 1/4, 1/16"),
         (["Error messages"], "errors.html", "key_mask is … expected bool"),
         (["Supported models"], "models.html", "gpt_neox_japanese"),
     ],
