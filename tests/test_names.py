@@ -23,7 +23,9 @@ def test_rope_is_rotary_in_python() -> None:
 
 def test_what_is_written_down_says_rotary() -> None:
     assert Study(encodings=("nope", "rope")).encodings == ("nope", "rotary")
-    with pytest.raises(InvalidArgument, match="encodings='rotary,rotary' must name at least one, and none twice"):
+    with pytest.raises(
+        InvalidArgument, match="encodings='rotary,rotary' must list at least one value, without duplicates"
+    ):
         Study(encodings=("rope", "rotary"))
     said = dataclasses.replace(PLAN, encoding="rope")
     assert said.id == PLAN.id

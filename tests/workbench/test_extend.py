@@ -273,7 +273,7 @@ def test_names_with_a_factor() -> None:
             methods((name,), Default(), 4096, 6.0)
     with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
         methods(("yarm(2)",), Default(), 4096, 6.0)
-    with pytest.raises(InvalidArgument, match="none twice"):
+    with pytest.raises(InvalidArgument, match="without duplicates"):
         methods(("yarn(2)", "yarn(2)"), Default(), 4096, 6.0)
 
 

@@ -250,6 +250,6 @@ def test_cutting_a_text_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     book.write_text("A line of a book.\n" * 60_000)
     study, said = replace(TINY, tasks=("language",), text=book), []
     study.read_text(said.append)
-    assert said == ["cutting book.txt (1.1 MB) into tokens; they are kept for later runs"]
+    assert said == ["tokenizing book.txt (1.1 MB); the tokens are cached for later runs"]
     study.read_text(said.append)
     assert len(said) == 1

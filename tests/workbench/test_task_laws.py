@@ -56,10 +56,10 @@ class NeverLonger(Earlier):
 
 LEAKS = {
     AnswersOfThePlace: ("follows_the_seed", "seeds 1 and 2 draw the same targets"),
-    Unbalanced: ("guessing_stays_at_chance", "and chance = 0.125"),
-    ItsOwnDice: ("repeats", "two generators of one seed give other tokens"),
+    Unbalanced: ("guessing_stays_at_chance", "but chance = 0.125"),
+    ItsOwnDice: ("repeats", "two generators of one seed give different tokens"),
     OutsideItsOutputs: ("well_formed", "train_batch(generator, 8): targets are 0 … 7, outside 0 … 6"),
-    NeverLonger: ("well_formed", "a test of 48 tokens has 24, no more than the trained 24"),
+    NeverLonger: ("well_formed", "a test of 48 tokens has only 24; the trained length is 24"),
 }
 
 

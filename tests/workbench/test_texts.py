@@ -160,7 +160,9 @@ def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, messa
 
 
 def test_equal_texts_are_named_once() -> None:
-    with pytest.raises(InvalidArgument, match="encodings='rotary,rotary' must name at least one, and none twice"):
+    with pytest.raises(
+        InvalidArgument, match="encodings='rotary,rotary' must list at least one value, without duplicates"
+    ):
         Study(encodings=("rope", "rotary(base=10000)"))
     with pytest.raises(UnknownName, match="unknown task"):
         Study(tasks=("nedle",))

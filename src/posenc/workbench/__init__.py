@@ -1,4 +1,4 @@
-"""The parts of posenc that users run: studies, claims, figures, the lab, the command line."""
+"""Studies of encodings and extensions of checkpoints, as functions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def open(study: str | Path = "study") -> "Opened":
-    """Open a study of ``posenc compare``: its runs, numbers, losses and verdicts as frames, and figures of them."""
+    """Open a study of ``posenc compare``: its runs, numbers, losses and verdicts as data frames and figures."""
     from posenc.workbench.notebook import Opened
 
     return Opened(study)
 
 
 def check_task(task: "str | Task", text: "Text | None" = None) -> "Report":
-    """Check that a task keeps its laws: ``print(check_task("my_module:MyTask"))``; this takes seconds.
+    """Check that a task obeys its laws: ``print(check_task("my_module:MyTask"))``. This takes a few seconds.
 
     Args:
         task: a name, ``module:Class``, or an instance.
-        text: the text of tasks that read one; the default text unless given.
+        text: the text for a task that reads one; if None, the default text.
     """
     from posenc.workbench.tasks.check import check_task
 

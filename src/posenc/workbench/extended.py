@@ -1,4 +1,4 @@
-"""``posenc.workbench.extend``: score long documents unchanged, cut and under every scaling, and decide."""
+"""``posenc.workbench.extend``: score long documents unchanged, cut, and under every scaling, and decide."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ class Extended:
 
     Args:
         extension: losses by method, document and position, and what to do: ``chosen`` among ``candidates``.
-        folder: of the ledger, ``report.html`` and ``extension.json``.
-        patch: the keys of config.json that put the decision into effect, as ``config-patch.json`` has them; None
-            where none do.
-        fingerprint: of the positions under ``patch``; empty without one.
-        tuned: the best fine-tune of a pretrained model, in ``folder/tuned``; None without one.
+        folder: the folder with the ledger, ``report.html`` and ``extension.json``.
+        patch: the keys of config.json that put the decision into effect, as in ``config-patch.json``; None if no
+            keys do.
+        fingerprint: the fingerprint of the positions under ``patch``; empty without a patch.
+        tuned: the best fine-tune of a pretrained model, stored in ``folder/tuned``; None if there is none.
     """
 
     extension: Extension
@@ -44,7 +44,7 @@ class Extended:
     tuned: Candidate | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """What ``extension.json`` holds."""
+        """The contents of ``extension.json``."""
         return report.as_json(self.extension)
 
     def __rich__(self) -> Any:
@@ -84,32 +84,33 @@ def extend(
 ) -> Extended:
     """Score long documents unchanged, cut, and under every scaling, and decide; ``posenc extend`` as a function.
 
-    Scores that ``output`` already has are not computed again.
+    Scores that are already in ``output`` are not computed again.
 
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the length to reach: tokens, or a multiple of the length that the model was released for, such as
-            ``"4x"``; by default 8 times for a study's model, 2 times for others.
+        to: the length to reach, in tokens or as a multiple of the length that the model was released for, such as
+            ``"4x"``. The default is 8 times for a study's model and 2 times for other models.
         replace_scaling: replace the scaling that the config states; without this flag such a model is refused.
-        text: a file to read instead of a study's own text, or of the default one.
-        methods: names, such as ``"yarn(2)"`` for YaRN at its own factor. By default all scalings.
+        text: a file to read instead of the study's own text or the default text.
+        methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2. The default is all scalings.
         documents: the most documents to score.
-        finetune: training steps under each method, after which everything is scored again; by default 60 for a
-        study, else 0.
-        positions: of the windows in a fine-tune: ``"counted"`` or ``"pose"``.
+        finetune: training steps under each method, after which everything is scored again. The default is 60 for a
+            study and 0 for other models.
+        positions: the positions of the windows in a fine-tune, ``"counted"`` or ``"pose"``.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, or the folder or .gguf file of another
-        model.
-        beta_fast: of YaRN: the rotations above which a pair keeps its frequency.
-        device, dtype: of weights and activations; ``"float32"`` or ``"bfloat16"``.
+            model.
+        beta_fast: YaRN's ``beta_fast``, the number of rotations above which a pair keeps its frequency.
+        device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
-        output: a folder for the ledger, scores and page; by default ``extension`` in the model's folder, or in the
-            current one if the model is a file.
-        console: where progress is printed.
+        output: a folder for the ledger, scores and page. The default is ``extension`` in the model's folder, or in
+            the current folder if the model is a file.
+        console: the console on which progress is printed.
         command: the command line to print on the page.
 
     Raises:
         InvalidArgument: a value is invalid, or invalid for this model.
-        StudyError: the model or text cannot be read, the text is too short, or memory or disk does not suffice.
+        StudyError: the model or text cannot be read, the text is too short, or there is too little memory or disk
+            space.
     """
     path, console = Path(model), console or terminal.SILENT
     asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
@@ -141,7 +142,7 @@ def extend(
 
 @contextmanager
 def _few_threads(model: LanguageModel) -> Iterator[None]:
-    """One thread for a study's model, which would wait for others longer than it computes."""
+    """Use one thread for a study's model, which is so small that more threads would mostly wait."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if isinstance(model, StudyModel) else threads)
     try:
@@ -151,16 +152,16 @@ def _few_threads(model: LanguageModel) -> Iterator[None]:
 
 
 def _check_scaling(model: LanguageModel, length: int) -> None:
-    """Refuse to write over the scaling that a config states: the model was tuned with it."""
+    """Refuse to replace the scaling that a config states, since the model was tuned with it."""
     if not isinstance(model, StudyModel) and model.scaling != Default() and length > model.original_length:
         raise InvalidArgument(
-            f"the config of {model.name} states {model.scaling}, to which it was tuned for {model.original_length} "
-            f"tokens, and a longer one for {length} would be written over it; add --replace-scaling to do so"
+            f"the config of {model.name} states {model.scaling}, with which the model was tuned for "
+            f"{model.original_length} tokens; add --replace-scaling to replace it by a scaling for {length} tokens"
         )
 
 
 def _length(to: str, trained: int) -> int:
-    """``"4x"`` or ``"16384"`` as a number of tokens."""
+    """Parse ``"4x"`` or ``"16384"`` as a number of tokens."""
     try:
         return round(float(to[:-1]) * trained) if to.endswith("x") else int(to)
     except (ValueError, OverflowError) as error:
@@ -168,18 +169,20 @@ def _length(to: str, trained: int) -> int:
 
 
 def _announce(console: terminal.Console, model: LanguageModel, request: Request, folder: Path) -> None:
-    """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
-    console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
+    """Print the request and the memory that it needs; refuse fine-tunes that do not fit on the disk."""
+    console.print(
+        f"{model.name}, trained to {model.original_length}, extended to {request.length}; writing to {folder}/"
+    )
     if isinstance(model, StudyModel):
         return
     gib = model.memory(request.length) / 2**30
-    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
-    if request.finetune:  # weights for each method, and a folder for the best
+    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more to read it")
+    if request.finetune:  # weights for each method, and a folder for the best one
         check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
 
 
 def written(model: LanguageModel, extension: Extension, folder: Path, command: str, seconds: float) -> Extended:
-    """An extension with its page, and what puts it into effect: the config's keys, and the best fine-tune."""
+    """Write an extension's page and what puts it into effect: the config's keys and the best fine-tune."""
     extended, patch = Extended(extension, folder), config_patch(model, extension)
     report.write(extension, folder, command, seconds, patch)
     if isinstance(model, StudyModel):

@@ -1,4 +1,4 @@
-"""Files written atomically, so that a killed process leaves no half of one; locks, caches and JSON."""
+"""Atomic writes, so that a killed process leaves no half-written file; locks, caches and JSON."""
 
 import json
 import os
@@ -14,7 +14,7 @@ PARTIAL = ".partial"
 
 
 def cache(kind: str) -> Path:
-    """A folder in ``$POSENC_CACHE``, or in posenc's part of the user's cache; symbolic links are refused."""
+    """A folder in ``$POSENC_CACHE``, or in posenc's part of the user's cache, with symbolic links resolved."""
     home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
     return Path(home).expanduser().resolve() / kind
 
@@ -23,7 +23,7 @@ def refuse_address(folder: Path) -> None:
     """Refuse an address such as ``s3://bucket/study`` that was parsed as a path.
 
     Raises:
-        StudyError: the message says how to copy a study from there.
+        StudyError: the folder is an address.
     """
     if folder.parts and folder.parts[0].endswith(":"):
         raise StudyError(f"{str(folder)!r} is an address, not a folder; copy its files into a local folder first")
@@ -31,9 +31,9 @@ def refuse_address(folder: Path) -> None:
 
 @contextmanager
 def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A temporary name to write to; at the end of the block the file is renamed to ``path`` atomically.
+    """Yield a temporary name to write to; at the end of the block the file is renamed to ``path`` atomically.
 
-    An error inside the block leaves ``path`` unchanged. ``mode`` is for folders that must be created.
+    An error inside the block leaves ``path`` unchanged. Missing folders are created with ``mode``.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
@@ -45,7 +45,7 @@ def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files by name, each for every reader at once."""
+    """Write files by name, each of them atomically."""
     for name, text in texts.items():
         with write_atomically(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -53,10 +53,10 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 @contextmanager
 def lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a lock; the operating system releases it when this process ends, in any way.
+    """Hold a lock. The operating system releases it when this process ends, however that happens.
 
     Raises:
-        sqlite3.OperationalError: another process holds it and ``wait`` is off, or the file cannot be opened.
+        sqlite3.OperationalError: another process holds it and ``wait`` is False, or the file cannot be opened.
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=1.0 if wait else 0.0)
     try:
@@ -73,12 +73,12 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
 
 
 def sweep(folder: Path, stem: str) -> None:
-    """Remove incomplete files of killed processes whose names begin with this prefix."""
+    """Remove incomplete files of killed processes whose names begin with ``stem``."""
     for partial in folder.glob(f"{stem}*{PARTIAL}"):
         partial.unlink(missing_ok=True)
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """As JSON, which has no NaN and no infinity: both are null."""
+    """The value as JSON. NaN and infinity become null, since JSON has neither."""
     finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
     return json.dumps(finite, indent=indent, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""A study in a notebook: its runs, numbers and losses as frames, and as figures that display themselves."""
+"""A study in a notebook: its runs, numbers and losses as data frames, and figures that display themselves."""
 
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """A study's folder, read once; open it again to see later runs.
+    """A study's folder, read once. Open it again to see later runs.
 
     Args:
-        study: its folder.
+        study: the folder.
     """
 
     def __init__(self, study: str | Path) -> None:
@@ -33,7 +33,7 @@ class Opened:
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
-        """One row per run: every setting, its cost, its result."""
+        """One row per run: its settings, its cost and its result."""
         return _frame(self._settings)
 
     @cached_property
@@ -48,7 +48,7 @@ class Opened:
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """One row per encoding of a task at its best axis values: these values, the measure at every length, a
+        """One row per task and encoding at its best axis values: those values, the measure at every length, and a
         verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
@@ -66,8 +66,8 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """Results by task, from the newest runs: the newest, and those that differ from it only in encoding, seed
-        and axis values."""
+        """Results by task, from its newest run and the runs that differ from it only in encoding, seed and axis
+        values."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
         results = {name: newest(self._runs, name) for name in names}
         return {name: result for name, result in results.items() if result}

@@ -91,7 +91,7 @@ def methods(
     unchanged = "none" if own == Default() else "own"
     names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
     if not names or len(set(names)) != len(names):
-        raise InvalidArgument(f"methods={','.join(names)!r} must name at least one method, and none twice")
+        raise InvalidArgument(f"methods={','.join(names)!r} must name at least one method, without duplicates")
 
     def read(name: str) -> Method:
         base, stated, text = name.partition("(")

@@ -8,7 +8,7 @@ NAMES = ("local", "ray", "in-process")
 
 
 def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
-    """The launcher of this name; ``workers`` is for the local one, as Ray fills a cluster."""
+    """The launcher with this name. ``workers`` applies to the local one only, since Ray fills its cluster."""
     one_of("launcher", name, NAMES)
     if workers is not None and name != "local":
         raise InvalidArgument(f"workers={workers} applies to --launcher local; with {name} omit it")

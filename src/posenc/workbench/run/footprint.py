@@ -19,8 +19,8 @@ from posenc.workbench.tasks import Task
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 ACTIVATIONS = 12
-"""Vectors of the model's width that a layer saves per token for the gradient, without its feed-forward part: inputs
-of two norms and four maps, queries, keys and values before and after rotation."""
+"""Vectors of the model's width that a layer saves per token for the backward pass, without its feed-forward part:
+the inputs of two norms and four linear layers, and queries, keys and values before and after rotation."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Footprint:
     """The bytes that one run needs.
 
     Args:
-        parameters: how many.
-        memory: of weights, gradients, optimiser, activations and logits in training. An estimate: it leaves out
-            the tensors of the encoding and blocks of scores.
-        weights: of its file of weights; while it runs, that of its state has three times as many.
+        parameters: the number of parameters.
+        memory: the bytes of weights, gradients, optimiser, activations and logits in training. This is an estimate
+            without the tensors of the encoding and the blocks of attention scores.
+        weights: the size of its weights file. While it runs, its state file is three times as large.
     """
 
     parameters: int
@@ -40,7 +40,7 @@ class Footprint:
 
 
 def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
-    """What one run of a plan needs; parameters are counted on a model without memory."""
+    """The bytes that one run of a plan needs. Parameters are counted on the meta device."""
     with torch.device("meta"), _Undrawn():
         count = sum(p.numel() for p in untrained(plan, task, encoding).parameters())
     size = BYTES[plan.dtype]
@@ -52,7 +52,7 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skips random draws on meta tensors, which would make torch import its compiler."""
+    """Skip random draws on meta tensors, which would make torch import its compiler."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -69,13 +69,13 @@ def check_room(
     """Refuse plans that do not fit into memory or on the disk.
 
     Args:
-        footprints: one per group of runs that differ only in their seed.
-        plans: all plans to run, one at a time on each of these devices.
-        folder: of their weights and states.
-        devices: of each worker; workers of the same device share its memory.
+        footprints: one footprint per group of runs that differ only in their seed.
+        plans: all plans to run, one at a time on each worker.
+        folder: the folder for their weights and states.
+        devices: the device of each worker; workers on the same device share its memory.
 
     Raises:
-        StudyError: with the figures and what would fit.
+        StudyError: the plans do not fit; the message has the numbers and a remedy.
     """
     largest = max(footprints, key=lambda need: need.memory)
     at_once = max(Counter(devices[: len(plans)]).values())
@@ -84,21 +84,21 @@ def check_room(
     if together > free:
         raise StudyError(
             f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_gib(together)} of "
-            f"memory and {_gib(free)} are free; use fewer --workers or a smaller batch (a run: "
-            f"{largest.parameters:,} parameters, {_gib(largest.memory)})"
+            f"memory, but {_gib(free)} are free; use fewer --workers or a smaller batch (one run has "
+            f"{largest.parameters:,} parameters and needs {_gib(largest.memory)})"
         )
     files = len(plans) + 3 * min(len(devices), len(plans))
     check_disk(files * max(need.weights for need in footprints), folder, f"{len(plans)} runs")
 
 
 def check_disk(wanted: int, folder: Path, what: str) -> None:
-    """Refuse to write more bytes than are free on the disk of ``folder``; the message has the figures."""
+    """Refuse to write more bytes than are free on the disk of ``folder``; the message states both."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(existing).free
     if wanted > free:
         raise StudyError(
-            f"{what} leave up to {_gib(wanted)} in {str(folder)!r} and {_gib(free)} are free there; choose another "
-            "--output"
+            f"{what} write up to {_gib(wanted)} to {str(folder)!r}, but {_gib(free)} are free there; choose "
+            "another --output"
         )
 
 

@@ -1,4 +1,4 @@
-"""Versions and hardware of a run, for its ledger."""
+"""The versions and hardware of a run, for its ledger."""
 
 import ctypes
 import json
@@ -14,7 +14,7 @@ import torch
 from posenc import __version__
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""The files in which Linux shows a control group its quota: microseconds of processor time per period."""
+"""The file in which Linux shows the quota of a control group: microseconds of processor time per period."""
 
 
 @cache
@@ -25,7 +25,7 @@ def versions() -> str:
 
 @cache
 def hardware(device: str = "cpu") -> str:
-    """Processor, cores and threads, or the name of the accelerator."""
+    """The processor, cores and threads, or the name of the accelerator."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()

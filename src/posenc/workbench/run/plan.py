@@ -1,4 +1,4 @@
-"""A plan: everything that decides the numbers of one run, frozen; its hash is its id."""
+"""A plan: everything that determines the numbers of one run, frozen. Its hash is its id."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""The version of the computation, raised by hand when the same plan gives other numbers or a default changes."""
+"""The version of the computation. It is raised by hand when a plan gives different numbers or a default changes."""
 
 
 class Identified(ABC):
-    """The base of plans: an id, which is a hash of their values, and the JSON in ledgers."""
+    """The base class of plans: an id, which is a hash of their values, and the JSON for ledgers."""
 
     kind: ClassVar[str]
     numerics: int = NUMERICS
@@ -31,14 +31,14 @@ class Identified(ABC):
     @property
     @abstractmethod
     def work(self) -> float:
-        """The amount of work, in the unit of progress."""
+        """The amount of work, in units of progress."""
 
     @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits, which change with any value.
 
-        A field with its default is omitted, so that adding or removing a field changes no id. Defaults may change
-        only when ``NUMERICS`` is raised.
+        Fields with their default value are omitted, so that adding or removing a field changes no id. Defaults may
+        change only when ``NUMERICS`` is raised.
         """
         defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
         differing = {name: value for name, value in self._values().items() if value != defaults.get(name, MISSING)}
@@ -49,12 +49,12 @@ class Identified(ABC):
         return json.dumps(self._values(), sort_keys=True)
 
     def _values(self) -> dict[str, Any]:
-        """The kind of plan and every field."""
+        """The kind of the plan, and every field."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
 
 def custom_classes(encoding: str, task: str) -> tuple[str, ...]:
-    """The ``module:Class`` names that a run needs, from its encoding and its task."""
+    """The ``module:Class`` names in a run's encoding and task."""
     return parse(encoding).foreign + ((task,) if ":" in task else ())
 
 
@@ -63,17 +63,17 @@ class Plan(Identified, Model, Training):
     """One training and its tests.
 
     Args:
-        encoding: as text, with the settings that differ from their defaults.
-        task: its name, or ``module:Class``.
-        seed: of the initial weights and the order of training batches, which are the same for every encoding.
-        steps, batch, learning_rate: of the training.
+        encoding: the encoding as text, with the settings that differ from their defaults.
+        task: the task's name, or ``module:Class``.
+        seed: the seed of the initial weights and of the training batches, which are the same for every encoding.
+        steps, batch, learning_rate: the settings of the training.
         train_length: the longest training sequence, in tokens.
         lengths: test lengths in tokens, ascending from the trained length.
         test_count: test sequences per length.
-        device: of the run; numbers differ in the last bits between devices.
-        text_sha256: of the text; empty if the task reads none.
+        device: the device of the run; the last bits of numbers differ between devices.
+        text_sha256: the hash of the text; empty if the task reads none.
         tokenizer: ``bytes``, or the hash of a tokenizer; empty if the task reads no text.
-        source: hash of the files of custom classes; empty without custom classes.
+        source: the hash of the files of custom classes; empty without custom classes.
         numerics: see ``NUMERICS``.
 
     The other settings are those of ``Model`` and ``Training``.
@@ -111,8 +111,8 @@ class Plan(Identified, Model, Training):
     def from_json(cls, text: str, id: str) -> "Plan":
         """The plan that ``to_json`` wrote, with its original id.
 
-        Newer fields have their defaults. The encoding's text is neither parsed nor imported, since its module may
-        be gone.
+        Fields that were added later have their defaults. The encoding's text is not parsed and its module is not
+        imported, since that may no longer exist.
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)
@@ -127,12 +127,12 @@ class Cell:
 
     Args:
         measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
-            ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why),
-            ``"chance"`` and ``"gate"`` (the criteria of runs, at the trained length).
+            ``"accuracy"`` (share of right answers), ``"refused"`` (the encoding has no value there; ``note`` says
+            why), ``"chance"`` and ``"gate"`` (the criteria of runs, at the trained length).
         value: the number; NaN when refused.
-        count: targets or answers behind it.
+        count: the number of targets or answers behind it.
         detail: the numbers for paired statistics: the loss of each block, the loss by position, or the counts of
-            right and of all answers by tenth of depth.
+            right answers and of all answers by tenth of depth.
     """
 
     length: int
@@ -145,14 +145,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class LossCurve:
-    """The loss and gradient norm of every training step, the validation losses, and the reading speed.
+    """The loss and gradient norm of every training step, the validation losses, and the training speed.
 
     Args:
-        losses: nats per target, from step 0.
-        tokens, seconds: tokens read and time spent in its steps.
-        norms: of each step's gradient before clipping; empty if they were not recorded.
-        validation: pairs of step and nats per target after it, always on the same held-out sequences.
-        verdict: why the training was stopped early, if it was; a ledger stores it in the run's row.
+        losses: nats per target of each step, from step 0.
+        tokens, seconds: the tokens read and the time spent in these steps.
+        norms: the norm of each step's gradient before clipping; empty if norms were not recorded.
+        validation: pairs of a step and the nats per target after it, always on the same held-out sequences.
+        verdict: why the training was stopped early; empty if it was not. A ledger stores it in the run's row.
     """
 
     losses: tuple[float, ...] = ()
@@ -188,8 +188,8 @@ class Run:
     versions: str = ""
     hardware: str = ""
     verdict: str = ""
-    """Why the training was stopped early, if it was; such a run has no cells."""
+    """Why the training was stopped early; empty if it was not. A run that was stopped has no cells."""
 
     def cell(self, length: int, measure: str) -> Cell | None:
-        """The cell of this length and measure, if it was measured."""
+        """The cell of this length and measure, or None if it was not measured."""
         return next((c for c in self.cells if (c.length, c.measure) == (length, measure)), None)

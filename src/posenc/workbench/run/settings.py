@@ -1,6 +1,6 @@
 """The settings of a study, each declared once with its meaning, unit, range and default.
 
-Studies and plans inherit these groups; TOML files, the command line and Python share their names and checks.
+Studies and plans inherit these groups. TOML files, the command line and Python share the names and checks.
 """
 
 import math
@@ -17,16 +17,16 @@ class Setting:
     """One setting.
 
     Args:
-        help: its meaning.
-        unit: of its value; empty if it has none.
+        help: what the setting means.
+        unit: the unit of its value; empty if it has none.
         low, high: the range, both ends included.
-        choices: the allowed values, if they are few.
-        kind: the type of one value; a whole number is accepted as a float, nothing else is converted.
-        optional: whether it may be None.
-        many: whether it is a tuple, separated by commas on the command line.
-        by_task: whether it may be a table by task in place of one value for all tasks; with None each task uses its
-        own.
-        axis: whether a study may list several values, to train each of them.
+        choices: the allowed values, if there are few.
+        kind: the type of one value. An int is accepted as a float; nothing else is converted.
+        optional: whether the value may be None.
+        many: whether the value is a tuple, separated by commas on the command line.
+        by_task: whether the value may be a table by task instead of one value for all tasks. With None, each task
+            uses its own default.
+        axis: whether a study may list several values and train each of them.
     """
 
     help: str
@@ -42,7 +42,7 @@ class Setting:
 
     @property
     def range(self) -> str:
-        """``1 … 4,096 layers``, the choices, or an empty text."""
+        """``1 … 4,096 layers``, the choices, or an empty string."""
         if self.choices:
             return " or ".join(self.choices)
         if math.isinf(self.low) or self.kind is bool:
@@ -50,11 +50,11 @@ class Setting:
         return f"{_shown(self.low)} … {_shown(self.high)} {self.unit}".rstrip()
 
     def check(self, name: str, value: object) -> Any:
-        """The value as stored in a study.
+        """Return the value as a study stores it.
 
         Raises:
-            InvalidArgument: the value has another type or is out of range.
-            UnknownName: it is none of the choices.
+            InvalidArgument: the value has the wrong type or is out of range.
+            UnknownName: the value is none of the choices.
         """
         if value is None and self.optional:
             return None
@@ -67,15 +67,15 @@ class Setting:
         return self._values(name, value)
 
     def read(self, name: str, text: str) -> Any:
-        """Parse an option of the command line: ``1,2,4``, or ``language=800,ordering=300`` by task.
+        """Parse a command-line option: ``1,2,4``, or ``language=800,ordering=300`` by task.
 
-        A comma between values makes an axis, also for one task: ``language=800,ordering=300,600``.
+        Commas between values make an axis, also for a single task: ``language=800,ordering=300,600``.
         """
         if self.by_task and "=" in text:
-            parts = re.split(r",(?=[^,]*=)", text)  # at commas before the next task, not before its next value
+            parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
             pairs = [part.partition("=") for part in parts]
             return {task.strip(): self.read(f"{name} of {task.strip()}", value) for task, _, value in pairs}
-        if self.many and not (self.kind is int and "," not in text):  # one whole number is a count
+        if self.many and not (self.kind is int and "," not in text):  # a single whole number is a count
             from posenc.encodings.text import split  # imports torch, which --help does not need
 
             return tuple(self._word(name, part) for part in split(text))
@@ -89,7 +89,7 @@ class Setting:
             return self._one(name, value)
         values = tuple(self._one(name, each) for each in value)
         if not values or len(set(values)) < len(values):
-            raise InvalidArgument(f"{name}={value!r} must list at least one value, and no value twice")
+            raise InvalidArgument(f"{name}={value!r} must list at least one value, without duplicates")
         return values if len(values) > 1 else values[0]
 
     def _word(self, name: str, word: str) -> Any:
@@ -136,7 +136,7 @@ def setting(
     by_task: bool = False,
     axis: bool = True,
 ) -> Any:
-    """A dataclass field with a ``Setting``; its type, and whether it is a tuple or optional, follow from the
+    """A dataclass field with a ``Setting``. Its type, and whether it is a tuple or optional, follow from the
     default."""
     many = isinstance(default, tuple)
     kind = kind or type(default[0] if many else default)
@@ -160,12 +160,12 @@ TASKS = {
     "s5": "s5:S5",
     "neighbours": "neighbours:Neighbours",
 }
-"""The module in ``posenc.workbench.tasks`` and the class of every task; ``--help`` reads them without torch."""
+"""The module in ``posenc.workbench.tasks`` and the class of every task; ``--help`` lists them without torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """What is compared, and by which tests."""
+    """What is compared, and how it is tested."""
 
     encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned(past_end=clamp)", "rotary", "alibi"),
@@ -179,10 +179,10 @@ class Grid:
         (1.0, 2.0, 4.0, 8.0), "test lengths; 1 is always included", "× the trained length", 1, 65536
     )
     blocks: int = setting(
-        64, "windows of text tested per length; fewer if the text is short", "windows", 1, 1e6, axis=False
+        64, "windows of text to test per length; fewer if the text is short", "windows", 1, 1e6, axis=False
     )
-    answers: int = setting(256, "sequences tested per length", "sequences", 1, 1e6, axis=False)
-    device: str = setting("cpu", "device of a run: cpu, cuda, …", axis=False)
+    answers: int = setting(256, "sequences to test per length", "sequences", 1, 1e6, axis=False)
+    device: str = setting("cpu", "device to train on: cpu, cuda, …", axis=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +191,7 @@ class TextSettings:
 
     text: Path | None = setting(
         None,
-        "file, folder, or .jsonl or .parquet with one text per row; default: posenc's documentation of 2026-11-23",
+        "file, folder, or .jsonl or .parquet with one text per row; default: posenc's docs as of 2026-11-23",
         kind=Path,
         axis=False,
     )
@@ -207,22 +207,22 @@ class Model:
 
     width: int = setting(64, "width of the token embeddings", "channels", 2, 65536)
     layers: int = setting(2, "layers of attention and feed-forward", "layers", 1, 4096)
-    heads: int = setting(4, "query heads; 2·heads divides width, since channels rotate in pairs", "heads", 1, 4096)
+    heads: int = setting(4, "query heads; width must be a multiple of 2·heads", "heads", 1, 4096)
     kv_heads: int | None = setting(
         None, "key and value heads, a divisor of heads; by default equal to heads", "heads", 1, 4096, kind=int
     )
     hidden: int | None = setting(
-        None, "width inside the feed-forward part; 4·width by default", "channels", 1, 1048576, kind=int
+        None, "hidden width of the feed-forward part; by default 4·width", "channels", 1, 1048576, kind=int
     )
-    norm: str = setting("layer", "norm before attention and feed-forward", choices=("layer", "rms"))
+    norm: str = setting("layer", "norm before attention and before feed-forward", choices=("layer", "rms"))
     activation: str = setting("gelu", "activation of the feed-forward part", choices=("gelu", "swiglu"))
-    biases: bool = setting(True, "linear maps have biases")
+    biases: bool = setting(True, "linear layers have biases")
     tied: bool = setting(
-        False, "the output map is the transposed embedding, if a task's outputs are its input tokens"
+        False, "the output layer shares the embedding's weights, if a task's outputs are its input tokens"
     )
     qk_norm: bool = setting(False, "queries and keys are normalised per head before rotation")
     window: int | None = setting(
-        None, "how far back a layer sees, itself included; all tokens by default", "tokens", 1, 2**31, kind=int
+        None, "sliding window that includes the token itself; by default none", "tokens", 1, 2**31, kind=int
     )
 
     @property
@@ -232,38 +232,34 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Settings of training, the same for every task."""
+    """Training settings, the same for every task."""
 
     accumulate: int = setting(1, "batches per optimiser step", "batches", 1, 65536)
     beta1: float = setting(0.9, "AdamW's decay of the mean gradient", low=0, high=0.9999)
-    beta2: float = setting(0.98, "decay of the mean squared gradient", low=0, high=0.99999)
-    weight_decay: float = setting(
-        0.01, "decay of the weights of linear maps, per step and learning rate", low=0, high=10
-    )
-    schedule: str = setting("cosine", "schedule of the learning rate", choices=("cosine", "constant"))
+    beta2: float = setting(0.98, "AdamW's decay of the mean squared gradient", low=0, high=0.99999)
+    weight_decay: float = setting(0.01, "AdamW's weight decay, for weights of linear layers only", low=0, high=10)
+    schedule: str = setting("cosine", "learning rate schedule", choices=("cosine", "constant"))
     warm_up: float = setting(0.05, "steps in which the learning rate rises from 0", "share of the steps", 0, 1)
     floor: float = setting(0.05, "learning rate at the end of the schedule", "share of the learning rate", 0, 1)
-    clip: float = setting(1.0, "largest norm of a step's gradient; 0 for no clipping", low=0, high=1e9)
+    clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", low=0, high=1e9)
     dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
-    autocast: str = setting("none", "dtype of activations; parameters keep theirs", choices=("none", "bfloat16"))
+    autocast: str = setting("none", "autocast dtype; parameters keep theirs", choices=("none", "bfloat16"))
     compile: bool = setting(False, "compile the training step; slow to start, then faster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByTask:
-    """Length and amount of training; by default each task has its own values."""
+    """The length and amount of training; by default each task has its own values."""
 
     train_length: Any = setting(None, "longest training sequence", "tokens", 2, 2**24, kind=int, by_task=True)
     steps: Any = setting(None, "training steps", "steps", 1, 1e9, kind=int, by_task=True)
-    tokens: Any = setting(
-        None, "tokens read in training, instead of steps", "tokens", 1, 1e15, kind=int, by_task=True
-    )
+    tokens: Any = setting(None, "training tokens, instead of steps", "tokens", 1, 1e15, kind=int, by_task=True)
     batch: Any = setting(None, "sequences per batch", "sequences", 1, 1e6, kind=int, by_task=True)
-    learning_rate: Any = setting(None, "highest learning rate", low=1e-9, high=10, kind=float, by_task=True)
+    learning_rate: Any = setting(None, "peak learning rate", low=1e-9, high=10, kind=float, by_task=True)
 
 
 def declared(group: type) -> dict[str, Setting]:
-    """Every setting of a group or a study by name, in order."""
+    """Every setting of a group or a study, by name and in order."""
     return {each.name: each.metadata["setting"] for each in fields(group) if "setting" in each.metadata}
 
 

@@ -51,7 +51,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         for name, values in (("encodings", self.encodings), ("tasks", self.tasks), ("seeds", self.seeds)):
             if not values or len(set(values)) != len(values):
                 joined = ",".join(map(str, values))
-                raise InvalidArgument(f"{name}={joined!r} must name at least one, and none twice")
+                raise InvalidArgument(f"{name}={joined!r} must list at least one value, without duplicates")
         if not self.lengths:
             raise InvalidArgument("lengths=() must be multiples of the trained length, such as 1,2,4,8")
         for name in declared(ByTask):

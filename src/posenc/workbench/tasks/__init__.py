@@ -1,4 +1,4 @@
-"""One file per task: its sequences, right answers, chance, and the gate that shows that a model learned it."""
+"""One file per task: its sequences, its right answers, its chance level, and the gate for having learned it."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ from posenc.workbench.tasks.text import Text as Text
 
 
 def task_class(name: str, kind: str = "task") -> type[Task]:
-    """The class of a task of this name, or of ``my_module:MyTask``, whose module is imported.
+    """The class of the task with this name. For ``my_module:MyTask``, ``my_module`` is imported.
 
     Raises:
-        UnknownName: no task of this name; the nearest is named.
-        InvalidArgument: there is no such module or class, it is not a ``Task``, or it lacks something that a study
-        needs.
+        UnknownName: no task has this name; the message suggests the nearest one.
+        InvalidArgument: the module or class does not exist, the class is not a ``Task``, or it lacks an attribute
+        that a study needs.
     """
     if ":" not in name:
         return TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
@@ -34,9 +34,10 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
 
 
 def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
-    """The task of this name: trained at ``train_length`` (by default its own) and tested up to ``longest`` tokens.
+    """The task with this name, for tests up to ``longest`` tokens.
 
-    ``text`` is needed by tasks that read one, such as language; others ignore it.
+    ``train_length`` defaults to the task's own. Tasks that read a text, such as language, need ``text``; others
+    ignore it.
     """
     make: Any = task_class(name)
     task: Task = make(text, longest, train_length) if make.reads_text else make(train_length)

@@ -1,14 +1,14 @@
-"""Addition of two numbers of n digits each, digit by digit, in four formats; every digit of the sum is scored.
+"""Addition of two n-digit numbers in four formats; every digit of the sum is scored.
 
 plain      357+068=0425               Kazemnejad et al. 2023 (arXiv 2305.19466): the first digit needs all carries
 reversed   357+068=5240               Lee et al. 2023 (arXiv 2307.03381): each digit needs one column and a carry
 hints      c3b5a7+c0b6a8=a5b2c4d0     Zhou et al. 2023 (arXiv 2310.16028): a hint before each digit names its column
 coupled    357+068=5240               Cho et al. 2024 (arXiv 2405.20671): digits of a column share a position
 
-A model must align three numbers over distances that grow with their length. The formats make this easier, in this
-order: hints turn position into content, coupled positions put the columns into the encoding. Numbers are drawn
-digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and start from a
-random hint or position, so that those of longer numbers are trained too.
+A model must align three numbers over distances that grow with their length. Each format makes this easier than the
+one before: hints turn position into content, and coupled positions put the columns into the encoding. Numbers are
+drawn digit by digit and keep leading zeros. The last two formats are reversed, as in their papers, and start from a
+random hint or position, so that the hints and positions of longer numbers are trained too.
 """
 
 from dataclasses import replace
@@ -24,12 +24,11 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
 
 PLUS, EQUALS, HINT = 10, 11, 12
 HINTS = 128
-"""The number of hints; a number of n digits uses n + 1 consecutive hints from a random start."""
+"""The number of hints. Numbers of n digits and their sum use n + 1 consecutive hints from a random start."""
 
 
 class Addition(DrawnTask):
-    """Most significant digit first. Chance is one of ten per digit, and one of two for the first: (n/10 + 1/2)/(n +
-    1)."""
+    """Most significant digit first. Chance is 1/10 per digit and 1/2 for the first digit: (n/10 + 1/2)/(n + 1)."""
 
     question = "what is the sum of two numbers? (share of digits right)"
     shortest: ClassVar[int] = 5
@@ -47,8 +46,8 @@ class Addition(DrawnTask):
         self.chance = (n / 10 + 1 / 2) / (n + 1)
 
     def digits(self, length: int) -> int:
-        """The largest n that fits into this many tokens: 3n + 2, or 6n + 3 with hints; the last digit of the sum is
-        not an input."""
+        """The largest n that fits into this many tokens: 3n + 2, or 6n + 3 with hints, since the last digit of the
+        sum is not an input."""
         return (length - 3) // 6 if self.hinted else (length - 2) // 3
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
@@ -64,8 +63,8 @@ class Addition(DrawnTask):
         return self.written(generator, torch.cat((one, plus, two, equals, total), 1), columns)
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
-        """A batch of sums in this format; ``columns`` counts from the least significant digit and is −1 at
-        signs."""
+        """A batch of sums in this format. ``columns`` counts from the least significant digit and is −1 at the plus
+        and equals signs."""
         return _batch(text, torch.arange(len(columns)) > 2 * int(columns.max()) + 1)
 
 
@@ -76,7 +75,7 @@ class Reversed(Addition):
 
 
 class Hints(Reversed):
-    """Like reversed, with a hint before each digit that names its column."""
+    """Like ``Reversed``, with a hint before each digit that names its column."""
 
     shortest: ClassVar[int] = 9
     train_length: int = 63
@@ -86,7 +85,7 @@ class Hints(Reversed):
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         last = int(columns.max())
         if last >= HINTS:
-            raise PositionOutOfRange(f"numbers of {last} digits need {last + 1} hints, and there are {HINTS}")
+            raise PositionOutOfRange(f"numbers of {last} digits need {last + 1} hints, but there are {HINTS}")
         start = torch.randint(HINTS - last, (len(text), 1), generator=generator)
         at = torch.arange(len(columns)).repeat_interleave(1 + (columns >= 0))
         hint = at == at.roll(-1)
@@ -95,7 +94,7 @@ class Hints(Reversed):
 
 
 class Coupled(Reversed):
-    """Like reversed, but digits of a column share one position; signs have the position after the last column."""
+    """Like ``Reversed``, but digits of a column share one position; the signs share that after the last column."""
 
     def written(self, generator: torch.Generator, text: Int[Tensor, "B L"], columns: Int[Tensor, " L"]) -> Batch:
         batch, groups = super().written(generator, text, columns), int(columns.max()) - columns
@@ -104,7 +103,7 @@ class Coupled(Reversed):
 
 
 def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]:
-    """The digits of the sum, one more than those of the numbers, least significant first."""
+    """The digits of the sum, least significant first; there is one more than in each number."""
     digits, carry = [], torch.zeros_like(one[:, 0])
     for column in (one + two).unbind(1):
         digits.append((column + carry) % 10)
@@ -113,5 +112,5 @@ def _sum(one: Int[Tensor, "B n"], two: Int[Tensor, "B n"]) -> Int[Tensor, "B m"]
 
 
 def _batch(text: Int[Tensor, "B L"], scored: Bool[Tensor, " L"]) -> Batch:
-    """A batch whose targets are the next tokens, where ``scored``."""
+    """A batch whose targets are the next tokens that are ``scored``."""
     return Batch(text[:, :-1], torch.where(scored, text, IGNORE)[:, 1:])

@@ -1,4 +1,4 @@
-"""posenc.workbench.check_task: laws of a task's batches, and whether guessing reaches only chance."""
+"""posenc.workbench.check_task: laws of a task's batches, and whether guessing stays at chance."""
 
 import math
 
@@ -13,19 +13,19 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask, Task
 from posenc.workbench.tasks.text import Text, load
 
 SEQUENCES, TESTS = 2048, 512
-"""The number of training sequences that determine the commonest answer, and of tests on which it is tried."""
+"""The number of training sequences that determine the most common answer, and the number of tests that try it."""
 SURE = 4.0
-"""Standard deviations by which a share may exceed chance; 3 of 100,000 draws exceed them."""
+"""The number of standard deviations by which a share may exceed chance; 3 of 100,000 draws exceed it."""
 
 
 class Subject:
-    """A task with sequences of training and of tests, at the trained length."""
+    """A task with its training and test sequences at the trained length."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.length = task, task.train_length
 
     def draw(self, seed: int, rows: int) -> Batch:
-        """Training sequences; in a drawn task they are as long as the tests."""
+        """Training sequences; for a ``DrawnTask`` they are as long as the tests."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(self.task, DrawnTask):
             return self.task.draw(generator, rows, self.length)
@@ -35,7 +35,7 @@ class Subject:
         return list(self.task.test_batches(length, count))
 
     def answers(self, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
-        """One scored answer of each row, drawn uniformly, so that answers are independent."""
+        """One scored answer per row, drawn uniformly, so that answers are independent."""
         if not self.task.scores_every_answer:
             return targets[:, -1]
         chosen = torch.multinomial((targets != IGNORE).float(), 1, generator=torch.Generator().manual_seed(0))
@@ -43,7 +43,7 @@ class Subject:
 
 
 def _unsuited(subject: Subject) -> str:
-    """Why guessing does not apply; empty if it does."""
+    """Why the law about guessing does not apply; empty if it does."""
     return "it measures a loss, not a share of answers" if subject.task.measure == "loss" else ""
 
 
@@ -51,8 +51,9 @@ def _unsuited(subject: Subject) -> str:
 def well_formed(subject: Subject) -> None:
     """Tokens, targets and lengths are as declared, and tests are longer than the trained length.
 
-    Tokens are 0 … vocabulary − 1, targets 0 … outputs − 1 or IGNORE, both int64 of one shape, with an answer in
-    every row; a batch has the requested number of rows, and at most the requested number of tokens.
+    Tokens are 0 … vocabulary − 1 and targets are 0 … outputs − 1 or IGNORE. Both are int64 tensors of the same
+    shape, and every row has an answer. A batch has the requested number of rows and at most the requested number
+    of tokens.
     """
     task, length = subject.task, subject.length
     generator = torch.Generator().manual_seed(0)
@@ -61,7 +62,7 @@ def well_formed(subject: Subject) -> None:
     longer = subject.tests(2 * length, 8)
     _check(f"test_batches({2 * length}, 8)", task, longer, 2 * length)
     shortest = min(batch.tokens.shape[1] for batch in longer)
-    owed(shortest > length, f"a test of {2 * length} tokens has {shortest}, no more than the trained {length}")
+    owed(shortest > length, f"a test of {2 * length} tokens has only {shortest}; the trained length is {length}")
 
 
 def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
@@ -70,7 +71,8 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
     for batch in batches:
         shape = tuple(batch.tokens.shape)
         owed(
-            shape == tuple(batch.targets.shape), f"{call}: tokens are {shape}, targets {tuple(batch.targets.shape)}"
+            shape == tuple(batch.targets.shape),
+            f"{call}: tokens have shape {shape} and targets {tuple(batch.targets.shape)}",
         )
         owed(shape[1] <= most, f"{call} has {shape[1]} tokens, but at most {most} were requested")
         for name, values, count in (
@@ -82,14 +84,14 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
             low, high = int(values.min()), int(values.max())
             owed(0 <= low <= high < count, f"{call}: {name} are {low} … {high}, outside 0 … {count - 1}")
         answered = (batch.targets != IGNORE).any(1)
-        owed(bool(answered.all()), f"{call}: row {int(answered.int().argmin())} has no answer, all are IGNORE")
+        owed(bool(answered.all()), f"{call}: row {int(answered.int().argmin())} has no answer; all are IGNORE")
 
 
 @law()
 def repeats(subject: Subject) -> None:
     """Equal generators draw equal batches, and a test is the same on every call.
 
-    Draw only from the generator; torch's global generator gives every encoding other batches.
+    Draw only from the given generator. With torch's global generator, every encoding would get different batches.
     """
     for what, one, two in (
         ("two generators of one seed", [subject.draw(1, 8)], [subject.draw(1, 8)]),
@@ -97,14 +99,14 @@ def repeats(subject: Subject) -> None:
     ):
         for name in ("tokens", "targets"):
             equal = all(torch.equal(getattr(a, name), getattr(b, name)) for a, b in zip(one, two, strict=True))
-            owed(equal, f"{what} give other {name}")
+            owed(equal, f"{what} give different {name}")
 
 
 @law()
 def follows_the_seed(subject: Subject) -> None:
-    """Another seed draws other tokens and other answers.
+    """Another seed draws different tokens and different answers.
 
-    Fixed answers would be memorised without reading the tokens.
+    A model could memorise fixed answers without reading the tokens.
     """
     one, two = subject.draw(1, 64), subject.draw(2, 64)
     for name in ("tokens", "targets"):
@@ -116,13 +118,13 @@ def follows_the_seed(subject: Subject) -> None:
 def guessing_stays_at_chance(subject: Subject) -> None:
     """A constant answer is right no more often than ``chance``.
 
-    Balance the answers, or set chance to the share of the commonest one.
+    Balance the answers, or set ``chance`` to the share of the most common one.
     """
     commonest = subject.answers(subject.draw(2, SEQUENCES).targets).bincount().argmax()
     tests = subject.answers(torch.cat([batch.targets for batch in subject.tests(subject.length)]))
     share, chance = float((tests == commonest).double().mean()), subject.task.chance
     most = chance + SURE * math.sqrt(chance * (1 - chance) / TESTS)
-    owed(share <= most, f"one answer is right in {share:.3f} of the tests, and chance = {chance:.3f}")
+    owed(share <= most, f"one answer is right in a share of {share:.3f} of the tests, but chance = {chance:.3f}")
 
 
 LAWS = (well_formed, repeats, follows_the_seed, guessing_stays_at_chance)

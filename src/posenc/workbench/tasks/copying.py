@@ -1,7 +1,7 @@
 """Copying and reverse: repeat the sequence after a separator, forwards or backwards.
 
-Every token of the copy is scored, given those before it. Symbols repeat, so the model must find its place in the
-original by position. Both are tasks of Kazemnejad et al. 2023 (arXiv 2305.19466) for length generalisation.
+Every token of the copy is scored, given the tokens before it. Symbols repeat, so the model must find its place in
+the original by position. Both tasks are from Kazemnejad et al. 2023 (arXiv 2305.19466) on length generalisation.
 """
 
 from typing import ClassVar
@@ -16,7 +16,7 @@ SYMBOLS = 16
 
 
 class Copying(DrawnTask):
-    """n symbols, a separator, and the n symbols again: 2n tokens, n answers. Each answer is n tokens back."""
+    """n symbols, a separator, and the same n symbols: 2n tokens and n answers. Each answer is n tokens back."""
 
     question = "repeat the sequence after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
@@ -41,7 +41,7 @@ class Copying(DrawnTask):
 
 
 class Reverse(Copying):
-    """The n symbols backwards: the k-th answer is 2k − 1 tokens back, so every answer has another distance."""
+    """The n symbols backwards: the k-th answer is 2k − 1 tokens back, so every answer has a different distance."""
 
     question = "repeat the sequence backwards after the separator (share of tokens right)"
 

@@ -1,4 +1,4 @@
-"""Iterates over the documents of a text: a file, the files of a folder, the rows of JSONL and parquet."""
+"""Iterates over the documents of a text: a file, the files of a folder, or the rows of JSONL and parquet files."""
 
 import json
 import lzma
@@ -10,18 +10,18 @@ from posenc.errors import MissingExtra, StudyError
 CHUNK = 2**20
 """Bytes per read."""
 DEFAULT = Path(__file__).with_name("default_text.xz")
-"""The default text of a study: posenc's documentation of one day."""
+"""The default text of a study: posenc's documentation as of one day."""
 SEPARATOR = b"\f"
 """The separator between documents of the default text."""
 ROWS = (".jsonl", ".parquet")
 """Suffixes of files with one document per row."""
 
 Document = tuple[str, Iterator[bytes]]
-"""A name, whose hash decides the split, and the bytes in pieces; read them before the next document."""
+"""A name, whose hash determines the split, and the bytes in pieces. Read them before the next document."""
 
 
 def files(path: Path) -> list[Path]:
-    """The file, or the files of a folder in order, without hidden ones."""
+    """The file itself, or the sorted files of a folder without hidden ones."""
     if not path.is_dir():
         return [path]
     inside = (file for file in sorted(path.rglob("*")) if file.is_file())
@@ -32,7 +32,7 @@ def documents(path: Path) -> Iterator[Document]:
     """Every document of a file or folder.
 
     Raises:
-        StudyError: a file cannot be read, or has no column or key ``text``.
+        StudyError: a file cannot be read, or it has no column or key ``text``.
     """
     if path == DEFAULT:
         for number, body in enumerate(lzma.decompress(path.read_bytes()).split(SEPARATOR)):

@@ -1,8 +1,8 @@
 """Language: predict the next byte of real text; the same targets are scored with more and more context.
 
-A test window of any length ends at the same places in the validation text, and its last ``TARGETS`` bytes are
-the fixed targets: changes with the length come from the model, not the text. The mean over whole windows, as in
-papers, falls with length also because targets have more context on average.
+Test windows of every length end at the same places in the validation text, and their last ``TARGETS`` bytes are the
+fixed targets. So changes with the length come from the model, not from the text. The mean over whole windows, which
+papers report, falls with the length also because targets have more context on average.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""The most training tokens for counting the gate's tables, and the most validation tokens for testing them."""
+"""The most training tokens that the gate's tables count, and the most validation tokens that test them."""
 
 
 class Language(Task):
-    """Predicts the next token of a text at every position; the gate is a table of token pairs, counted on the
-    training part."""
+    """Predict the next token of a text at every position. The gate is the loss of a table of token pairs, counted
+    on the training part."""
 
     question = "predict the next byte of real text, the same targets with ever more context"
     measure: Literal["loss", "accuracy"] = "loss"
@@ -37,14 +37,14 @@ class Language(Task):
     reads_text: ClassVar[bool] = True
 
     def __init__(self, text: Text, longest: int, train_length: int | None = None) -> None:
-        """``longest`` is the longest test window; windows of all lengths end at the same places."""
+        """``longest`` is the length of the longest test window; windows of all lengths end at the same places."""
         self.text, self.unit = text, text.tokens.unit
         self.vocabulary = self.outputs = text.tokens.vocabulary
         self.train_length = length = train_length or type(self).train_length
         if len(text.train) <= length + 1:
             raise StudyError(
                 f"text {text.name!r} has {len(text.train)} training {self.unit}s; windows of {length} need "
-                "more, and a few hundred thousand give a useful answer"
+                "more, and a useful answer needs a few hundred thousand"
             )
         if len(text.validation) < longest + TARGETS + 1:
             raise StudyError(
@@ -68,14 +68,14 @@ class Language(Task):
 
 
 def _ends(text: Text, longest: int, count: int) -> Int[Tensor, " n"]:
-    """The ends of this many test windows, or of as many as have separate fixed targets."""
+    """The ends of ``count`` test windows, or of fewer if their fixed targets would overlap."""
     last, count = len(text.validation), min(count, blocks(text, longest))
-    dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts exactly up to here
+    dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 holds every integer up to 2^24
     return torch.linspace(longest + 1, last, count, dtype=dtype).long()
 
 
 def blocks(text: Text, longest: int) -> int:
-    """The number of windows of ``longest`` tokens whose fixed targets do not overlap."""
+    """The most windows of ``longest`` tokens whose fixed targets do not overlap."""
     return max(1, (len(text.validation) - longest - 1) // TARGETS + 1)
 
 
@@ -88,7 +88,7 @@ def _token_loss(text: Text) -> float:
 def _pair_loss(text: Text) -> float:
     """The loss of a table of token pairs, in nats per validation token; a trained model must beat it.
 
-    Only pairs that occur are stored, so that any vocabulary fits.
+    Only pairs that occur are stored, so that any vocabulary fits into memory.
     """
     size = text.tokens.vocabulary
     dtype = torch.int32 if size**2 < 2**31 else torch.int64
@@ -105,6 +105,6 @@ def _pair_loss(text: Text) -> float:
 
 
 def _windows(data: torch.Tensor, starts: torch.Tensor, length: int) -> Batch:
-    """Windows of ``length`` inputs; the target of each token is the next one."""
+    """Windows of ``length`` inputs; the target of each token is the next token."""
     rows = data[starts[:, None] + torch.arange(length + 1)].long()
     return Batch(rows[:, :-1], rows[:, 1:])

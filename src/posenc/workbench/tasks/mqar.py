@@ -1,9 +1,9 @@
 """MQAR, multi-query associative recall: which value belongs to this key?
 
-Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of key and value, then each key again among noise,
-at a distance that follows a power law, as repeated pairs in text do (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01.
-Content finds the key, and the value is the token after it: a model needs the previous token, and recall at
-distances that grow with the length. The authors fill with random tokens of the whole vocabulary; here noise has its
+Arora et al. 2023, "Zoology" (arXiv 2312.04927), section 4: pairs of keys and values, then each key again, in noise.
+The distance follows a power law, as for repeated pairs in text (Zipf): P(g) ∝ (g + 1)^(a − 1), a = 0.01. Content
+finds the key, and the value is the token after it. So a model must see the previous token and recall over distances
+that grow with the length. The authors fill the gaps with random tokens of the whole vocabulary. Here noise has its
 own tokens, so that every question has an answer.
 """
 
@@ -18,9 +18,9 @@ POWER = 0.01
 
 
 class MQAR(DrawnTask):
-    """Four pairs and four questions. Chance is 1/16; a random one of the four values is right in 1/4."""
+    """Four pairs and four questions. Chance is 1/16; guessing one of the four values is right in 1/4 of cases."""
 
-    question = "four keys and their values, then the keys among noise: which value belongs to each?"
+    question = "four keys and their values, then the keys in noise: which value belongs to each?"
     shortest: ClassVar[int] = 4 * PAIRS
     train_length: int = 64
     vocabulary: int = KEYS + VALUES + NOISE

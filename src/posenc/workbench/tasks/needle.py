@@ -1,4 +1,4 @@
-"""Needle: which of 16 values is somewhere among noise? Content alone gives the answer, without order."""
+"""Needle: which of 16 values is hidden in noise? Content alone gives the answer; order is not needed."""
 
 from typing import ClassVar
 
@@ -11,9 +11,9 @@ QUESTION = NOISE + VALUES
 
 
 class Needle(DrawnTask):
-    """The answer is the value's index, at the question mark that ends the sequence."""
+    """The answer is the index of the value, given at the question mark that ends the sequence."""
 
-    question = "which of 16 values is among noise? (content only)"
+    question = "which of 16 values is hidden in noise? (content only)"
     shortest: ClassVar[int] = 16
     train_length: int = 64
     vocabulary: int = NOISE + VALUES + 1

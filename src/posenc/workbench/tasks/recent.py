@@ -1,5 +1,4 @@
-"""Recent: several values are among noise; which is last? Content finds the values, but only order shows the
-last."""
+"""Recent: which of several values in noise comes last? Content finds the values, but only order shows the last."""
 
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ NEEDLES = 4
 class Recent(Needle):
     """The answer is the index of the value nearest to the question mark that ends the sequence."""
 
-    question = "four values are among noise: which is last? (needs order)"
+    question = "four values are hidden in noise: which comes last? (needs order)"
     steps: ClassVar[int] = 1000
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:

@@ -1,9 +1,9 @@
 """S5, a control: the running product of permutations of five items.
 
-The word problem of a group that is not solvable is complete for NC1, and transformers of fixed depth compute at
-most TC0 (Liu et al. 2022, "Transformers Learn Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024,
-"The Illusion of State in State-Space Models", arXiv 2404.08819). So no encoding should hold past the trained
-length; if one seems to, the study has a fault.
+The word problem of a non-solvable group is complete for NC1, and transformers of fixed depth compute at most TC0
+(Liu et al. 2022, "Transformers Learn Shortcuts to Automata", arXiv 2210.10749; Merrill et al. 2024, "The Illusion
+of State in State-Space Models", arXiv 2404.08819). So no encoding should hold past the trained length; if one
+seems to, the study has a fault.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ THINGS, ELEMENTS = 5, 120
 
 
 class S5(DrawnTask):
-    """A token is one of the 120 permutations; the product so far is uniform over them, so chance is 1/120."""
+    """A token is one of the 120 permutations. The product so far is uniform over them, so chance is 1/120."""
 
     question = "what is the product of all permutations of five items so far? (no encoding should hold)"
     shortest: ClassVar[int] = 2

@@ -1,4 +1,4 @@
-"""The base classes of tasks: batches for training and tests, right answers, chance, and a gate."""
+"""Base classes of tasks: batches for training and tests, right answers, the chance level, and the gate."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,26 +16,26 @@ IGNORE = -100
 """The target of a position that is not scored."""
 
 TOKENS_PER_TEST_BATCH = 4096
-"""The most tokens per test batch; larger ones spend their time on page faults."""
+"""The most tokens per test batch. Larger batches spend their time on page faults."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens and the right output at every position (``IGNORE`` at positions without a question)."""
+    """Tokens, and the right output at every position (``IGNORE`` where there is no question)."""
 
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
-    """Per row, the place of the answer: 0 at the start of the sequence, 1 at its end; empty if it does not
-    apply."""
+    """The place of the answer in each row: 0 at the start of the sequence, 1 at its end. Empty if the task has no
+    such place."""
     positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
-    """The tokens' positions on a grid, the same for all rows; None for sequences."""
+    """The tokens' positions on a grid, the same for all rows of the batch; None for sequences."""
 
     def on_axes(self, axes: int) -> "Batch":
         """The batch for an encoding with this many axes.
 
-        Positions of a sequence are the same on every axis. Places on a grid use the encoding's last axes, and axes
-        before them, such as time, are 0; an encoding with one axis reads the cells row by row.
+        Positions of a sequence are the same on every axis. Places on a grid use the encoding's last axes; earlier
+        axes, such as time, are 0. An encoding with one axis reads the cells row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -57,11 +57,11 @@ class Criteria:
     """The criteria for judging runs of a task.
 
     Args:
-        name: of the task.
+        name: the task's name.
         question: the task in words.
-        measure: ``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers.
-        chance: the measure of a model that knows only the answers' frequencies.
-        gate: the measure at the trained length from which a task counts as learned.
+        measure: ``"loss"`` is in nats per target, lower is better; ``"accuracy"`` is the share of right answers.
+        chance: the measure of a model that knows only how frequent each answer is.
+        gate: the measure at the trained length from which the task counts as learned.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Criteria:
 
     @property
     def sign(self) -> int:
-        """1 where lower is better, −1 where higher is."""
+        """1 if lower is better, −1 if higher is better."""
         return 1 if self.measure == "loss" else -1
 
     def passes(self, value: float) -> bool:
@@ -81,35 +81,36 @@ class Criteria:
 
 
 class Task(Criteria, ABC):
-    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested beyond.
+    """A task on which a small decoder is trained at lengths up to ``train_length`` and tested beyond it.
 
-    A study sets its ``name``.
+    A study sets ``name``.
     """
 
     name: str = ""
     measure: Literal["loss", "accuracy"] = "accuracy"
     gate: float = 0.98
     train_length: int
-    """The longest sequence in training, in tokens; the class attribute is the task's default."""
+    """The longest training sequence in tokens. The class attribute is the task's default."""
     vocabulary: int
     outputs: int
     unit: str = "token"
-    """One token in words."""
+    """What one token is, in a word."""
     steps: ClassVar[int] = 1000
     batch: ClassVar[int] = 64
     learning_rate: ClassVar[float] = 3e-3
 
     causal: ClassVar[bool] = True
-    """Whether a token sees only itself and earlier tokens."""
+    """Whether a token attends only to itself and earlier tokens."""
 
     scores_every_answer: ClassVar[bool] = False
-    """Whether a test scores every answer of a sequence, or the one at its last position."""
+    """Whether a test scores every answer of a sequence, or only the one at its last position."""
 
     reads_text: ClassVar[bool] = False
-    """Whether it is built from a text, by ``Task(text, longest, train_length)``; else by ``Task(train_length)``."""
+    """Whether the task reads a text. If so, it is built by ``Task(text, longest, train_length)``, otherwise by
+    ``Task(train_length)``."""
 
     def places(self, length: int) -> tuple[int, ...]:
-        """The places per axis of a test with this many tokens; empty for sequences."""
+        """The number of places on each axis in a test with this many tokens; empty for sequences."""
         return ()
 
     @abstractmethod
@@ -127,7 +128,7 @@ def random_length(generator: torch.Generator, shortest: int, longest: int) -> in
 
 
 def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-    """Targets with one answer, at the last position."""
+    """Targets with a single answer, at the last position."""
     targets = torch.full((rows, length), IGNORE)
     targets[:, -1] = answers
     return targets
@@ -141,7 +142,7 @@ def in_batches(length: int, count: int) -> Iterator[int]:
 
 
 class DrawnTask(Task):
-    """A task with one answer per sequence and random sequences; a subclass implements ``draw``."""
+    """A task with random sequences; a subclass implements ``draw``."""
 
     shortest: ClassVar[int] = 4
 
@@ -155,7 +156,7 @@ class DrawnTask(Task):
 
     @abstractmethod
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
-        """Draw sequences of one length with balanced answers."""
+        """Draw sequences of one length, with balanced answers."""
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
         return self.draw(generator, size, random_length(generator, self.shortest, self.train_length))

@@ -1,4 +1,4 @@
-"""Real text: tokens, split into training and validation by document, with a hash of both."""
+"""Real text as tokens, split into training and validation by document, with a hash of both."""
 
 import hashlib
 import json
@@ -26,17 +26,17 @@ from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
 BATCH = 16
-"""Pieces that are cut into tokens at a time, each on a thread."""
+"""The number of pieces that are tokenized at a time, each on its own thread."""
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
-"""Between documents that are read as one."""
+"""The separator between documents that are joined."""
 
 Stretches = Int[Tensor, "_ 2"]
-"""Where documents begin in the file, and how many bytes each has."""
+"""Where each document begins in the file, and its length in bytes."""
 PARTS = ("train", "validation")
-"""The files of tokens, one per part."""
+"""The token files, one per part."""
 SAMPLE = 128
-"""The most pieces of the training part, evenly spread, for training a ``bpe`` tokenizer."""
+"""The most pieces for training a ``bpe`` tokenizer, evenly spread over the training part."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Text:
     """Tokens, mapped into memory from their files.
 
     Args:
-        name: of the text in messages.
-        sha256: of the training and validation bytes together.
-        train, validation: tokens in the narrowest type that holds them.
-        tokens: its tokenizer.
+        name: the text's name in messages.
+        sha256: the hash of the training and validation bytes together.
+        train, validation: the tokens, in the narrowest type that holds them.
+        tokens: the tokenizer.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Text:
     tokens: Tokens = field(default_factory=Bytes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickles tokens as bytes, because torch cannot load pickled uint16 tensors."""
+        """Pickle tokens as bytes, because torch cannot load pickled uint16 tensors."""
         parts = {"train": self.train, "validation": self.validation}
         return {**vars(self), **{name: part.view(torch.uint8) for name, part in parts.items()}}
 
@@ -75,7 +75,7 @@ class Source:
             posenc's own documentation of 2026-11-23, the same bytes in every version.
         tokenizer: ``bytes``, ``bpe`` for a byte-pair encoding trained on the training part, or the path of a
         tokenizer.json.
-        vocabulary: size of the ``bpe`` tokenizer.
+        vocabulary: the size of the ``bpe`` tokenizer.
     """
 
     path: Path | None = None
@@ -83,9 +83,9 @@ class Source:
     vocabulary: int = 4096
 
     def load(self, say: Callable[[str], object] = str) -> Text:
-        """Load the text. It is tokenized once for all processes, until its files change.
+        """Load the text. Its tokens are cached for all processes until its files change.
 
-        ``say`` receives a line before tokenizing, which takes minutes for a gigabyte.
+        ``say`` receives a line before tokenizing, which takes minutes per gigabyte.
         """
         path = self.path or DEFAULT
         name = path.name if self.path else "posenc's documentation"
@@ -93,7 +93,7 @@ class Source:
 
         def cut(folder: Path) -> None:
             if size := sum(file.stat().st_size for file in files(path) if file.exists()):
-                say(f"cutting {name} ({size / 1e6:.1f} MB) into tokens; they are kept for later runs")
+                say(f"tokenizing {name} ({size / 1e6:.1f} MB); the tokens are cached for later runs")
             self._cut(path, folder)
             if self._stamps(path) != stamps:
                 raise StudyError(f"text {str(path)!r} changed while it was read; run the command again")
@@ -101,13 +101,13 @@ class Source:
         return _opened(cached(json.dumps([*map(str, astuple(self)), *stamps]), cut), name)
 
     def _stamps(self, path: Path) -> list[object]:
-        """Numbers that change when any of the files changes."""
+        """Values that change when any of the files changes."""
         of_tokenizer = [] if self.tokenizer in ("bytes", "bpe") else [Path(self.tokenizer)]
         status = [(file.resolve(), file.stat()) for file in (*files(path), *of_tokenizer) if file.exists()]
         return [(str(file), each.st_size, each.st_mtime_ns, each.st_ctime_ns) for file, each in status]
 
     def _cut(self, path: Path, folder: Path) -> None:
-        """Tokenize the text and write tokens, tokenizer and hash to a folder."""
+        """Tokenize the text, and write its tokens, tokenizer and hash to a folder."""
         spool, digest = folder / "spool", hashlib.sha256()
         stretches = spooled(documents(path), spool)
         if not spool.stat().st_size:
@@ -142,7 +142,7 @@ def load(path: Path | None = None) -> Text:
 
 @lru_cache(maxsize=2)
 def _opened(folder: Path, name: str) -> Text:
-    """Open the text in a folder of the cache."""
+    """Open a text in a cache folder."""
     json = folder / "tokenizer.json"
     tokens = Pieces(json.read_text()) if json.exists() else Bytes()
     train, validation = (_mapped(folder / part, tokens.dtype) for part in PARTS)
@@ -155,7 +155,7 @@ def _mapped(file: Path, dtype: torch.dtype) -> Int[Tensor, " n"]:
 
 
 def spooled(documents: Iterable[Document], file: Path) -> Stretches:
-    """Write documents to a file one after the other; returns where they are, ordered by the hash of their names."""
+    """Write documents to a file one after the other, and return where they are, sorted by the hash of the names."""
     hashes, stretches = array("q"), array("q")
     with file.open("wb") as out:
         for name, pieces in documents:
@@ -168,9 +168,9 @@ def spooled(documents: Iterable[Document], file: Path) -> Stretches:
 
 
 def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
-    """Training and validation: the first documents are held out, a tenth of the bytes.
+    """Split into training and validation: the first documents, a tenth of the bytes, are held out.
 
-    A document by itself gives its last tenth, so that long contexts stay whole.
+    If there is only one document, its last tenth is held out, so that long contexts stay whole.
     """
     lengths = stretches[:, 1].double()
     if len(stretches) == 1:
@@ -181,7 +181,7 @@ def split(stretches: Stretches) -> tuple[Stretches, Stretches]:
 
 
 def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
-    """These documents as one, in pieces."""
+    """These documents joined into one, in pieces."""
     with file.open("rb") as spool:
         for number, (start, length) in enumerate(stretches):
             if number:
@@ -192,9 +192,9 @@ def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
 
 
 def cached(key: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this key, which ``make`` fills if it is not there.
+    """The cache folder for this key; ``make`` fills it if it does not exist.
 
-    Other processes wait meanwhile, and one that is killed leaves nothing that is read.
+    Other processes wait meanwhile. A process that is killed leaves only a partial folder, which is never read.
 
     Raises:
         StudyError: the folder cannot be written.
@@ -208,7 +208,7 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
         with lock(home / f"{name}.lock", wait=True):
             if folder.is_dir():
                 return folder
-            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+            shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
             try:
                 partial.mkdir()
                 make(partial)
@@ -224,7 +224,7 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _home() -> Path:
-    """The cache's folder for texts; one for this process alone where it cannot be written."""
+    """The cache folder for texts, or a temporary one for this process if that cannot be written."""
     home = cache("texts")
     try:
         home.mkdir(parents=True, exist_ok=True)

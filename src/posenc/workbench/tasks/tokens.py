@@ -1,4 +1,4 @@
-"""Tokenizers: bytes, byte pairs trained on the training part of a text, or a tokenizer file."""
+"""Tokenizers: bytes, a byte-pair encoding trained on the training part of a text, or a tokenizer file."""
 
 import hashlib
 from array import array
@@ -14,7 +14,7 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.run.machine import trim
 
 PIECE = 2**16
-"""Bytes per call of a tokenizer, which needs about 30 bytes of memory for each; pieces end at line ends if
+"""The most bytes per call of a tokenizer, which needs about 30 bytes of memory for each. Pieces end at line ends if
 possible."""
 
 
@@ -29,9 +29,9 @@ class Bytes:
 
     @property
     def json(self) -> str:
-        """The tokenizer for the ``tokenizers`` library: one token per byte, without merges."""
+        """The JSON of this tokenizer for the ``tokenizers`` library: one token per byte, without merges."""
         library, plain = _library(), {*range(33, 127), *range(161, 173), *range(174, 256)}
-        others = [byte for byte in range(256) if byte not in plain]  # written as other characters, in GPT-2's order
+        others = [byte for byte in range(256) if byte not in plain]  # mapped to other characters, in GPT-2's order
         letters = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
         tokenizer = library.Tokenizer(library.models.BPE(vocab=letters, merges=[]))
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -41,7 +41,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tokenizer of the ``tokenizers`` library, from its JSON."""
+    """A tokenizer of the ``tokenizers`` library, read from its JSON."""
 
     json: str
     unit = "token"
@@ -60,7 +60,7 @@ class Pieces:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The narrowest type for every token."""
+        """The narrowest type that holds every token."""
         return torch.uint16 if self.vocabulary <= 2**16 else torch.int32
 
     def encode(self, pieces: Sequence[bytes]) -> "list[array[int]]":
@@ -75,7 +75,7 @@ class Pieces:
 
 
 Tokens = Bytes | Pieces
-"""A tokenizer. Plans store its ``name``: ``bytes``, or a hash of everything that decides the tokens."""
+"""A tokenizer. Plans store its ``name``: ``bytes``, or a hash of everything that determines the tokens."""
 
 
 def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ def pieces(data: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def trained_bpe(train: Iterable[bytes], vocabulary: int) -> str:
-    """Train a byte-level BPE tokenizer with ``vocabulary`` tokens on these pieces; returns its JSON."""
+    """Train a byte-level BPE tokenizer with ``vocabulary`` tokens on these pieces, and return its JSON."""
     library = _library()
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
