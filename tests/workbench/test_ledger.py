@@ -117,7 +117,7 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
     db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
     db.commit()
     db.close()
-    with pytest.raises(StudyError, match="version 99 and this posenc reads 3; upgrade"):
+    with pytest.raises(StudyError, match="version 99, but this posenc reads 3; upgrade"):
         Ledger(tmp_path)
 
 

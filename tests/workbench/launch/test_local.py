@@ -127,7 +127,7 @@ def test_workers_stay_on_the_accelerators_that_the_user_gave(
     if given is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert Local(requirements=Requirements(gpus=gpus)).devices == devices
-    with pytest.raises(StudyError, match=f"gpus=9 and {here} are here: ask for fewer, or use --launcher ray"):
+    with pytest.raises(StudyError, match=f"gpus=9, but this machine has {here}; lower it, or use --launcher ray"):
         Local(requirements=Requirements(gpus=9))
 
 
@@ -167,7 +167,7 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
 
 @pytest.mark.parametrize("gpus", [-1, 1.5, float("nan"), float("inf")])
 def test_needs_that_no_machine_can_meet_are_refused(gpus: float) -> None:
-    with pytest.raises(InvalidArgument, match="must be a whole number, or a share of one between 0 and 1"):
+    with pytest.raises(InvalidArgument, match="must be a whole number, or a share of a GPU between 0 and 1"):
         Requirements(gpus=gpus)
     with pytest.raises(InvalidArgument, match="cpus=0 must be at least 1"):
         Requirements(cpus=0)

@@ -1,1 +1,1 @@
-"""Launchers of runs, one per file: in this process, in worker processes, on a Ray cluster."""
+"""Launchers, one per file: they run jobs in worker processes or on a Ray cluster."""

@@ -1,5 +1,5 @@
-"""The local launcher: one process per run with its own threads and accelerators; it is restarted once if it
-dies."""
+"""The local launcher: one process per run, with its own threads and accelerators. A process that dies is restarted
+once."""
 
 import multiprocessing as mp
 import os
@@ -25,28 +25,28 @@ from posenc.workbench.run.machine import cores
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
-"""Seconds until Ctrl-C is noticed on Windows while no run reports."""
+"""The most seconds until Ctrl-C is noticed on Windows while no run reports."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-"""glibc settings of the runs: keep freed memory, to avoid page faults in every step."""
+"""glibc settings for the runs, which keep freed memory to avoid page faults in every step."""
 
 DIED = "its worker process died twice (out of memory, or killed)"
 
 
 class Local:
-    """Runs jobs on this machine.
+    """Run jobs on this machine.
 
     Args:
-        workers: processes at a time; by default as many as the cores or accelerators allow.
-        requirements: of every run: its threads and accelerators.
+        workers: the number of parallel processes; by default as many as the cores or accelerators allow.
+        requirements: the threads and accelerators of every run.
 
-    ``devices`` has the accelerators of each process, as CUDA lists them; empty on the CPU.
+    ``devices`` lists the accelerators of each process, as CUDA names them; on the CPU the names are empty.
     """
 
     def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
         self.requirements = requirements
         if workers is not None and workers < 1:
-            raise InvalidArgument(f"workers={workers} must be at least 1; omit it for one per core")
+            raise InvalidArgument(f"workers={workers} must be at least 1; omit it for one worker per core")
         devices = _shares(requirements.gpus) if requirements.gpus else None
         most = workers or (len(devices) if devices else max(1, cores() // requirements.cpus))
         self.devices = devices[:most] if devices else [""] * most
@@ -65,7 +65,7 @@ class Local:
                     job, trial = waiting.popleft()
                     try:
                         started = _Running(job, trial, free[0], self.requirements.cpus)
-                    except Exception as error:  # a job that cannot be pickled
+                    except Exception as error:  # the job cannot be pickled
                         done(Failure.of(job.plan, error))
                         continue
                     free.pop(0)
@@ -92,7 +92,7 @@ class Local:
 
 
 class _Running:
-    """A run in its own process, which this object starts."""
+    """A run in a process that this object starts."""
 
     def __init__(self, job: Job, trial: int, device: str, threads: int) -> None:
         os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
@@ -108,7 +108,7 @@ class _Running:
             self.process.start()
 
     def take(self) -> Progress | Run | Failure | None:
-        """Its next message; the process has ended after a result, or died without one (None)."""
+        """The run's next message. After a result the process has ended; None means that it died without one."""
         message = None
         with suppress(EOFError, OSError):
             message = self.messages.recv()
@@ -119,11 +119,13 @@ class _Running:
 
 
 def _shares(gpus: float) -> list[str]:
-    """The accelerators of each worker, as CUDA lists them, if a run needs ``gpus`` of them."""
+    """The accelerators of each worker, as CUDA names them, if every run needs ``gpus`` of them."""
     accelerators = _accelerators(in_one_process=gpus > 1)
     count = len(accelerators)
     if gpus > count:
-        raise StudyError(f"a run asks for gpus={gpus:g} and {count} are here: ask for fewer, or use --launcher ray")
+        raise StudyError(
+            f"a run needs gpus={gpus:g}, but this machine has {count}; lower it, or use --launcher ray"
+        )
     if gpus < 1:
         return int(1 / gpus) * accelerators
     each = int(gpus)
@@ -131,9 +133,9 @@ def _shares(gpus: float) -> list[str]:
 
 
 def _accelerators(in_one_process: bool) -> list[str]:
-    """The accelerators that this process may use, by numbers or ids that CUDA in other processes accepts too.
+    """The accelerators that this process may use, as numbers or ids that CUDA accepts in other processes too.
 
-    CUDA shows a process only the first of several MIG instances; every process may have its own.
+    CUDA shows a process only the first of several MIG instances, but each process may use a different one.
     """
     import torch
 
@@ -147,7 +149,7 @@ def _accelerators(in_one_process: bool) -> list[str]:
 def _work(
     attempt: Callable[[Job, Report], Run | Failure], job: Job, device: str, threads: int, messages: Connection
 ) -> None:
-    """The main function of a run's process, which ignores Ctrl-C and ends with its parent."""
+    """The main function of a run's process. It ignores Ctrl-C and ends with its parent."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _end_with_parent()
@@ -160,7 +162,7 @@ def _work(
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as its parent ends, however that happens."""
+    """End this process as soon as its parent ends, for whatever reason."""
     parent = mp.parent_process()
     assert parent is not None
 

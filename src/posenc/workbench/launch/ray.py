@@ -1,8 +1,8 @@
 """The Ray launcher: sends runs to an existing cluster.
 
 ``runtime_env`` ships posenc and custom modules, the object store transfers texts and weights, and Ray restarts a
-run if its process or machine dies. On a machine with the study's folder a run saves its state there and resumes
-from it; elsewhere it works in a temporary folder and restarts from step 0.
+run if its process or machine dies. On a machine with the study's folder, a run saves its state there and resumes
+from it; on other machines it works in a temporary folder and restarts from step 0.
 """
 
 import os
@@ -26,18 +26,18 @@ LOOK_EVERY = 1.0
 """Seconds between two checks of the runs' progress."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
-"""Set before Ray is imported: without it a dying machine prints a page of its counters."""
+"""Set before Ray is imported; without it, a dying machine prints a page of its counters."""
 
 
 class Ray:
-    """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in the session of this process.
+    """Run jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in this process's Ray session.
 
-    A run waits until a machine has the cores and GPUs that it needs, and sees the GPUs that Ray assigned to it.
+    A run waits until a machine has the cores and GPUs that it needs, and sees only the GPUs that Ray assigns to it.
     Every machine needs the driver's Python and packages; posenc itself is shipped.
 
     Raises:
         MissingExtra: Ray is not installed.
-        StudyError: at the call: there is no cluster, or no machine has what a run needs.
+        StudyError: raised by the call if there is no cluster or no machine has what a run needs.
     """
 
     def __init__(self, requirements: Requirements = ONE_CORE, address: str = "auto") -> None:
@@ -68,7 +68,7 @@ class Ray:
                     done(_received(running.pop(reply), reply))
 
     def _session(self, modules: Sequence[Path]) -> AbstractContextManager[object]:
-        """A connection to the cluster; its workers import this posenc and these modules."""
+        """A connection to the cluster, whose workers import this posenc and these modules."""
         import ray
 
         if ray.is_initialized():
@@ -85,7 +85,7 @@ class Ray:
         return session
 
     def _room(self) -> int:
-        """How many runs the live machines can run at once."""
+        """The number of runs for which the live machines have room at the same time."""
         cpus, gpus = self.requirements.cpus, self.requirements.gpus
         return sum(
             int(min(has.get("CPU", 0) // cpus, has.get("GPU", 0) / gpus if gpus else cpus * 1e9))
@@ -96,9 +96,9 @@ class Ray:
         if not self._room():
             cpus, gpus = (max(has.get(name, 0) for has in _resources()) for name in ("CPU", "GPU"))
             raise StudyError(
-                f"a run asks for cpus={self.requirements.cpus} and gpus={self.requirements.gpus:g}, and no machine "
-                f"of the cluster has both (at most {cpus:g} CPUs, {gpus:g} GPUs); ask for less, or start such a "
-                "machine first"
+                f"a run needs cpus={self.requirements.cpus} and gpus={self.requirements.gpus:g}, but no machine in "
+                f"the cluster has both (at most {cpus:g} CPUs, {gpus:g} GPUs); lower these numbers, or start "
+                "such a machine first"
             )
 
 
@@ -116,7 +116,7 @@ class _Stored(Source):
 
 
 def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, bytes]]:
-    """On a worker: run the job; return its result and files."""
+    """Run a job on a worker, and return its result and files."""
     import torch
 
     torch.set_num_threads(cpus)
@@ -134,7 +134,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
         result, files = ray.get(reply)
     except ray.exceptions.RayTaskError as error:
         return Failure.of(job.plan, error.cause)
-    except ray.exceptions.RayError as error:  # as often as Ray restarts tasks
+    except ray.exceptions.RayError as error:  # Ray has restarted the task as often as it may
         return Failure(job.plan, str(error).strip().splitlines()[-1])
     for name, data in files.items():
         with write_atomically(job.folder / name) as partial:
@@ -143,7 +143,7 @@ def _received(job: Job, reply: Any) -> Run | Failure:
 
 
 def _queue() -> Any:
-    """A queue for progress on this machine, for the lifetime of the command."""
+    """A queue for progress, on this machine and for the lifetime of the command."""
     import ray
     from ray.util.queue import Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -1,4 +1,4 @@
-"""Files of a run, written atomically: the state of its training, and its trained weights."""
+"""The files of a run, written atomically: the state of its training and its trained weights."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from posenc.workbench.files import sweep, write_atomically
 from posenc.workbench.run.plan import Identified, LossCurve
 
 FOLDER = "checkpoints"
-"""The subfolder of a study with the weights of finished runs and the states of unfinished ones."""
+"""The subfolder of a study for the weights of finished runs and the states of unfinished ones."""
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
@@ -22,7 +22,7 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 
 class State:
-    """The state of one training, stored at ``path`` if that is given. A file that cannot be read counts as
+    """The state of one training, stored at ``path`` unless that is None. A file that cannot be read counts as
     missing."""
 
     def __init__(
@@ -31,14 +31,15 @@ class State:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
     def load(self) -> LossCurve:
-        """Restore model, optimiser and generator, and return the losses so far; an empty curve without a state."""
+        """Restore model, optimiser and generator, and return the losses so far. Without a state, return an empty
+        curve."""
         if self.path is None:
             return LossCurve()
         sweep(self.path.parent, self.path.stem)
         try:
             values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
             curve = LossCurve(**values["curve"])
-        except Exception:  # missing or truncated: torch raises many types for that
+        except Exception:  # missing or truncated files, for which torch raises many types
             return LossCurve()
         self.model.load_state_dict(values["model"])
         self.optimiser.load_state_dict(values["optimiser"])
@@ -46,7 +47,7 @@ class State:
         return curve
 
     def save(self, curve: LossCurve) -> None:
-        """Write the state after the step with the last loss."""
+        """Write the state after the step of the last loss."""
         if self.path is None:
             return
         values = {
@@ -75,7 +76,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
     tensors: dict[str, Tensor] = {}
     pointers = set()
     for name, value in model.state_dict().items():
-        again = value.data_ptr() in pointers  # such as a tied output map: the format refuses shared memory
+        again = value.data_ptr() in pointers  # such as a tied output layer; the format refuses shared memory
         tensors[name] = value.clone() if again else value.contiguous()
         pointers.add(value.data_ptr())
     try:
@@ -100,7 +101,11 @@ def complete(path: Path) -> bool:
 
 
 def load_weights(study: Path, plan: Identified) -> dict[str, Tensor]:
-    """The trained weights of a run by parameter name; StudyError if the file is missing or damaged."""
+    """The trained weights of a run by parameter name.
+
+    Raises:
+        StudyError: the file is missing or damaged.
+    """
     path = path_of(study, plan)
     try:
         from safetensors.torch import load_file

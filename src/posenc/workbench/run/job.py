@@ -1,4 +1,4 @@
-"""Jobs, the progress that they report, the contract of launchers, which run them, and launchers by name."""
+"""Jobs, the progress that they report, and the interface of launchers, which run them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from posenc.workbench.tasks.text import Source
 
 @dataclass(frozen=True)
 class Progress:
-    """The work of a job since its last report.
+    """The work that a job has done since its last report.
 
     Args:
-        run: its plan's id.
-        work: the part of the plan's ``work`` that was done.
+        run: the id of the job's plan.
+        work: the amount of the plan's ``work`` that was done.
         first: the number of the first step in ``curve``. A run that resumes from its state reports all earlier
             losses again, from step 0.
         curve: the losses of these steps.
@@ -29,24 +29,25 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
-"""Called by a job from time to time."""
+"""A callback that a job calls from time to time."""
 
 
 def ignore_progress(progress: Progress) -> None:
-    """A report without a listener."""
+    """A ``Report`` that does nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(ABC):
-    """One plan with everything that a launcher needs to run it elsewhere; it can be pickled.
+    """One plan with everything that a launcher needs to run it elsewhere. Jobs can be pickled.
 
-    For machines without ``folder`` a launcher gives the job another one (``replace(job, folder=…)``) and copies its
-    files back. It loads a text once and sends jobs a source that contains it.
+    On machines without ``folder``, a launcher gives the job another folder (``replace(job, folder=…)``) and copies
+    its files back. A launcher loads each text once and sends jobs a source that contains it.
 
     Args:
         plan: the plan to run.
-        folder: of its files, whose names begin with the plan's id. It resumes from a state in it.
-        source: of its text; None if it reads none.
+        folder: the folder for the job's files, whose names begin with the plan's id. A job resumes from a state
+            in this folder.
+        source: the source of its text; None if it reads none.
     """
 
     plan: Identified
@@ -55,7 +56,7 @@ class Job(ABC):
 
     @property
     def modules(self) -> tuple[Path, ...]:
-        """Files and packages of the custom classes that it imports; a launcher to other machines ships them."""
+        """Files and packages of the custom classes that the job imports; launchers ship them to other machines."""
         return ()
 
     @abstractmethod
@@ -72,14 +73,14 @@ class Failure:
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """The failure of a plan by this error; the error's class is named unless it belongs to posenc."""
+        """The failure of a plan with this error. The reason names the error's class unless it is posenc's own."""
         ours = isinstance(error, PosencError)
         message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
         return cls(plan, " ".join(message.split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
-    """The run or its failure: no exception leaves the process, since some cannot be pickled.
+    """Run a job, and return its run or its failure. No exception leaves the process, since some cannot be pickled.
 
     If a device is out of memory, only this job fails.
     """
@@ -91,11 +92,11 @@ def attempt(job: Job, report: Report) -> Run | Failure:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a run needs of its machine, with any launcher.
+    """What a run needs from its machine, with any launcher.
 
     Args:
-        cpus: cores and threads of each run; fixed, so that numbers do not depend on how many runs are parallel.
-        gpus: accelerators; with a share below 1 other runs use the rest of one.
+        cpus: cores and threads per run. This is fixed, so that numbers do not depend on how many runs are parallel.
+        gpus: accelerators per run. If it is below 1, runs share an accelerator.
     """
 
     cpus: int = 1
@@ -105,7 +106,7 @@ class Requirements:
         if self.cpus < 1:
             raise InvalidArgument(f"cpus={self.cpus} must be at least 1")
         if not (0 <= self.gpus <= 1 or self.gpus in range(2, 1025)):
-            raise InvalidArgument(f"gpus={self.gpus} must be a whole number, or a share of one between 0 and 1")
+            raise InvalidArgument(f"gpus={self.gpus} must be a whole number, or a share of a GPU between 0 and 1")
 
 
 ONE_CORE = Requirements()
@@ -113,17 +114,17 @@ ONE_CORE = Requirements()
 
 
 Launcher = Callable[[Sequence[Job], Callable[[Run | Failure], None], Report], None]
-"""Runs jobs; calls ``report`` during runs and ``done`` for every run or failure, all from one thread."""
+"""Runs jobs. A launcher calls ``report`` during runs and ``done`` for every run or failure, all from one thread."""
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Run the jobs in this process, on all its threads; for models so large that only one fits."""
+    """Run the jobs in this process, on all its threads. This is for models so large that only one fits."""
     broken: list[Exception] = []
 
     def guarded(progress: Progress) -> None:
         try:
             report(progress)
-        except Exception as error:  # an error of the callback, not a failure of the job
+        except Exception as error:  # an error in the callback, not a failure of the job
             broken.append(error)
             raise
 

@@ -2,16 +2,16 @@
 
 Schema, version 3:
 
-    meta   key, value                                  schema version, and the versions that created it
+    meta   key, value                                  the schema version
     runs   id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict    one row per plan id
     cells  run, length, measure, value, count, detail, note                           the run's numbers
-    steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms of steps first,
-                                                       first + 1 … as float32, validation losses as float64 pairs
+    steps  run, first, losses, tokens, seconds, norms, validation    losses and gradient norms of the steps from
+                                                       first on as float32, and validation losses as float64 pairs
                                                        of step and loss; unfinished runs have rows too
 
-Views, for every program that reads SQLite (not part of the schema version):
+Views for any program that reads SQLite (not part of the schema version):
 
-    settings   one row per finished training: its names, cost, result, and every setting of its plan
+    settings   one row per finished training: its task, encoding, seed, cost, result, and all settings of its plan
     numbers    one row per measured number, with its run's task, encoding and seed
 """
 
@@ -60,11 +60,11 @@ INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM run
 INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
 FIRST = ("task", "encoding", "seed")
-"""Settings that identify a row's run."""
+"""The settings that identify the run of a row."""
 
 
 def _column(setting: Field[Any]) -> str:
-    """The SQL of one setting of a plan; runs older than the setting have its default."""
+    """The SQL of one setting of a plan. Runs that are older than the setting have its default."""
     stored, default = f"json_extract(plan, '$.{setting.name}')", setting.default
     if default is not MISSING and default is not None:
         default = int(default) if isinstance(default, bool) else default
@@ -90,11 +90,11 @@ class Ledger:
 
     Args:
         folder: the study's folder; created if missing.
-        write: whether runs will be added. Only one process may open a ledger for writing.
+        write: whether runs will be added. Only one process at a time may open a ledger for writing.
 
     Raises:
-        StudyError: the folder or file cannot be used, the file has another version, or another process writes to
-        it.
+        StudyError: the folder or file cannot be used, the file has another version, or another process is writing
+            to it.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -118,7 +118,7 @@ class Ledger:
             self._opened = opened.pop_all()  # from here on close() closes both connections
 
     def add(self, run: Run) -> None:
-        """Write a finished run in one transaction; it replaces an earlier one of its plan."""
+        """Write a finished run in one transaction; it replaces an earlier run of the same plan."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
         origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
@@ -137,7 +137,7 @@ class Ledger:
         report: Report = ignore_progress,
         finished: Callable[[Run | Failure], None] = lambda result: None,
     ) -> list[Failure]:
-        """Launch jobs and write each run as it ends, and its losses meanwhile; returns the failures."""
+        """Launch jobs, write their losses as they arrive and each run as it ends, and return the failures."""
         failures = list[Failure]()
 
         def reported(progress: Progress) -> None:
@@ -155,9 +155,9 @@ class Ledger:
         return failures
 
     def note(self, progress: Progress) -> None:
-        """Write the losses of a running job; losses that it reports again replace earlier ones.
+        """Write the losses of a running job; losses that it reports again replace the earlier ones.
 
-        A report that arrives after the run is finished is ignored, since the run has all losses.
+        A report that arrives after the run has finished is ignored, since the ledger has all its losses.
         """
         if (
             not progress.curve.losses
@@ -175,11 +175,11 @@ class Ledger:
     def merge(self, folder: Path) -> int:
         """Copy the runs that this study lacks from another folder, with their weights, and return their number.
 
-        Losses and states of unfinished runs are copied too. Nothing is replaced; weights are copied before their
-        runs.
+        Losses and states of unfinished runs are copied too. Nothing is replaced. Weights are copied before the runs
+        that they belong to.
         """
         Ledger(folder).close()  # refuses files that are not a ledger of this version
-        if folder.resolve() == self.folder.resolve():  # a folder that a pattern matches
+        if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
             return 0
         before = self.ids()
         for file in (folder / FOLDER).glob("*"):
@@ -196,7 +196,7 @@ class Ledger:
         return len(self.ids() - before)
 
     def curve(self, run: str) -> LossCurve:
-        """The losses of a finished or running job by its plan's id; empty before its first report."""
+        """The losses of the finished or running job with this plan id; empty before its first report."""
         select = "SELECT losses, norms, validation, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses, norms, pairs = (array(kind, b"".join(row[i] for row in rows)) for i, kind in enumerate("ffd"))
@@ -205,13 +205,13 @@ class Ledger:
         return LossCurve(tuple(losses), tokens, seconds, tuple(norms), validation)
 
     def rows(self, select: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
-        """The rows of a SELECT, on the views ``settings`` and ``numbers`` or on the tables."""
+        """The rows of a SELECT on the views ``settings`` and ``numbers`` or on the tables."""
         cursor = self._db.execute(select, values)
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """One row per training step of these runs (rows of ``settings``): loss, gradient norm, validation loss if
-        any."""
+        """One row per training step of these runs (rows of ``settings``): the loss, the gradient norm, and the
+        validation loss if there is one."""
         for run in runs:
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
@@ -224,19 +224,19 @@ class Ledger:
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
     def runs(self, ids: Collection[str] | None = None) -> list[Run]:
-        """Finished trainings in the order of their creation; all, or those of the given plans."""
+        """Finished trainings in the order of their creation: all of them, or those with the given plan ids."""
         rows = self._db.execute(
             f"SELECT {RUNS} FROM runs WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", (Plan.kind,)
         ).fetchall()
         return [self._run(row, Plan.from_json(row[1], row[0])) for row in rows if ids is None or row[0] in ids]
 
     def find(self, plan: Identified) -> Run | None:
-        """The run of this plan, if it is finished."""
+        """The run of this plan, or None if it has not finished."""
         row = self._db.execute(f"SELECT {RUNS} FROM runs WHERE id = ?", (plan.id,)).fetchone()
         return self._run(row, plan) if row else None
 
     def close(self) -> None:
-        """Close the file, so that another process can write."""
+        """Close the file, so that another process can write to it."""
         self._opened.close()
 
     def __enter__(self) -> "Ledger":
@@ -255,10 +255,10 @@ class Ledger:
         return Run(plan, tuple(cells), *row[2:])
 
     def _reading(self) -> str:
-        """The mode for readers, who create no files.
+        """The SQLite mode for readers, which must not create files.
 
-        In a writable folder it is "rw" without writes. In a read-only folder, such as an archive, the file is
-        opened as immutable, unless a killed writer left its log.
+        In a writable folder it is "rw", but nothing is written. In a read-only folder, such as an archive, the file
+        is opened as immutable, unless a killed writer left its log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"
@@ -285,12 +285,12 @@ class Ledger:
         version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
         if version != VERSION:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade "
+                f"{str(self.path)!r} has ledger version {version}, but this posenc reads {VERSION}; upgrade "
                 "posenc, or choose another --output"
             )
 
     def _make_views(self, write: bool) -> None:
-        """Create the views in the file, for other programs; a reader creates temporary ones, since it does not
+        """Create the views in the file, for other programs. A reader creates temporary views, since it does not
         write."""
         with self._transaction():
             for name, select in VIEWS.items():
@@ -307,7 +307,7 @@ class Ledger:
     def _transaction(self) -> Iterator[None]:
         if not self.path.exists():  # SQLite would continue writing to a deleted file
             raise StudyError(
-                f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
+                f"{str(self.path)!r} is no longer there; restore the folder, or choose another --output"
             )
         with self._db:  # commits, or rolls back
             self._db.execute("BEGIN IMMEDIATE")
@@ -315,7 +315,7 @@ class Ledger:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite and the file system into a sentence with a remedy."""
+        """Turn errors of SQLite and of the file system into one sentence with a remedy."""
         try:
             yield
         except sqlite3.DatabaseError as error:

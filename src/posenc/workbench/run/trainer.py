@@ -1,4 +1,4 @@
-"""Trains a model step by step, reports every loss, and resumes with the same numbers."""
+"""Trains a model step by step, reports every loss, and gives the same numbers when it resumes."""
 
 import math
 import time
@@ -19,16 +19,16 @@ from posenc.workbench.run.settings import Training
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device only for reports, not at every step."""
 STATE_EVERY = 60.0
-"""Seconds between two states on disk; a shorter training writes none."""
+"""Seconds between two states on disk; shorter trainings write none."""
 VALIDATIONS = 20
 """The number of validation losses of a training, if it has that many steps."""
 DIVERGED, FOR = 10.0, 10
-"""A training has diverged if its loss is NaN, or at least ``DIVERGED`` times its first loss in ``FOR`` consecutive
-steps."""
+"""A training has diverged if its loss is NaN or infinite, or more than ``DIVERGED`` times its first loss in ``FOR``
+consecutive steps."""
 
 
 Portion = Callable[[torch.Generator], tuple[Tensor, int]]
-"""Draws the next batch and returns the mean loss on it, as a tensor with a gradient, and its number of tokens."""
+"""A function that draws the next batch, and returns its mean loss (with a gradient) and its number of tokens."""
 
 
 def train(
@@ -45,16 +45,16 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. If it is killed and called again with the same state file, the final numbers are
-    the same.
+    """Train ``model`` in place. If training is killed and started again with the same state file, the final numbers
+    are the same.
 
     Training ends early, with a verdict, if the loss is NaN or far above the first loss for many steps.
 
     Args:
         how: the settings, such as schedule and decay.
         run: the plan's id, for reports.
-        path: the file of its state; None for no state.
-        work: the share of one step in the plan's work.
+        path: the state file; None for no state.
+        work: the amount of the plan's work that one step does.
         validate: a function that returns the loss on held-out sequences; it does not affect the training.
     """
     parameters = list(model.parameters())
@@ -96,7 +96,7 @@ def train(
 
 
 def factor(step: int, steps: int, how: Training) -> float:
-    """The factor of the learning rate at a step: it rises during the warm-up, then follows the schedule down to its
+    """The factor of the learning rate at a step. It rises during the warm-up, then follows the schedule down to the
     floor."""
     warm = max(1, int(how.warm_up * steps))
     if step < warm:
@@ -107,9 +107,9 @@ def factor(step: int, steps: int, how: Training) -> float:
 
 
 def _optimiser(model: nn.Module, how: Training, learning_rate: float) -> torch.optim.Optimizer:
-    """AdamW, with weight decay for the weights of linear maps only.
+    """AdamW, with weight decay only for the weights of linear layers.
 
-    Biases, gains of norms, embeddings and parameters of positional encodings do not decay: that would favour
+    Biases, norm weights, embeddings and parameters of positional encodings do not decay, since that would favour
     encodings without parameters.
     """
     spared = (nn.Embedding, Encoding)
@@ -144,7 +144,7 @@ class _Watch:
         self.tokens += tokens
 
     def look(self) -> bool:
-        """Report if it is time, and return whether it is time to save the state too."""
+        """Report if a report is due, and return whether saving the state is due too."""
         now = time.monotonic()
         due, late = now - self.saved >= STATE_EVERY, now - self.reported >= REPORT_EVERY
         if due or late:
@@ -168,7 +168,7 @@ class _Watch:
 
 
 def _judged(losses: Sequence[float], first: int) -> tuple[int, str]:
-    """The number of valid losses from ``first`` on, and the reason if training ends after them."""
+    """The number of losses from step ``first`` to keep, and the reason if training ends after them."""
     for step in range(first, len(losses)):
         value, last = losses[step], losses[max(0, step + 1 - FOR) : step + 1]
         if not math.isfinite(value) or (len(last) == FOR and min(last) > DIVERGED * losses[0]):

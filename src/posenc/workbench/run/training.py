@@ -1,4 +1,4 @@
-"""The run of one plan: build the transformer, train it, test it at every length, write its weights."""
+"""The run of one plan: build the transformer, train it, test it at every length, and write its weights."""
 
 import time
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ from posenc.workbench.tasks import task as task_named
 from posenc.workbench.tasks.language import TARGETS
 
 HELD_OUT = 8
-"""Sequences of a test at the trained length on which a validation loss is taken, at most."""
+"""The most sequences, from the test at the trained length, for a validation loss."""
 DEPTHS = 10
-"""Tenths of the sequence, by which accuracies are given."""
+"""The number of parts of a sequence for which accuracies are reported."""
 BUCKETS = 64
-"""Positions of one bucket of the loss-by-position curve."""
+"""Positions per bucket of the loss-by-position curve."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class TrainingJob(Job):
         return modules(custom_classes(self.plan.encoding, self.plan.task)) if self.plan.source else ()
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Train and test in this process; writes ``folder/<plan id>.safetensors``."""
+        """Train and test in this process, and write ``folder/<plan id>.safetensors``."""
         started, plan = time.perf_counter(), self.plan
         text = self.source.load() if self.source else None
         if text and text.sha256 != plan.text_sha256:
@@ -70,10 +70,10 @@ class Taught:
     """The trained model of a plan.
 
     Args:
-        task: the task of its training.
-        model: in evaluation mode.
-        curve: of its training.
-        cells: of its tests; empty if training was stopped early.
+        task: the task on which the model was trained.
+        model: the model in evaluation mode.
+        curve: the losses of its training.
+        cells: the results of its tests; empty if training was stopped early.
     """
 
     task: Task
@@ -83,7 +83,7 @@ class Taught:
 
 
 def teach(plan: Plan, text: Text | None, report: Report = ignore_progress, state: Path | None = None) -> Taught:
-    """Build the transformer of a plan, train it on the plan's task and test it; writes no weights."""
+    """Build the transformer of a plan, train it on the plan's task and test it, without writing weights."""
     task = task_of(plan, text)
     model = build(plan, task)
     curve = learn(model, task, plan, report, state)
@@ -103,11 +103,11 @@ def encoding(plan: Plan) -> Encoding:
     that no cached key becomes stale.
 
     Raises:
-        StudyError: the plan has other numerics, under which a default may differ.
+        StudyError: the plan has another version of numerics, whose defaults may differ.
     """
     if plan.numerics != NUMERICS:
-        trained = f"{plan.name} was trained by numerics {plan.numerics}"
-        raise StudyError(f"{trained} and this posenc has {NUMERICS}; run posenc compare again")
+        trained = f"{plan.name} was trained with numerics {plan.numerics}"
+        raise StudyError(f"{trained}, but this posenc has {NUMERICS}; run posenc compare again")
     return catalogue.encoding(
         plan.encoding,
         width=plan.width,
@@ -120,12 +120,12 @@ def encoding(plan: Plan) -> Encoding:
 
 
 def untrained(plan: Plan, task: Task, encoding: Encoding) -> Transformer:
-    """The transformer of a plan for a task, without initialised weights."""
+    """The transformer of a plan for a task, with uninitialised weights."""
     return Transformer(plan, encoding, task.vocabulary, task.outputs, task.causal)
 
 
 def build(plan: Plan, task: Task) -> Transformer:
-    """The transformer of a plan with the initial weights of its seed; only the encoding's own parameters depend on
+    """The transformer of a plan with the initial weights of its seed. Only the encoding's own parameters depend on
     the encoding."""
     model = untrained(plan, task, encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
@@ -167,31 +167,31 @@ def learn(
 
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
-    """The cross-entropy in float32 or wider; in bfloat16 it would have only 8 bits."""
+    """The cross-entropy in float32 or wider, since in bfloat16 it would have only 8 bits."""
     outputs, targets = model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
     return F.cross_entropy(outputs.to(wide(outputs.dtype)), targets, ignore_index=IGNORE)
 
 
 def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
-    """The cells of every length; a length that the encoding refuses leaves a cell that says why.
+    """The cells of every length. If the encoding refuses a length, its cell says why.
 
-    For a grid larger than the trained one, tables that can be resized are.
+    For a grid larger than the trained one, tables are resized if they can be.
     """
     test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []
     with torch.inference_mode():
         for length in lengths:
-            trim()  # tensors of another length fit badly between what is left of those before
+            trim()  # tensors of another length fit badly into the gaps that earlier ones leave
             try:
                 cells += test(model.enlarged(*task.places(length)), task, length, count)
             except PositionOutOfRange as refusal:
                 cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
-    # A reader of the run may have neither the text that both come from, nor the task's class.
+    # A reader of the run may have neither the text from which these are computed nor the task's class.
     return (*cells, Cell(lengths[0], "chance", task.chance, 0), Cell(lengths[0], "gate", task.gate, 0))
 
 
 def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
+    """The loss on fixed targets (with the loss of each block), on whole windows, and by position."""
     losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
     blocks = losses[:, -TARGETS:].mean(1)
     cells = [
@@ -205,14 +205,15 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
 
 
 def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
-    """Of each token, a row at a time: a loss takes the logits three times, and those of a batch fill memory."""
+    """The loss of each token. Rows are processed one at a time, since a loss needs the memory of its logits three
+    times."""
     rows = zip(model(batch.tokens, batch.positions).split(1), batch.targets.split(1), strict=True)
     losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
     return torch.cat(losses).double().cpu()
 
 
 def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
-    """Share of right answers (with right or wrong for each sequence) and, where it applies, by depth."""
+    """The share of right answers (with the share of each sequence) and, if the task has depths, by depth."""
     shares: list[Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, task, length, count):
@@ -222,7 +223,7 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
         shares.append((right.sum(1) / asked.sum(1)).cpu())
         depths += batch.depth
     share = torch.cat(shares).double()
-    # Copied tokens of one sequence stand or fall together, so the sequence is the unit that intervals count.
+    # Answers of one sequence are not independent, so intervals count sequences.
     cells = [Cell(length, "accuracy", float(share.mean()), len(share), tuple(share.tolist()))]
     if depths:
         tenth = (torch.tensor(depths) * DEPTHS).long().clamp(max=DEPTHS - 1)
@@ -237,6 +238,6 @@ def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> 
 
 
 def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
-    """The test's batches for the model's axes, on its device."""
+    """The batches of a test for the model's axes, on the model's device."""
     for batch in task.test_batches(length, count):
         yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

@@ -1,6 +1,6 @@
 """A small transformer that uses its encoding only through `Placed`.
 
-Pre-norm, causal or bidirectional, grouped-query, with a KV cache.
+It is pre-norm, causal or bidirectional, with grouped-query attention and a KV cache.
 """
 
 import copy
@@ -32,7 +32,7 @@ class Cache:
         return 0 if self.positions is None else self.positions.shape[-1]
 
     def advance(self, positions: Tensor) -> Tensor:
-        """Append the positions of new tokens, and return those of all keys."""
+        """Append the positions of new tokens, and return the positions of all keys."""
         old = self.positions
         self.positions = positions if old is None else torch.cat((old, positions), dim=-1)
         return self.positions
@@ -47,7 +47,7 @@ class Cache:
 
 
 class Attention(nn.Module):
-    """Projections to q, k, v; the encoding and attention; the output projection."""
+    """Projections to q, k and v; the encoding and attention; the output projection."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         self.q_norm, self.k_norm = normed(self.head_dim), normed(self.head_dim)
 
     def heads(self, x: Float[Tensor, "B T C"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, (B, H, T, D), not yet rotated."""
+        """Queries, keys and values of shape (B, H, T, D), not yet rotated."""
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
         return self.q_norm(q), self.k_norm(k), v
@@ -76,7 +76,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """GELU, or SwiGLU with gate and value in one linear map."""
+    """GELU, or SwiGLU with gate and value in one linear layer."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, each after a norm and with a residual connection."""
+    """Attention and feed-forward, each with a norm before it and a residual connection."""
 
     def __init__(self, config: Model) -> None:
         super().__init__()
@@ -112,22 +112,22 @@ def _norm(config: Model) -> nn.Module:
 
 
 def draw_parameters(encoding: Encoding, seed: int) -> None:
-    """Draw the initial parameters of an encoding without changing the state of torch's generator."""
+    """Draw the initial parameters of an encoding without changing the state of torch's global generator."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         encoding.reset_parameters()
 
 
 class Transformer(nn.Module):
-    """Maps tokens to outputs, with any encoding or with ``Layers``.
+    """Map tokens to outputs, with any encoding.
 
     Args:
-        config: its settings; the output map is tied only if outputs are the vocabulary.
-        encoding: any encoding, including ``Layers``; it is placed once per forward pass. One that declares
+        config: the model's settings. The output layer is tied only if outputs are the vocabulary.
+        encoding: any encoding, including ``Layers``. It is placed once per forward pass. An encoding that declares
             ``per_layer`` gets one module per layer.
         vocabulary: the number of distinct input tokens.
         outputs: the number of outputs per position; by default the vocabulary.
-        causal: whether a position sees only itself and earlier positions.
+        causal: whether a position attends only to itself and earlier positions.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """The model with the same weights for a grid of this size; itself if no table has to grow."""
+        """The model with the same weights for a grid of this size; the same model if no table has to grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self
@@ -155,7 +155,7 @@ class Transformer(nn.Module):
         return again
 
     def initialise(self, seed: int) -> "Transformer":
-        """GPT-2's initialisation, the same for every encoding; the encoding's parameters draw last."""
+        """Initialise like GPT-2, the same for every encoding. The encoding's parameters are drawn last."""
         generator = torch.Generator().manual_seed(seed)
         for block in self.layers:
             parts = block.attention.qkv, block.attention.out, block.feedforward.inner, block.feedforward.outer
@@ -163,10 +163,10 @@ class Transformer(nn.Module):
                 nn.init.normal_(linear.weight, std=linear.in_features**-0.5, generator=generator)
                 if linear.bias is not None:
                     nn.init.zeros_(linear.bias)
-            with torch.no_grad():  # the maps into the residual stream start small
+            with torch.no_grad():  # layers that write to the residual stream start small
                 block.attention.out.weight.mul_((2 * self.config.layers) ** -0.5)
                 block.feedforward.outer.weight.mul_((2 * self.config.layers) ** -0.5)
-        # A tied output map starts as small as other maps; else the first losses are far above chance.
+        # A tied output layer starts as small as others; otherwise the first losses are far above chance.
         std = self.config.width**-0.5 if self.tied else 0.5
         nn.init.normal_(self.embedding.weight, std=std, generator=generator)
         if not self.tied:
@@ -184,8 +184,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Outputs at every token; with a cache, ``tokens`` follow the cached ones.
 
-        By default positions count up, and without a ``mask`` all tokens are visible (in a causal model only earlier
-        ones).
+        By default, positions count up. Without a ``mask``, tokens attend to all tokens, or in a causal model to
+        earlier ones.
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)
@@ -201,9 +201,9 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
-        """The prompt and ``length`` greedily chosen tokens after it, one at a time with a cache."""
+        """The prompt and ``length`` more tokens, chosen greedily one at a time with a cache."""
         if not self.causal:
-            raise InvalidArgument("generate needs a causal=True transformer")
+            raise InvalidArgument("generate needs a transformer with causal=True")
         cache, tokens, step = Cache(), [prompt], prompt
         for _ in range(length):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
@@ -212,5 +212,5 @@ class Transformer(nn.Module):
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """The type of tables and losses: float64 for float64, float32 for narrower types."""
+    """The dtype of tables and losses: float64 for float64, float32 for narrower types."""
     return torch.promote_types(dtype, torch.float32)
