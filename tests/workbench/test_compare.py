@@ -127,7 +127,7 @@ def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: 
         ({"encodings": ()}, "must name at least one"),
         ({"tasks": ("needle", "needle")}, "without duplicates"),
         ({"lengths": (0.5, 2)}, r"lengths=0\.5 must be a number, 1 … 65,536 × the trained length"),
-        ({"seeds": 0}, "seeds=0 must be their number"),
+        ({"seeds": 0}, "seeds=0 must be a number of seeds"),
         ({"dtype": "float23"}, "did you mean 'float32'"),
         ({"steps": {"needle": 0}}, "steps of needle=0 must be a whole number, 1 … 1,000,000,000 steps"),
         ({"layers": 0}, "layers=0 must be a whole number, 1 … 4,096 layers"),

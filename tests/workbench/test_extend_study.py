@@ -135,7 +135,7 @@ def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.Monk
     other = tmp_path / "text.txt"
     other.write_bytes(b"another text " * 500)
     assert load(other).sha256 != python_text().sha256
-    with pytest.raises(StudyError, match=r"not trained on 'text.txt' as it is now; bring back the text that it"):
+    with pytest.raises(StudyError, match=r"not trained on the present 'text.txt'; restore the text that it"):
         open_model(study, other, "cpu", "float32")
     gone = tmp_path / "gone"
     shutil.copytree(study, gone)

@@ -110,8 +110,8 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
     [
         ('preset = ["quick"]', "unknown preset ['quick']; did you mean 'quick'? known: quick, standard"),
         ("seeds = 1.5", "seeds=1.5 must be a list"),
-        ("seeds = 0", "seeds=0 must be their number, 1 … 65,536, or a list such as [0, 1]"),
-        ("seeds = 1_000_000_000", "seeds=1000000000 must be their number"),
+        ("seeds = 0", "seeds=0 must be a number of seeds, 1 … 65,536, or a list such as [0, 1]"),
+        ("seeds = 1_000_000_000", "seeds=1000000000 must be a number of seeds"),
         ("text = 3", "text=3 must be a path"),
         ("lengths = [inf]", "lengths=inf must be a number, 1 … 65,536 × the trained length"),
         ("lengths = [nan]", "lengths=nan must be a number"),
@@ -248,10 +248,10 @@ def test_the_cost_of_the_study_for_gpus_is_called_an_estimate_and_follows_from_i
     pairs = study.layers * study.train_length * study.width
     operations = 6 * (parameters + pairs) * study.tokens
     runs = len(study.encodings) * len(study.seeds)
-    assert f"an estimate until it has run on one: {runs} runs of {operations:.1e}".replace("+", "") in cost
+    assert f"estimated, not yet run: {runs} runs of {operations:.1e}".replace("+", "") in cost
     days = [runs * operations / (share * 9.9e14) / 86_400 for share in (2 / 5, 1 / 8)]
     assert [round(each) for each in days] == [1, 3]
-    assert "a day of an H200 at two fifths of its peak, three at an eighth" in cost
+    assert "a day on an H200 at two fifths of its peak, or three days at an eighth" in cost
 
 
 def test_a_range_is_shown_as_people_write_it() -> None:

@@ -1,4 +1,4 @@
-"""A comparison: the plans of a study, those that its ledger lacks, and the results of its runs."""
+"""A comparison: the plans of a study, which of them its ledger lacks, and the results of its runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ from posenc.workbench.tasks import Task, Text
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a study, during it or at its end.
+    """The results of a study, while it runs or at its end.
 
     Args:
-        failures: of plans that failed.
-        plans: all that it asks for.
-        curves: losses by step, by plan's id, of runs that have ended and of runs under way.
+        failures: the plans that failed.
+        plans: all plans of the study.
+        curves: the losses by step of finished and unfinished runs, by plan id.
     """
 
     results: tuple[TaskResult, ...]
@@ -39,13 +39,13 @@ class Outcome:
 class Comparison:
     """A study with its text and its ledger; the plans are built here, once.
 
-    ``plans`` are all plans of the study; ``missing`` are those that the ledger lacked when the comparison was
-    created, or whose weights were gone.
+    ``plans`` are all plans of the study. ``missing`` are the plans without a run in the ledger, or without weights,
+    when the comparison was created.
 
     Args:
         study: the study to run.
-        text: of the language task; None if no task reads one.
-        ledger: of the study; ``run`` writes finished runs to it.
+        text: the text of the language task; None if no task reads one.
+        ledger: the study's ledger, to which ``run`` writes finished runs.
 
     Raises:
         StudyError: the text is too short for a task.
@@ -63,8 +63,8 @@ class Comparison:
         """Check all missing plans before any is trained.
 
         Args:
-            devices: the device of each worker process; runs on the same device share its memory. Empty if the
-                launcher does not know them; then memory and disk are not checked.
+            devices: the device of each worker process; runs on the same device share its memory. If this is empty
+                because the launcher does not know the devices, memory and disk are not checked.
 
         Raises:
             StudyError: an encoding cannot be built, or the runs do not fit into memory or on the disk.
@@ -87,8 +87,8 @@ class Comparison:
     ) -> Outcome:
         """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
 
-        A killed comparison that is created and run again gives the numbers of one that was not killed.
-        Plans are checked first.
+        A comparison that is killed, created again and run gives the same numbers as one that was not killed. Plans
+        are checked first.
         """
         self.check(getattr(launcher, "devices", ()))
         folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source
@@ -109,13 +109,13 @@ class Comparison:
 
 
 def _encoding(plan: Plan) -> Encoding:
-    """The encoding of a plan; an error of a custom class becomes one sentence with its line."""
+    """The encoding of a plan. An error in a custom class becomes one sentence with the line number."""
     with one_sentence(f"encoding {plan.encoding!r}", parse(plan.encoding).foreign):
         return encoding(plan)
 
 
 def _task(plan: Plan, text: Text | None) -> Task:
-    """The task of a plan; a custom task draws a first batch here, and its error becomes one sentence."""
+    """The task of a plan. A custom task draws a first batch here; an error in it becomes one sentence."""
     if ":" not in plan.task:
         return task_of(plan, text)
     with one_sentence(f"task {plan.task!r}", (plan.task,)):

@@ -1,4 +1,4 @@
-"""Exports a study's trained language model as a Hugging Face folder for transformers and `posenc extend`."""
+"""Exports a study's language model as a Hugging Face folder, for transformers and for `posenc extend`."""
 
 import json
 from pathlib import Path
@@ -16,20 +16,20 @@ from posenc.workbench.study.study import source_of
 from posenc.workbench.study.trained_weights import language_plans, trained_model
 
 CLOSE = 1e-3
-"""The largest difference between float32 logits of the export and of the study's model."""
+"""The largest allowed difference between float32 logits of the export and of the study's model."""
 
 
 def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -> Path:
     """Write a language run as a folder for ``AutoModelForCausalLM.from_pretrained``.
 
-    RMSNorm with SwiGLU is ``LlamaForCausalLM``, LayerNorm with GELU ``GPTNeoXForCausalLM``. Before anything is
-    written, logits in transformers are compared with those of the study's model.
+    RMSNorm with SwiGLU becomes ``LlamaForCausalLM``, and LayerNorm with GELU becomes ``GPTNeoXForCausalLM``. Before
+    anything is written, the logits in transformers are compared with those of the study's model.
 
     Args:
-        study: its folder, with weights and ``study.toml``.
-        folder: the folder to write; it must not exist.
-        encoding: of the run, as named in its ledger; must be rotary without scaling.
-        seed: of the run.
+        study: the study's folder, with weights and ``study.toml``.
+        folder: the folder to write, which must not exist.
+        encoding: the run's encoding as in the ledger, which must be rotary without scaling.
+        seed: the run's seed.
 
     Raises:
         StudyError: there is no such run, or neither class can express the model.
@@ -53,15 +53,15 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
     model = trained_model(study, plan, text).float()
     config, weights = _expressed(plan, model)
     made = from_config(config)
-    made.load_state_dict(weights, strict=False)  # the comparison of logits would show a missing one
-    with torch.no_grad():  # their names change with transformers' versions
+    made.load_state_dict(weights, strict=False)  # the comparison of logits would show a missing weight
+    with torch.no_grad():  # the names of these change between versions of transformers
         made.get_input_embeddings().weight.copy_(model.embedding.weight)
         made.get_output_embeddings().weight.copy_(model.head.weight)
     tokens = text.validation[: plan.train_length].long()[None]
     with torch.inference_mode():
         gap = float((made(tokens).logits - model(tokens)).abs().max())
     if not gap < CLOSE:
-        raise StudyError(f"{plan.name}: transformers' logits differ by {gap:.2g}; posenc does not export it")
+        raise StudyError(f"{plan.name}: logits in transformers differ by {gap:.2g}, so the run is not exported")
     made.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(text.tokens.json, encoding="utf-8")
     kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
@@ -70,7 +70,7 @@ def export(study: Path, folder: Path, encoding: str = "rotary", seed: int = 0) -
 
 
 def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Config and weights under transformers' names."""
+    """The config and the weights under transformers' names."""
     encoding, why = model.encoding, ""
     if not isinstance(encoding, Rotary) or encoding.pairing != "half" or not isinstance(encoding.scaling, Default):
         why = f"positions {plan.encoding} (not rotary without scaling)"
@@ -83,8 +83,8 @@ def _expressed(plan: Plan, model: Transformer) -> tuple[dict[str, Any], dict[str
     else:
         why = f"norm={plan.norm}, activation={plan.activation} with kv_heads={plan.kv_heads}"
     raise StudyError(
-        f"{plan.name} cannot be a model of transformers because of {why}; export a run with rotary positions "
-        "and norm=rms with activation=swiglu, or norm=layer with activation=gelu"
+        f"{plan.name} cannot be a transformers model because of {why}; export a run with rotary positions, and "
+        "with either norm=rms and activation=swiglu or norm=layer and activation=gelu"
     )
 
 

@@ -1,4 +1,4 @@
-"""Named studies, each with its cost, and studies read from a preset, a TOML file and options."""
+"""Presets, which are named studies with their cost, and studies read from a preset, a TOML file and options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from posenc.workbench.study.study import Study, settings_of
 
 @dataclass(frozen=True)
 class Preset:
-    """A study, its purpose, and its cost: measured, or computed from steps and measured seconds per step."""
+    """A study, its purpose, and its cost, which is measured or computed from measured seconds per step."""
 
     study: Study
     purpose: str
@@ -26,7 +26,7 @@ ZOO = (
     *("deberta", "cope", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
     "layers(rotary + nope)",
 )
-"""Every encoding of the catalogue for text; those that only scale queries are stacked on rotary."""
+"""Every encoding of the catalogue for text. Encodings that only scale queries are stacked on rotary."""
 
 ZOO_OF_GRIDS = (
     *("nope", "rotary", "sinusoidal-grid", "learned-grid(num_positions=8, resize=timm, tables=grid)"),
@@ -37,7 +37,7 @@ ZOO_OF_GRIDS = (
     *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
-"""Every encoding of the catalogue with several axes, in the variants in use, and two with one axis, which read
+"""Every encoding of the catalogue with several axes, in the variants in use, and two with one axis, which read the
 cells row by row. Tables have as many places as the largest test, or are resized to it."""
 
 PRESETS = {
@@ -49,7 +49,7 @@ PRESETS = {
             steps={"language": 1500, "ordering": 900, "needle": 300},
         ),
         "four tasks, three seeds, longer training",
-        "20 minutes on two cores, counted: a run on language takes 75 seconds of one core, on ordering 17",
+        "20 minutes on two cores, computed: a run takes 75 seconds of one core on language and 17 on ordering",
     ),
     "full": Preset(
         Study(
@@ -60,7 +60,7 @@ PRESETS = {
             answers=512,
         ),
         "five tasks, five seeds, long training",
-        "an hour and a half on two cores, counted: 28 times the tokens of quick",
+        "an hour and a half on two cores, computed from 28 times the tokens of quick",
     ),
     "zoo": Preset(
         Study(
@@ -72,7 +72,7 @@ PRESETS = {
             answers=128,
         ),
         "every encoding for text, on language and ordering, three seeds",
-        "18 minutes on two cores, counted: 132 runs of 5 to 60 seconds of one core",
+        "18 minutes on two cores, computed from 132 runs of 5 to 60 seconds on one core",
     ),
     "zoo-grid": Preset(
         Study(
@@ -82,7 +82,7 @@ PRESETS = {
             answers=64,
         ),
         "every encoding with rows and columns, on neighbours in a grid, three seeds",
-        "13 minutes of one core, counted: 60 runs of 13 seconds",
+        "13 minutes on one core, computed from 60 runs of 13 seconds",
     ),
     "architecture": Preset(
         Study(
@@ -97,7 +97,7 @@ PRESETS = {
             blocks=32,
         ),
         "four encodings under 32 architectures: norms, grouped keys, windows, trained lengths",
-        "16 minutes on two cores, counted: 128 runs of 15 seconds of one core",
+        "16 minutes on two cores, computed from 128 runs of 15 seconds on one core",
     ),
     "small-gpt": Preset(
         Study(
@@ -124,8 +124,8 @@ PRESETS = {
             device="cuda",
         ),
         "GPT-2's size, 12 layers of width 768, six encodings, three seeds; bring a text",
-        "an estimate until it has run on one: 18 runs of 2.0e18 operations, a day of an H200 at two fifths of its "
-        "peak, three at an eighth",
+        "estimated, not yet run: 18 runs of 2.0e18 operations take a day on an H200 at two fifths of its peak, or "
+        "three days at an eighth",
     ),
 }
 
@@ -133,17 +133,17 @@ PRESETS = {
 def read_study(
     preset: str | None = None, config: Path | None = None, options: Mapping[str, Any] | None = None
 ) -> Study:
-    """A preset, changed by a TOML file, changed by options.
+    """Read a study from a preset, a TOML file that overrides it, and options that override both.
 
     Args:
-        preset: its name; else the one that the file names; else quick.
-        config: a TOML file with settings as keys. Paths in it count from its folder.
-        options: settings by name; a string is read as on the command line, and None changes nothing.
+        preset: the name of the preset; by default the one that the file names, or quick.
+        config: a TOML file with settings as keys. Paths in it are relative to its folder.
+        options: settings by name. Strings are parsed as on the command line, and None changes nothing.
 
     Raises:
-        UnknownName: a preset, or a key of the file, that does not exist; the nearest is named.
+        UnknownName: the preset or a key of the file does not exist; the message suggests the nearest name.
         StudyError: the file cannot be read or is not TOML.
-        InvalidArgument: a value of a wrong type or out of range.
+        InvalidArgument: a value has the wrong type or is out of range.
     """
     settings = settings_of(config) if config else {}
     named = settings.pop("preset", "quick")
@@ -158,8 +158,8 @@ def read_study(
 
 
 def _over(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others over them: steps that are given take the place of tokens, for the same tasks, and tokens
-    that of steps."""
+    """Settings overridden by others. For the same tasks, given steps also replace tokens, and given tokens replace
+    steps."""
     after = {**before, **given}
     for name, rival in (("steps", "tokens"), ("tokens", "steps")):
         if name in given and rival not in given and after[rival] is not None:

@@ -1,4 +1,4 @@
-"""Results of a study: the measure at every length with its interval, and a verdict, per task and encoding."""
+"""Results of a study per task and encoding: the measure at every length with its interval, and a verdict."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,28 +27,28 @@ from posenc.workbench.study.statistics import (
 from posenc.workbench.tasks import TASKS, Criteria
 
 LOST = 0.05
-"""The share of perplexity or accuracy that an encoding that holds may lose up to the longest length."""
+"""The share of perplexity or accuracy that an encoding may lose up to the longest length and still hold."""
 AXES = ("learning_rate", "batch", "steps", *declared(Model), *declared(Training))
-"""The settings of a plan that may be axes of a study, except the trained length, which gives a separate result."""
+"""The settings of a plan that may be axes of a study, except the trained length; each length has its own result."""
 NO_CHANGE = Interval(0.0, 0.0, 0.0, "")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One encoding on one task.
+    """The results of one encoding on one task.
 
     Args:
-        values: by length, the loss (nats per fixed target) or the accuracy.
-        windows: by length, the loss over whole windows, as papers print it; empty for accuracies.
-        converged: runs that passed the task's gate at the trained length, and runs in all.
-        diverged: runs that were stopped because their loss diverged.
-        refusal: why the encoding has no value past some length, or empty.
-        not_finite: the lengths at which the loss of a run is NaN or infinite, and which have no value.
-        to_best: the paired difference to the best row at the longest length, or None.
-        lost: by length past the trained one, how much worse the measure is than at the trained one: paired over
-            seeds and blocks of text, or between shares.
-        at: the values of a study's axes, by setting; empty where it has none.
-        runs: that it comes from.
+        values: the loss (nats per fixed target) or the accuracy, by length.
+        windows: the loss over whole windows, as papers report it, by length; empty for accuracies.
+        converged: the number of runs that passed the task's gate at the trained length, and of all runs.
+        diverged: the number of runs that were stopped because their loss diverged.
+        refusal: why the encoding has no value past some length, or an empty string.
+        not_finite: the lengths at which the loss of a run is NaN or infinite; these have no value.
+        to_best: the paired difference from the best row at the longest length, or None.
+        lost: how much worse the measure is than at the trained length, by longer length: paired over seeds and
+            blocks of text, or between shares.
+        at: the values of the study's axes, by setting; empty if there are none.
+        runs: the runs behind these results.
     """
 
     encoding: str
@@ -65,17 +65,17 @@ class Row:
 
     @property
     def ranked(self) -> bool:
-        """Whether every run learned the task; only then the row is ranked."""
+        """Whether the row is ranked, which needs every run to have learned the task."""
         return self.converged[0] == self.converged[1]
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """All encodings on one task: best at the longest length first, unranked ones last.
+    """The results of all encodings on one task: the best at the longest length first, unranked ones last.
 
     Args:
-        rows: one per encoding, at the axis values that are best at the trained length.
-        grid: one per encoding and axis value, in the order of ``rows``; empty without axes.
+        rows: one row per encoding, at the axis values that are best at the trained length.
+        grid: one row per encoding and combination of axis values, in the order of ``rows``; empty without axes.
         runs: all runs of the task.
         name: the task's name, with the trained length if that is an axis.
     """
@@ -117,17 +117,17 @@ class TaskResult:
         value = row.lost[self.longest] if loss else row.values[self.longest]
         seeds = [f"×{fixed(perplexity(v), 2)}" if loss else f"{v:.2f}" for v in value.seeds or (value.mean,)]
         what = "perplexity" if loss else "at" if unsure else "falls to"
-        return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # once, where two print alike
+        return f"{'undecided, ' * unsure}{what} {' and '.join(dict.fromkeys(seeds))}"  # equal values only once
 
     def limit(self, row: Row) -> float:
-        """What a row may lose and still hold: ``LOST`` of its perplexity or accuracy."""
+        """How much a row may lose and still hold: ``LOST`` of its perplexity or accuracy."""
         return math.log1p(LOST) if self.task.measure == "loss" else LOST * row.values[self.lengths[0]].mean
 
     def leaders(self, length: int) -> tuple[Row, ...]:
         """The ranked rows that may be best at a length, best mean first.
 
-        A row is excluded if it is surely worse than the best mean by their paired difference; the joint error rate
-        is 5%.
+        A row is excluded if their paired difference shows that it is worse than the row with the best mean. The
+        joint error rate is 5%.
         """
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
@@ -136,26 +136,27 @@ class TaskResult:
         return tuple(row for row, out in zip(ranked, worse, strict=True) if not out)
 
     def best(self, length: int) -> Row | None:
-        """The row that is surely best at a length; None if that is undecided or it is the only ranked row."""
+        """The row that is surely best at a length; None if that is undecided or only one row is ranked."""
         leaders = self.leaders(length)
         return leaders[0] if len(leaders) == 1 and sum(row.ranked for row in self.rows) > 1 else None
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Whether the longest length surely loses at most ``LOST`` of the measure at the trained length.
+    """Whether the row surely loses at most ``LOST`` of the measure between the trained and the longest length.
 
-    The whole interval of the change must be within that: a mean over few blocks or seeds can be so by chance.
+    The whole interval of the change must be within the limit, since a mean over few blocks or seeds can be within
+    it by chance.
     """
     return _remains(result, row, "high")
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Whether the mean remains, and its interval does not show it."""
+    """Whether the mean of the loss is within the limit, but its interval is not."""
     return _remains(result, row, "mean") and not holds(result, row)
 
 
 def _remains(result: TaskResult, row: Row, end: str) -> bool:
-    """Whether what is lost lies within the limit, by its mean or by an end of its interval."""
+    """Whether ``end`` of the loss, its mean or an end of its interval, is within the limit."""
     lost = row.lost.get(result.longest)
     return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
 
@@ -170,14 +171,14 @@ def effective_length(result: TaskResult, row: Row) -> EffectiveLength | None:
 
 
 def axis_values(plans: Iterable[Plan]) -> dict[str, dict[str, Any]]:
-    """By plan id, the settings that may be axes and have several values among these plans of a task."""
+    """The values, by plan id, of the possible axes that differ between these plans of a task."""
     plans = list(plans)
     names = [n for n in ("train_length", *AXES) if len({getattr(plan, n) for plan in plans}) > 1]
     return {plan.id: {name: getattr(plan, name) for name in names} for plan in plans}
 
 
 def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskResult:
-    """Summarise the runs of one task, which differ in encoding, seed, and axis values of the study."""
+    """Summarise the runs of one task, which differ in encoding, seed and axis values."""
     axes = [axis for axis in AXES if len({getattr(run.plan, axis) for run in runs}) > 1]
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
@@ -204,7 +205,7 @@ def summarise(criteria: Criteria, runs: Sequence[Run], name: str = "") -> TaskRe
 
 
 def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
-    """The results of a task's newest run and those ``alike``, by the chance and gate stored with them.
+    """The results of a task's newest run and the runs ``alike``, with the chance and gate stored with them.
 
     None if there is no run.
     """
@@ -223,8 +224,7 @@ def newest(runs: Sequence[Run], name: str) -> TaskResult | None:
 def alike(runs: Sequence[Run]) -> list[Run]:
     """The runs that differ from the newest only in encoding, seed and settings that may be axes.
 
-    A ledger may contain several studies. Of runs that differ only in the source of a custom class, the newest
-    counts.
+    A ledger may contain several studies. If runs differ only in the source of a custom class, the newest counts.
     """
 
     def common(run: Run) -> dict[str, object]:
@@ -261,7 +261,7 @@ def _row(
 
 
 def _worse(criteria: Criteria, change: Interval) -> Interval:
-    """A change of the measure, counted so that a positive one is for the worse."""
+    """A change of the measure, with the sign such that positive is worse."""
     return change if criteria.measure == "loss" else change.negative
 
 
@@ -276,14 +276,14 @@ def _change(criteria: Criteria, runs: list[Run], trained: int, length: int) -> I
 
 
 def _differences(pairs: Sequence[tuple[Cell, Cell]], level: float = LEVEL) -> Interval:
-    """The difference of each pair of cells (first minus second), on the same blocks or answers."""
+    """The mean difference of pairs of cells (first minus second) on the same blocks or answers."""
     if len(pairs) == 1:
         return paired(pairs[0][0].detail, pairs[0][1].detail, level)
     return crossed([[a - b for a, b in zip(x.detail, y.detail, strict=True)] for x, y in pairs], level)
 
 
 def _means(cells: Sequence[Cell]) -> list[float]:
-    """For each answer the share of seeds that got it right."""
+    """For each sequence, the mean share of right answers over seeds."""
     return [fmean(answers) for answers in zip(*(cell.detail for cell in cells), strict=True)]
 
 
@@ -302,7 +302,7 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
 
 
 def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) -> Interval | None:
-    """The row's difference to the best on the same blocks and seeds; None for the best itself and without pairs.
+    """The row's difference from the best row on the same blocks and seeds; None for the best row and without pairs.
 
     Any encoding may look best by chance, so each interval has an equal share of the 5% error rate (Bonferroni).
     """
@@ -316,7 +316,7 @@ def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) ->
 
 
 def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
-    """Accuracy by tenth of depth, per encoding and length, averaged over seeds; empty for tasks without depths."""
+    """Accuracy by tenth of depth, per encoding and length, averaged over seeds. Empty for tasks without depths."""
     shares: dict[str, dict[int, list[float]]] = {}
     for row in result.rows:
         for length in result.lengths:

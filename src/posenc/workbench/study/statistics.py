@@ -1,4 +1,4 @@
-"""Intervals: Wilson for shares, t over seeds or blocks, paired differences; and effective lengths."""
+"""Intervals (Wilson for shares, t over seeds or blocks, paired differences) and effective lengths."""
 
 import math
 from collections.abc import Sequence
@@ -10,26 +10,25 @@ from posenc.pictures.numbers import count
 
 LEVEL = 0.95
 FEW = 3
-"""Documents below which there is no effective length: an interval of two reaches thirteen times as far as each from
-their mean."""
+"""The fewest documents for an effective length. With two, the interval reaches thirteen times as far from the mean
+as each of them."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval, by default of 95%.
+    """A mean with its interval, by default at 95%.
 
-    ``low`` and ``high`` are NaN for a single number, which has no spread.
-
-    All three are NaN if a number behind them is not finite.
+    ``low`` and ``high`` are NaN for a single number, which has no spread. All three are NaN if a number behind them
+    is not finite.
     """
 
     mean: float
     low: float
     high: float
     of: str
-    """The repeated unit, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
+    """What the mean is over, such as ``"blocks"``, ``"answers"``, ``"seeds"`` or ``"seeds and blocks"``."""
     seeds: tuple[float, ...] = ()
-    """Both values of two seeds; pages show them in place of the interval, which is 13 times as wide."""
+    """Both values if there are two seeds. Pages show them instead of the interval, which is 13 times as wide."""
 
     @property
     def negative(self) -> "Interval":
@@ -48,7 +47,7 @@ def number(value: float) -> float | None:
 
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
-    """The Wilson score interval of a share (Wilson 1927): ``right`` of ``asked``."""
+    """The Wilson score interval (Wilson 1927) of the share ``right / asked``."""
     from scipy.special import ndtri  # equal to scipy.stats, whose import takes a second
 
     z = float(ndtri(0.5 + LEVEL / 2))
@@ -59,7 +58,7 @@ def wilson(right: float, asked: int) -> tuple[float, float]:
 
 
 def student(values: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
-    """The t interval of a mean: mean ± t·sd/√n; n = 3 gives ±4.30·sd/√3."""
+    """The t interval of a mean: mean ± t·sd/√n, which is ±4.30·sd/√3 for n = 3."""
     from scipy.special import stdtrit
 
     n = len(values)
@@ -75,22 +74,22 @@ def finite(values: Sequence[float]) -> bool:
 
 
 def perplexity(loss: float) -> float:
-    """exp of a loss in nats; infinite past the range of floats."""
+    """exp of a loss in nats; infinity if that overflows."""
     return math.inf if loss > 709 else math.exp(loss)
 
 
 def over_blocks(blocks: Sequence[float]) -> Interval:
-    """A mean over blocks of text, which count as independent."""
+    """The mean over blocks of text, which count as independent."""
     return _over(blocks, "blocks")
 
 
 def over_answers(shares: Sequence[float]) -> Interval:
-    """A share of right answers; a sequence with several answers counts as one."""
+    """The share of right answers; a sequence with several answers counts as one."""
     return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
 
 
 def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """after − before for shares on different sequences, with Newcombe's interval (1998, method 10) from
+    """after − before, for shares on different sequences, with Newcombe's interval (1998, method 10), which uses
     Wilson's."""
     start, end = over_answers(before), over_answers(after)
     gap = end.mean - start.mean
@@ -99,14 +98,14 @@ def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
 
 
 def over_seeds(means: Sequence[float], level: float = LEVEL) -> Interval:
-    """A mean over runs that differ only in their seed."""
+    """The mean over runs that differ only in their seed."""
     return replace(_over(means, "seeds", level), seeds=tuple(means) if len(means) == 2 else ())
 
 
 def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interval:
-    """A mean over runs on the same blocks; its interval covers other seeds and other blocks.
+    """The mean over runs on the same blocks, with an interval over both seeds and blocks; see ``together``.
 
-    One row per seed, one column per block. Both spreads count: see ``together``.
+    ``of_seeds`` has one row per seed and one column per block.
     """
     blocks = [fmean(column) for column in zip(*of_seeds, strict=True)]
     return together(over_seeds([fmean(row) for row in of_seeds], level), _over(blocks, "blocks", level))
@@ -115,9 +114,9 @@ def crossed(of_seeds: Sequence[Sequence[float]], level: float = LEVEL) -> Interv
 def together(one: Interval, other: Interval) -> Interval:
     """A mean whose error is the sum of two independent errors with known intervals (MOVER, Zou and Donner 2008).
 
-    The distance of each end to the mean is the hypotenuse of both distances. The joint variation of seeds and
-    blocks counts in both, so the interval of ``crossed`` is a little too wide. An end without a spread adds
-    nothing.
+    The distance of each end from the mean is √(a² + b²) of the two distances. The joint variation of seeds and
+    blocks counts in both, so the interval of ``crossed`` is a little too wide. ``other`` adds nothing if it has no
+    spread.
     """
     if math.isnan(other.low):
         return one
@@ -127,7 +126,7 @@ def together(one: Interval, other: Interval) -> Interval:
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The mean of ours − theirs on the same blocks: the text's own spread cancels."""
+    """The mean of ours − theirs on the same blocks, in which the spread of the text cancels."""
     return _over([a - b for a, b in zip(ours, theirs, strict=True)], "blocks", level)
 
 
@@ -137,16 +136,16 @@ def _over(values: Sequence[float], of: str, level: float = LEVEL) -> Interval:
 
 @dataclass(frozen=True)
 class EffectiveLength:
-    """The longest length at which, and before which, a method stays within a limit.
+    """The longest length up to which a method stays within a limit.
 
     Args:
-        tokens: by the means; 0 where the shortest length is past the limit.
-        low: the longest length up to which each is surely within the limit.
-        high: the last length that is not surely past it. The true length lies in ``low`` … ``high`` with 95%: low
-            is above it only where the interval at the first length past the limit is wrong, high below it only
-            where that at the last length within it is.
+        tokens: this length by the means; 0 if the shortest length is past the limit.
+        low: the longest length up to which every length is surely within the limit.
+        high: the last length that is not surely past the limit. The true length is in ``low`` … ``high`` with 95%:
+            low can be too large only if the interval at the first length past the limit is wrong, and high too
+            small only if the interval at the last length within it is wrong.
         at_least: whether the text ended before the limit was passed.
-        undecided: whether documents are fewer than ``FEW``.
+        undecided: whether there are fewer than ``FEW`` documents.
     """
 
     tokens: int
@@ -157,7 +156,7 @@ class EffectiveLength:
 
     @property
     def parts(self) -> tuple[str, str]:
-        """The length and its interval, as tables have them; no interval where both ends are it."""
+        """The length and its interval for tables; the interval is empty if its two ends are equal."""
         if self.undecided:
             return "undecided", ""
         text = f"at least {count(self.tokens)}" if self.at_least else count(self.tokens)
@@ -168,7 +167,7 @@ class EffectiveLength:
         return f"{text} ({interval})" if interval else text
 
     def as_json(self) -> dict[str, object]:
-        """With ``interval``, null where it is undecided."""
+        """The values for JSON; ``interval`` is None if the length is undecided."""
         interval = None if self.undecided else [self.low, self.high]
         return {"tokens": self.tokens, "at_least": self.at_least, "interval": interval, "undecided": self.undecided}
 
@@ -176,7 +175,7 @@ class EffectiveLength:
 def longest_within(
     ends: Sequence[int], values: Sequence[Interval], limit: float, documents: int
 ) -> EffectiveLength:
-    """How far ``values``, each measured up to one of the lengths ``ends``, stay within ``limit``."""
+    """How far ``values``, each measured up to a length in ``ends``, stay within ``limit``."""
 
     def before_the_first(past: Sequence[bool]) -> int:
         return [0, *ends][past.index(True) if True in past else len(ends)]

@@ -1,4 +1,4 @@
-"""A study: a grid of plans, made in Python, from a preset, a TOML file or the command line, and written as TOML."""
+"""A study: a grid of plans from Python, a preset, a TOML file or the command line, which can be written as TOML."""
 
 import json
 import math
@@ -29,19 +29,19 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
     """A grid of plans: every encoding on every task with every seed, and with every value of each axis.
 
     Every setting is declared in its group, with unit and range. A setting of ``ByTask`` is one value for all tasks
-    or a table by task, ``{"language": 1500}``; tasks that are not in it use their own values. A list of values for
-    a setting of model or training is an axis: every combination of the values of all axes is trained.
+    or a table by task, ``{"language": 1500}``; tasks that are not in the table use their own values. A list of
+    values for a model or training setting is an axis: every combination of the values of all axes is trained.
 
     Raises:
-        InvalidArgument: a value has a wrong type or is out of range, or settings contradict each other.
-        UnknownName: an encoding, a task or a choice does not exist; the message names the nearest.
+        InvalidArgument: a value has the wrong type or is out of range, or settings contradict each other.
+        UnknownName: an encoding, a task or a choice does not exist; the message suggests the nearest name.
     """
 
     def __post_init__(self) -> None:
         if type(self.seeds) is int:
             if not 1 <= self.seeds <= MOST_SEEDS:
                 raise InvalidArgument(
-                    f"seeds={self.seeds} must be their number, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
+                    f"seeds={self.seeds} must be a number of seeds, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
                 )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
         check_settings(self)
@@ -65,12 +65,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 self._check_model(task)
 
     def axes(self, task: str) -> dict[str, tuple[Any, ...]]:
-        """The settings with several values for a task."""
+        """The settings that have several values for a task."""
         values = {name: self.of(name, task) for name, setting in declared(Study).items() if setting.axis}
         return {name: value for name, value in values.items() if isinstance(value, tuple)}
 
     def points(self, task: str) -> list["Study"]:
-        """The study of one task at each combination of axis values; only itself if it has no axes."""
+        """The study of one task at each combination of axis values; without axes there is only one."""
         axes = self.axes(task)
         combinations = product(*axes.values())
         return [replace(self, tasks=(task,), **dict(zip(axes, each, strict=True))) for each in combinations]
@@ -83,7 +83,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.of("steps", task) and self.of("tokens", task):
-            raise InvalidArgument(f"steps and tokens of {task} are both given; omit one of them")
+            raise InvalidArgument(f"steps and tokens of {task} are both given; pass only one of them")
 
     @property
     def source(self) -> Source:
@@ -91,12 +91,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return Source(self.text, self.tokenizer, self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
-        """A setting of ``ByTask`` for one task; None if the study does not set it."""
+        """The value of a setting for one task; None if the study does not set it."""
         value = getattr(self, name)
         return value.get(task) if isinstance(value, dict) else value
 
     def portions(self, task: str) -> dict[str, Any]:
-        """Steps, batch, learning rate and trained length of one task: the study's values, or the task's own."""
+        """Steps, batch, learning rate and trained length of one task: the study's values or the task's own."""
         names = ("steps", "batch", "learning_rate", "train_length")
         portions = {name: self.of(name, task) or getattr(task_class(task), name) for name in names}
         tokens = self.of("tokens", task)
@@ -105,18 +105,19 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         return portions
 
     def test_lengths(self, task: str) -> tuple[int, ...]:
-        """Test lengths of a task in tokens, ascending, the trained length first."""
+        """The test lengths of a task in tokens, ascending from the trained length."""
         trained = self.portions(task)["train_length"]
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
     def read_text(self, say: Callable[[str], object] = str) -> Text | None:
-        """The text, if a task reads one; ``say`` receives a line before it is tokenized."""
+        """The text, or None if no task reads one. ``say`` receives a line before the text is tokenized."""
         return self.source.load(say) if any(task_class(name).reads_text for name in self.tasks) else None
 
     def plans(self, text: Text | None) -> list[Plan]:
-        """The grid on ``read_text()``, longest trainings first, so that workers finish at about the same time.
+        """The grid of plans for the text from ``read_text()``.
 
-        The sources of custom classes are hashed; nothing is imported.
+        Long trainings come first, so that workers finish at about the same time. The sources of custom classes are
+        hashed; nothing is imported.
         """
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         reads = {name: task_class(name).reads_text for name in self.tasks}
@@ -144,12 +145,12 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             for seed in self.seeds
             for encoding in self.encodings
         ]
-        distinct = {plan.id: plan for plan in plans}.values()  # two amounts of tokens may give the same steps
+        distinct = {plan.id: plan for plan in plans}.values()  # different tokens may give the same steps
         return sorted(distinct, key=lambda p: -p.steps * p.batch * p.accumulate * p.train_length)
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that cannot compute here."""
+    """Refuse a device that is not available here."""
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
@@ -158,9 +159,9 @@ def check_device(device: str) -> None:
 
 
 def source_of(folder: Path) -> Source:
-    """Where the text of the study in a folder comes from: as its study.toml states it, else the default text.
+    """The source of the text of a study's folder: as its study.toml states it, or the default text.
 
-    No encoding is looked at, so that nothing of a custom one is imported.
+    The encodings are not read, so that no custom one is imported.
     """
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
@@ -169,7 +170,7 @@ def source_of(folder: Path) -> Source:
 
 
 def settings_of(config: Path) -> dict[str, Any]:
-    """The keys of a TOML file, its paths from the file's folder."""
+    """The keys of a TOML file. Relative paths start at the file's folder."""
     try:
         settings = tomllib.loads(config.read_text())
     except OSError as error:
@@ -182,15 +183,15 @@ def settings_of(config: Path) -> dict[str, Any]:
 
 
 def _paths(settings: Mapping[str, Any]) -> list[str]:
-    """The settings that name a file."""
+    """The settings whose value names a file."""
     names = [name for name in ("text", "tokenizer") if isinstance(settings.get(name), str | Path)]
     return [name for name in names if settings[name] not in ("bytes", "bpe")]
 
 
 def as_toml(study: Study, folder: Path) -> str:
-    """The TOML file that makes this study again: every setting in order, tables last, as TOML wants them.
+    """The TOML file that recreates this study: every setting in order, with tables last, as TOML requires.
 
-    Paths count from ``folder``, in which the file is to lie, and name nothing above what they have in common.
+    Paths are relative to ``folder``, in which the file will be stored, so they name no folder that contains both.
     """
     settings = {field.name: getattr(study, field.name) for field in fields(study)}
     for name in _paths(settings):
@@ -204,5 +205,5 @@ def as_toml(study: Study, folder: Path) -> str:
 
 
 def _value(value: Any) -> str:
-    """Words, numbers and lists of them are the same in TOML as in JSON."""
+    """A value as TOML; strings, numbers and lists of them are the same as in JSON."""
     return json.dumps(value, ensure_ascii=False, default=Path.as_posix)

@@ -1,4 +1,4 @@
-"""The trained weights of runs: language models, and a learned table before and after training."""
+"""The trained weights of runs: language models, and learned tables before and after training."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,15 +36,15 @@ def language_plans(study: Path) -> list[Plan]:
 
 
 def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> Transformer:
-    """The model of one of a study's runs on language, in evaluation mode, wherever it was trained.
+    """The model of a study's run on language, in evaluation mode on any device.
 
     Raises:
-        StudyError: it was trained on another text, or its weights are gone.
+        StudyError: the run was trained on another text, or its weights are missing.
     """
     if plan.text_sha256 != text.sha256:
         raise StudyError(
-            f"{plan.name} of {str(study)!r} was not trained on {text.name!r} as it is now; bring back the text "
-            "that it was trained on, or pass that one as --text"
+            f"{plan.name} of {str(study)!r} was not trained on the present {text.name!r}; restore the text "
+            "that it was trained on, or pass that text as --text"
         )
     model = build(replace(plan, device=device), task_of(plan, text))
     model.load_state_dict(load_weights(study, plan))
@@ -52,13 +52,13 @@ def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> T
 
 
 def language_models(study: Path) -> dict[str, Transformer]:
-    """The language models of a study by their encodings; of several seeds the last."""
+    """The language models of a study by encoding; if there are several seeds, the last one."""
     text = source_of(study).load()
     return {plan.encoding: trained_model(study, plan, text) for plan in language_plans(study)}
 
 
 def newest_table(study: Path, name: str) -> TrainedTable | None:
-    """The table of a task's newest run with a learned table; None if there is none."""
+    """The table of a task's newest run that has a learned table, or None."""
     with Ledger(study) as ledger:
         plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
     if not plans:
@@ -71,6 +71,6 @@ def newest_table(study: Path, name: str) -> TrainedTable | None:
 
 
 def _has_table(text: str) -> bool:
-    """Whether it is an encoding of the catalogue with one row of weights per position; custom classes are not."""
+    """Whether this is an encoding of the catalogue with one row of weights per position; custom classes are not."""
     entry = CATALOGUE.get(text.partition("(")[0])
     return entry is not None and entry.make in (Learned, LearnedGrid)
