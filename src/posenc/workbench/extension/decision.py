@@ -1,10 +1,10 @@
 """An extension: the losses of every candidate at every position, and the decision between them.
 
-Candidates are to change nothing, to cut the context, and the changes that are compared. All are scored on the same
-targets, the last positions of the same documents, so differences are paired. A change is chosen only if it is
-surely better than changing nothing, than cutting, and than what is chosen among cheaper changes; on a tie the
-cheaper one wins. The comparisons of each change err with at most 5% divided by the number of changes, since any may
-turn out to be the best by chance (Bonferroni).
+The candidates are changing nothing, cutting the context, and several changes. All are scored on the same targets,
+the last positions of the same documents, so differences are paired. A change is chosen only if it is surely better
+than changing nothing, than cutting, and than the choice among cheaper changes. On a tie, the cheaper one wins. The
+comparisons of each change have an error rate of at most 5% divided by the number of changes, since any change may
+look best by chance (Bonferroni).
 """
 
 import math
@@ -26,14 +26,14 @@ from posenc.workbench.study.statistics import paired as over_pairs
 from posenc.workbench.tasks.text import Text
 
 SAME = 0.005
-"""Gains below this many nats do not count, however sure they are."""
+"""Gains of less than this many nats do not count, however sure they are."""
 MARGIN = 0.05
-"""Losses on the last positions that differ by less than this many nats are equally good."""
+"""Losses on the last positions that differ by less than this many nats count as equally good."""
 ERROR = 0.05
 """The probability of choosing a change that gains nothing."""
 CHANGES = ("nothing", "cut", "config", "code", "weights", "weights and config", "weights and code")
 """What a candidate changes, cheapest first: nothing; how much of a text is read; keys of the config; the program's
-code, if no config can express it; the weights, by a fine-tune.
+code, if no config can express the method; or the weights, by a fine-tune.
 """
 
 
@@ -42,10 +42,10 @@ class Candidate:
     """One way to read a text of the whole length.
 
     Args:
-        method: named ``"cut"`` for the unchanged model on the last trained length alone.
-        losses: a row per document, a column per bucket of positions; NaN where cutting reads nothing.
-        plan: that of the fine-tune before it, under which its weights are kept; None where there was none.
-        tokens: the losses of each token, where they are kept.
+        method: the method, which is named ``"cut"`` for the unchanged model on the last trained length only.
+        losses: one row per document and one column per bucket of positions; NaN for positions that cutting drops.
+        plan: the plan of the fine-tune, under which its weights are stored; None without a fine-tune.
+        tokens: the loss of each token, if these are stored.
     """
 
     method: Method
@@ -64,19 +64,19 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """What was measured, and what it decides.
+    """The measurements, and the decision that follows from them.
 
     Args:
-        width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
-        curves: zero-shot first, then fine-tuned, in the order of the methods.
-        window: the losses on the last ``far`` buckets' targets, each read with the last trained length of the text
-            alone.
-        identity: hash of the model's weights, or the id of the study's run.
-        finetune: steps before the tuned curves.
-        hardware: that the numbers were made on, as their runs say.
-        positions: of the windows that the fine-tunes read, as ``Request`` has them.
-        key: the key tokens of LongPPL, None where none were asked for.
-        evaluator: what named them, as ``longppl.Evaluator.as_json`` has it.
+        width: positions per bucket; bucket i has the positions i·width … (i+1)·width − 1.
+        curves: the zero-shot candidates, then the fine-tuned ones, in the order of the methods.
+        window: the losses on the targets of the last ``far`` buckets, each read with only one trained length of
+            context.
+        identity: the hash of the model's weights, or the id of the study's run.
+        finetune: the training steps of each fine-tune.
+        hardware: the hardware of the runs.
+        positions: the positions of the windows in fine-tunes, as in ``Request``.
+        key: the key tokens of LongPPL; None if LongPPL was not requested.
+        evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
     """
 
     model: str
@@ -103,29 +103,30 @@ class Extension:
 
     @property
     def inside(self) -> int:
-        """Buckets that lie within the trained length."""
+        """The number of buckets within the trained length."""
         return self.original_length // self.width
 
     @property
     def far(self) -> int:
-        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
+        """The number of last buckets that judge a method: as many as in the trained length, or all past it if there
+        are fewer."""
         return min(self.inside, self.length // self.width - self.inside)
 
     @property
     def lengths(self) -> list[int]:
-        """The columns of every table: the trained length, its doublings, and the whole length."""
+        """The columns of every table: the trained length, each doubling of it, and the whole length."""
         start = self.inside * self.width
         return [*(start << i for i in range(64) if start << i < self.length), self.length]
 
     @cached_property
     def unchanged(self) -> Candidate:
-        """The model as it is: under the scaling that it was configured with, if any."""
+        """The unchanged model, under the scaling of its config if there is one."""
         by_name = {curve.method.name: curve for curve in self.curves if not curve.tuned}
         return by_name.get("own") or by_name["none"]
 
     @cached_property
     def cut(self) -> Candidate:
-        """The unchanged model on the last trained length alone."""
+        """The unchanged model on the last trained length only."""
         losses = self.unchanged.losses.clone()
         losses[:, self.inside :] = math.nan
         losses[:, -self.far :] = self.window
@@ -134,9 +135,9 @@ class Extension:
 
     @cached_property
     def by_length(self) -> dict[Candidate, list[list[float]]]:
-        """Of each candidate and each of ``lengths`` the losses of all documents on the positions before it.
+        """For each candidate and each of ``lengths``, the loss of every document on the positions before it.
 
-        They are means over a trained length of positions, or over ``far`` buckets before the whole length.
+        A loss is the mean over a trained length of positions, or over ``far`` buckets before the whole length.
         """
         table = {}
         for candidate in (*self.curves, self.cut):
@@ -146,16 +147,16 @@ class Extension:
 
     @cached_property
     def candidates(self) -> list[Candidate]:
-        """All that was measured, lowest loss on the last positions first."""
+        """All candidates, sorted by their loss on the last positions."""
         return sorted((*self.curves, self.cut), key=self.loss)
 
     @cached_property
     def chosen(self) -> Candidate:
         """The candidate to use.
 
-        Among changes that are equally cheap it has the lowest loss on the last positions or, of those that are
-        surely less than ``MARGIN`` worse, costs short texts least. A loss that is not finite is beaten by any that
-        is.
+        Among equally cheap changes, those that are surely less than ``MARGIN`` worse than the lowest loss on the
+        last positions are as good, and the one that costs short texts least is chosen. Any finite loss beats a loss
+        that is not finite.
         """
         chosen = self.unchanged
         for change in CHANGES[1:]:
@@ -169,10 +170,9 @@ class Extension:
 
     @cached_property
     def open(self) -> list[Candidate]:
-        """Those that may be better than the chosen one by more than ``MARGIN``.
+        """The candidates that may be better than the chosen one by more than ``MARGIN``.
 
-        Their mean is lower and the interval of the difference allows it, or documents are too few for an interval
-        that decides anything.
+        The interval of the difference allows this, and their mean is lower or documents are too few to decide.
         """
         few, others = len(self.window) < FEW, [c for c in self.candidates if c is not self.chosen]
         gaps = {c: self.gap(c, self.chosen) for c in others if self.finite(c) and self.finite(self.chosen)}
@@ -180,11 +180,11 @@ class Extension:
 
     @property
     def decided(self) -> bool:
-        """False if nothing is changed, or the context is cut, for want of documents alone."""
+        """False if nothing is changed, or the context is cut, only because there are too few documents."""
         return not self.open or self.change(self.chosen) not in ("nothing", "cut")
 
     def change(self, candidate: Candidate) -> str:
-        """What a candidate changes, of ``CHANGES``."""
+        """What a candidate changes, as a word in ``CHANGES``."""
         if candidate is self.cut:
             return "cut"
         method, same = candidate.method, candidate.method.name == self.unchanged.method.name
@@ -194,25 +194,25 @@ class Extension:
         return "nothing" if same else what
 
     def finite(self, candidate: Candidate) -> bool:
-        """Whether all its losses are."""
+        """Whether all losses of a candidate are finite."""
         read = candidate.losses[:, -self.far :] if candidate is self.cut else candidate.losses
         return bool(read.isfinite().all())
 
     def loss(self, candidate: Candidate) -> float:
-        """On the last positions, over documents; infinite if any loss is not finite."""
+        """The mean loss on the last positions over documents; infinite if any loss is not finite."""
         return fmean(self.by_length[candidate][-1]) if self.finite(candidate) else math.inf
 
     def gap(self, ours: Candidate, theirs: Candidate, column: int = -1) -> Interval:
-        """Loss on the last positions, or before another of the lengths, minus that of another, paired."""
+        """The paired difference of two candidates' losses on the last positions, or before another length."""
         level = 1 - ERROR / len(self.curves)
         return over_pairs(self.by_length[ours][column], self.by_length[theirs][column], level)
 
     def cost(self, candidate: Candidate) -> Interval:
-        """Loss within the trained length minus that of the unchanged model, paired."""
+        """The loss within the trained length minus the unchanged model's, paired."""
         return paired(self.by_length[candidate][0], self.by_length[self.unchanged][0])
 
     def standing(self, candidate: Candidate) -> str:
-        """In a word or two, beside the chosen one by the interval of their difference."""
+        """How a candidate compares to the chosen one, in a word or two, by the interval of their difference."""
         if not self.finite(candidate):
             return "not finite"
         if candidate is self.chosen:
@@ -223,11 +223,11 @@ class Extension:
         return "worse" if gap.low > 0 else "undecided"
 
     def effective_length(self, candidate: Candidate) -> EffectiveLength:
-        """How far a method reads about as well as the unchanged model does at its trained length.
+        """The length up to which a method reads about as well as the unchanged model does at its trained length.
 
-        Its loss is within ``MARGIN`` of the unchanged model's own, document by document, at that length and at
-        every shorter one that was read. Past the trained length its own is that of the last bucket within it;
-        before, that of the same bucket.
+        At this and every shorter length, its loss is within ``MARGIN`` of the unchanged model's, paired by document.
+        Within the trained length, both losses are from the same bucket. Past it, the unchanged model's loss is from
+        the last bucket within the trained length.
         """
         ours, unchanged = candidate.losses.T.tolist(), self.unchanged.losses.T.tolist()
         excess = [paired(losses, unchanged[min(i, self.inside - 1)]) for i, losses in enumerate(ours)]
@@ -235,13 +235,13 @@ class Extension:
         return longest_within(ends, excess, MARGIN, len(self.window))
 
     def _beats(self, ours: Candidate, theirs: Candidate) -> bool:
-        """Whether it is surely better, by enough to matter."""
+        """Whether ``ours`` is surely better, by at least ``SAME``."""
         gap = self.gap(ours, theirs)
         return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))
 
 
 def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
-    """The keys of a pretrained model's config.json that put a decision into effect up to its length, or None."""
+    """The keys of a pretrained model's config.json that put a decision into effect up to its length, if any do."""
     scaling = extension.chosen.method.scaling
     if isinstance(model, StudyModel) or extension.change(extension.chosen) != "config":
         return None
@@ -250,6 +250,6 @@ def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] |
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """The mean difference on the same documents, with an interval if there are enough of them."""
+    """The mean difference on the same documents, with an interval if there are enough documents."""
     difference = over_pairs(ours, theirs)
     return difference if len(ours) >= FEW else replace(difference, low=math.nan, high=math.nan)

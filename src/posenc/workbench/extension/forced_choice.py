@@ -1,6 +1,6 @@
 """Forced-choice tasks: sentences to hide in a text, and questions with a fixed set of answers.
 
-lm-evaluation-harness runs them; see ``lm_eval_tasks``. The sentences and questions are data, in ``tasks.toml``.
+lm-evaluation-harness runs them; see ``lm_eval_tasks``. The sentences and questions are in ``tasks.toml``.
 """
 
 import tomllib
@@ -20,15 +20,15 @@ DATA: dict[str, Any] = tomllib.loads(files(__package__).joinpath("tasks.toml").r
 TASKS: dict[str, dict[str, Any]] = DATA["tasks"]
 SENTENCES = 9
 DEPTHS = tuple(i / (SENTENCES - 1) for i in range(SENTENCES))
-"""The share of the text before each sentence; 0 is the beginning, 1 just before the question."""
+"""The share of the text before each sentence: 0 is the beginning, 1 is just before the question."""
 
 Encode = Callable[[str], Int[Tensor, " n"]]
-"""The tokens of a text, without special tokens at its start."""
+"""A function that returns the tokens of a text, without special tokens at its start."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The sentences and questions of a task for one text; over nine texts every number is at every depth once."""
+    """The sentences and questions of a task for one text. Over nine texts, every number is at every depth once."""
 
     task: str
     number: int
@@ -42,7 +42,7 @@ class Sheet:
 
     @property
     def asked(self) -> list[tuple[str, list[str], str]]:
-        """Each question: its text with ``{answer}`` in it, the options, and the index of the right one."""
+        """Each question: its text with ``{answer}`` in it, the options, and the right option."""
         task = TASKS[self.task]
         cells = range(SENTENCES - 3 if task.get("last") else 0, SENTENCES)
         return [
@@ -55,11 +55,10 @@ class Sheet:
         ]
 
     def haystack(self, encode: Encode, text: Int[Tensor, " n"], length: int) -> Int[Tensor, " T"]:
-        """A passage of the text with the sentences inserted; together with the longest question it has ``length``
-        tokens.
+        """A passage of the text with the sentences inserted; with the longest question it has ``length`` tokens.
 
         Raises:
-            StudyError: the text is too short, or the length has no room for the sentences.
+            StudyError: the text is too short, or the length is too small for the sentences.
         """
         sentences = [encode(sentence) for sentence in self.sentences]
         longest = max(len(encode(question.format(answer=right))) for question, _, right in self.asked)
@@ -67,8 +66,8 @@ class Sheet:
         stretch = text[self.number * length : self.number * length + room]
         if len(stretch) != room:
             raise StudyError(
-                f"haystack {self.number} of {length} tokens needs {room} of a text of {len(text)}, in addition to "
-                "its sentences; pass fewer texts or another length"
+                f"haystack {self.number} of {length} tokens needs {room} tokens of the text, which has {len(text)}, "
+                "in addition to its sentences; pass fewer texts or another length"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):

@@ -1,15 +1,15 @@
-"""LongPPL: the perplexity of the tokens that far text helps to predict (Fang et al. 2024, arXiv 2410.23771).
+"""LongPPL: the perplexity of tokens that distant text helps to predict (Fang et al. 2024, arXiv 2410.23771).
 
 An evaluator picks the key tokens of a document. With its loss −log P(x | context) in nats, x is a key token if
 
     LSD = loss after a short context − loss after the long one > ``GAIN``     (long-short difference)
     LCL = −loss after the long one > ``LIKELY``                             (long-context likelihood)
 
-LongPPL of a model is exp(its mean loss on key tokens). The short context of a block of ``stride`` tokens begins
-``short`` tokens before it; the long context is everything before the token. We differ from the authors if the
-evaluator's trained length is less than the document: it then reads windows of its trained length, so a long context
-has at least three quarters of that. If the trained length is less than four of the authors' short contexts,
-``short`` is a quarter of it.
+The LongPPL of a model is exp(its mean loss on key tokens). The short context of a block of ``stride`` tokens begins
+``short`` tokens before it; the long context is everything before the token. This differs from the authors' code in
+two cases. If a document is longer than the evaluator's trained length, the evaluator reads windows of its trained
+length, so a long context has at least three quarters of that. If the trained length is less than four of the
+authors' short contexts, ``short`` is a quarter of it.
 """
 
 import hashlib
@@ -38,19 +38,18 @@ GAIN, LIKELY = 2.0, -2.0
 """α and β of the paper, in nats."""
 NOTHING = Interval(math.nan, math.nan, math.nan, "blocks")
 SHORT = 4096
-"""The least tokens of a short context, if the evaluator has room; four blocks of targets."""
+"""The tokens of a short context, unless the evaluator's trained length is too small; four blocks of targets."""
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """The model that picks key tokens, with its configuration; LongPPL under another evaluator is another
-    measure."""
+    """The model that picks key tokens, and its settings. LongPPL under another evaluator is another measure."""
 
     model: LanguageModel
 
     @property
     def long(self) -> int:
-        """The most tokens of its long context."""
+        """The most tokens of a long context."""
         return self.model.original_length
 
     @property
@@ -62,7 +61,7 @@ class Evaluator:
         return max(1, self.short // 4)
 
     def windows(self, n: int) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """The windows of n tokens with long and with short contexts: start, first target, end."""
+        """The windows over n tokens with long and with short contexts, each as start, first target and end."""
         step, after = max(1, self.long // 4), self.long + 1
         ends = [(first, min(first + step, n)) for first in range(after, n, step)]
         long = [(0, 1, min(after, n)), *((end - after, first, end) for first, end in ends)]
@@ -70,11 +69,11 @@ class Evaluator:
         return long, [(i, i + self.short, min(i + self.short + self.stride, n)) for i in starts]
 
     def work(self, n: int) -> int:
-        """The tokens that it reads for a text of n tokens."""
+        """The number of tokens that the evaluator reads for a text of n tokens."""
         return sum(end - start for windows in self.windows(n) for start, _, end in windows)
 
     def key(self, ids: Int[Tensor, " n"], tick: Tick) -> Bool[Tensor, " n"]:
-        """Which tokens of a text are key ones."""
+        """Which tokens of a text are key tokens."""
         total, losses = self.work(len(ids)), torch.full((2, len(ids)), math.nan)
         with self.model.placed(self.method.positions(self.model, self.long)):
             for row, windows in zip(losses, self.windows(len(ids)), strict=True):
@@ -86,7 +85,7 @@ class Evaluator:
 
     @property
     def method(self) -> Method:
-        """The method of its positions."""
+        """The method under which the evaluator reads."""
         return Method("key tokens", "key tokens", self.model.scaling)
 
     @property
@@ -101,7 +100,7 @@ class Evaluator:
 
 
 def same_tokens(model: LanguageModel, tick: Tick, *, ids: Int[Tensor, " T+1"]) -> list[list[float]]:
-    """1 for each key target of a document of the evaluator's own tokens, else 0."""
+    """1 for each key target of a document in the evaluator's own tokens, 0 for other targets."""
     start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
     text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
     return [Evaluator(model).key(text, tick)[1 - len(ids) :].double().tolist()]
@@ -114,10 +113,10 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """1 for each key target of a document cut by another tokenizer: a target is key if all its characters are in
-    key tokens.
+    """1 for each key target of a document from another tokenizer, 0 for other targets.
 
-    ``spans`` has the first character of each token in ``text``, and the character after its last.
+    A target is key if all its characters are in key tokens. ``spans`` has the first character of each token in
+    ``text``, and the one after its last.
     """
     assert not isinstance(model, StudyModel)
     ids, theirs = model.spans(text)
@@ -145,7 +144,7 @@ def jobs(
         plan: the plan of a document that ``model`` scores.
 
     Raises:
-        InvalidArgument: the model reads bytes and the evaluator is another model, or a tokenizer has no offsets.
+        InvalidArgument: one of two different models reads bytes, or a tokenizer has no offsets.
     """
     theirs = evaluator.model
     theirs.check_memory(evaluator.long)
@@ -153,7 +152,7 @@ def jobs(
     cuts: list[dict[str, Any]] = [{"ids": ids} for ids in documents]
     if theirs is not model:
         if isinstance(model, StudyModel) or isinstance(theirs, StudyModel):
-            raise InvalidArgument(f"longppl={theirs.name!r} has other tokens than {model.name}; use self")
+            raise InvalidArgument(f"longppl={theirs.name!r} and {model.name} have different tokens; use self")
         rows, cuts = other_tokens, _passages(model, data, [len(ids) for ids in documents])
     jobs = []
     for index, (ids, cut) in enumerate(zip(documents, cuts, strict=True)):
@@ -174,7 +173,7 @@ def jobs(
 
 
 def _passages(model: "Pretrained", data: bytes, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """The text of each document and the spans of its tokens; it begins with the last token before the document."""
+    """The text of each document and the spans of its tokens, from the last token before the document on."""
     text = data.decode("utf-8", "replace")
     spans, start, cuts = model.spans(text)[1], 0, []
     for length in lengths:
@@ -190,10 +189,10 @@ class LongPPL:
     """The LongPPL of one method.
 
     Args:
-        value: exp(mean loss over the key tokens) of each document, averaged over documents by their key tokens, as
-            the authors average; NaN without key tokens.
-        beyond: of the key tokens past the trained length alone.
-        to_unchanged: its logarithm minus that of the unchanged model, paired over the documents with key tokens.
+        value: exp(mean loss over the key tokens) of each document, averaged over documents with their number of key
+            tokens as weight, like the authors' average; NaN without key tokens.
+        beyond: the same for key tokens past the trained length only.
+        to_unchanged: the loss on key tokens minus the unchanged model's, paired over documents with key tokens.
     """
 
     value: float
@@ -201,13 +200,13 @@ class LongPPL:
     to_unchanged: Interval
 
     def as_json(self) -> dict[str, Any]:
-        """Null for what is no number."""
+        """The values for JSON; numbers that are not finite become None."""
         numbers = {"value": number(self.value), "beyond": number(self.beyond)}
         return {**numbers, "to_unchanged": self.to_unchanged.as_json()}
 
 
 def longppl(extension: Extension, curve: Candidate) -> LongPPL:
-    """LongPPL of a method whose losses are kept token by token."""
+    """The LongPPL of a method whose loss is stored for each token."""
     key, unchanged = extension.key, extension.unchanged.tokens
     assert key is not None
     assert unchanged is not None
@@ -225,7 +224,7 @@ def _mean(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]
 
 
 def _over(losses: Float[Tensor, "documents T"], key: Bool[Tensor, "documents T"]) -> float:
-    """The perplexities of documents over key tokens, averaged with the number of key tokens as weight."""
+    """The perplexity of each document over key tokens, averaged with the number of key tokens as weight."""
     counts = key.sum(1)
     each = [perplexity(loss) * n for loss, n in zip(_mean(losses, key).tolist(), counts.tolist(), strict=True) if n]
     return sum(each) / int(counts.sum()) if each else math.nan

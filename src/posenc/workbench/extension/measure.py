@@ -1,8 +1,8 @@
 """Scores long documents under every method and collects the loss at every position.
 
 Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over a
-document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. The
-unchanged model also scores the last targets with only the last trained length of context: a method has to beat this
+document gives the whole curve, since a causal model's loss at position p is its loss with p tokens before it. The
+unchanged model also scores the last targets with only the last trained length of context. A method must beat this
 baseline.
 """
 
@@ -28,7 +28,7 @@ from posenc.workbench.run.plan import Run
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4
-"""Buckets per trained length; later buckets are as wide."""
+"""Buckets per trained length; buckets past it are as wide."""
 TUNE_LENGTHS = 4
 """The longest windows of a fine-tune, in trained lengths."""
 
@@ -38,13 +38,13 @@ class Request:
     """What to measure, and how.
 
     Args:
-        length: targets per document, rounded down to a multiple of a quarter of the trained length.
+        length: the number of targets per document, rounded down to a multiple of a quarter of the trained length.
         documents: the most documents to score; fewer if the text ends.
-        methods: ``"none"`` among them.
-        finetune: training steps, 0 for none.
-        dtype, device: of weights and activations; they are part of every plan.
-        positions: of the windows in a fine-tune: ``"counted"`` for windows of up to four trained lengths, or
-            ``"pose"`` for windows of one trained length with positions drawn from all of ``length``.
+        methods: the methods, including ``"none"`` or ``"own"``.
+        finetune: the training steps of a fine-tune; 0 for no fine-tune.
+        dtype, device: the dtype and device of weights and activations, which are part of every plan.
+        positions: the positions of the windows in a fine-tune: ``"counted"`` for windows of up to four trained
+            lengths, or ``"pose"`` for windows of one trained length with positions drawn from all of ``length``.
 
     Raises:
         InvalidArgument: a value is out of range for every model.
@@ -84,23 +84,23 @@ def measure(
 ) -> Extension:
     """Score what the ledger lacks, and collect all scores.
 
-    A fine-tune reads the model's training text if it is known, else the text after the documents. With an
-    ``evaluator`` the losses of each token and the key tokens are stored too. ``read`` is called with the number of
-    tokens just read, and ``expect`` once, before, with the total.
+    A fine-tune reads the training text of a study's model; other models read the text after the documents. With an
+    ``evaluator``, the loss of each token and the key tokens are stored too. ``read`` is called with the number of
+    tokens just read, and ``expect`` is called once, before that, with the total.
 
     Raises:
-        StudyError: the text is too short for one document, or memory is too small for its length.
+        StudyError: the text is too short for one document, or there is too little memory for its length.
         InvalidArgument: the length is within the trained length.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
     if length <= model.original_length:
         raise InvalidArgument(
-            f"length {request.length} has no whole bucket of {width} positions past the trained "
+            f"length {request.length} has no whole bucket of {width} positions past the trained length "
             f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
         )
     if request.positions == "pose" and not request.finetune:
-        raise InvalidArgument("positions='pose' apply to a fine-tune; add --finetune STEPS")
+        raise InvalidArgument("positions='pose' applies only to a fine-tune; add --finetune STEPS")
     model.check_memory(length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
@@ -150,7 +150,7 @@ def _span(model: LanguageModel, length: int, positions: str) -> int:
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """The first documents of a text, with ``length`` targets each and no shared targets."""
+    """The first documents of a text, each with ``length`` targets; documents share no targets."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
@@ -169,9 +169,9 @@ def scored(
     width: int,
     buckets: int,
 ) -> list[list[float]]:
-    """The losses of documents under a method, as means of ``buckets`` parts of ``width`` positions.
+    """The losses of documents under a method, as means over ``buckets`` parts of ``width`` positions.
 
-    A document is read in windows of one length, each by itself; the parts are those at the ends of its windows.
+    The windows of a document have the same length and are read one by one. The parts are the ends of the windows.
     """
     rows, encoding = [], method.positions(model, len(documents[0][0]) - 1)
     for windows in documents:
@@ -184,7 +184,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The jobs of one extension: every method on every document. ``by_token`` stores the loss of each token."""
+    """The jobs of one extension: every method on every document. With ``by_token``, each token's loss is stored."""
 
     model: LanguageModel
     text: Text
@@ -201,7 +201,7 @@ class _Grid:
         return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> Candidate:
-        """What runs of a method have measured."""
+        """A candidate with the losses that the runs of a method have measured."""
         means = rows.unflatten(1, (self.length // self.width, -1)).mean(2)
         return Candidate(method, means, plan, rows if self.by_token else None)
 
@@ -222,22 +222,22 @@ class _Grid:
         )
 
     def job(self, method: Method, document: int) -> ScoringJob:
-        """One document under a method, as the model is."""
+        """The job of one document under a method, without a fine-tune."""
         return self._job(self.plan(method, (document,)), method, [[self.documents[document]]])
 
     def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
-        """The job of all documents after a fine-tune under a method."""
+        """The job of all documents under a method, after a fine-tune under it."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
             raise StudyError(
                 f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s to tune on; windows of "
-                f"{plan.span} need more: pass a longer --text, fewer --documents or --finetune 0"
+                f"{plan.span} need more: pass a longer --text, fewer --documents, or --finetune 0"
             )
         return self._job(plan, method, [[tokens] for tokens in self.documents], practice)
 
     @property
     def alone(self) -> Method:
-        """The job of the unchanged model that reads only its trained length."""
+        """The method of the unchanged model that reads only its trained length."""
         return Method("cut", "cut", self.model.scaling)
 
     @property
@@ -246,7 +246,7 @@ class _Grid:
         return self.plan(self.alone, ())
 
     def cut(self, document: int) -> ScoringJob:
-        """The targets that methods are judged by, with the trained length of context alone."""
+        """The job of the targets that judge methods, with only the trained length of context."""
         context, buckets = self.model.original_length, self.length // self.width
         far = min(context // self.width, buckets - context // self.width)
         plan, tokens = replace(self.plan(self.alone, (document,)), buckets=far), self.documents[document]

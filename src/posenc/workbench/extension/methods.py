@@ -20,12 +20,12 @@ class Method:
     """A method that runs a rotary model past its trained length.
 
     Args:
-        name: on the command line.
-        label: in figures and tables.
+        name: the name on the command line.
+        label: the label in figures and tables.
         scaling: the new scaling of the layers that are stretched; None drops the rotation (DroPE, arXiv
             2512.12167), which needs a fine-tune.
-        remap: how their positions are remapped, as a text in which ``rotary`` is the model's encoding; empty for no
-        remapping.
+        remap: how positions are remapped, as a text in which ``rotary`` is the model's encoding; empty for no
+            remapping.
     """
 
     name: str
@@ -35,18 +35,18 @@ class Method:
 
     @property
     def values(self) -> str:
-        """The scaling's values as JSON: what a job is known by, beside the method's name."""
+        """The scaling's values as JSON. With the method's name, they identify a job."""
         return self.remap or json.dumps(self.scaling and to_dict(self.scaling), sort_keys=True)
 
     def frequencies(self, length: int) -> str:
-        """A key that is equal for methods with the same frequencies at this length, such as dynamic NTK on a short
-        text."""
+        """A key that is equal for methods with the same frequencies at this length, such as dynamic NTK and no
+        scaling on a short text."""
         if self.scaling is None or self.remap:
             return self.values
         return json.dumps(to_dict(planned(self.scaling, length)), sort_keys=True)
 
     def positions(self, model: Any, length: int) -> Encoding:
-        """A language model's positions under this method, for a request of this length."""
+        """The positions of a language model under this method, for a request of this length."""
         encoding: Encoding = model.with_scaling(self.scaling, length)
         return remapped(encoding, self.remap) if self.remap else encoding
 
@@ -69,9 +69,9 @@ REMAPPED = {
     "rerope": "ReRoPE",
     "string": "STRING",
 }
-"""The methods that keep frequencies and remap positions; compared only if they are named."""
+"""The methods that keep frequencies and remap positions. They are compared only if named."""
 ALL = LABELS | REMAPPED | {"own": "as configured", "drope": "DroPE"}
-"""All names of methods."""
+"""The names and labels of all methods."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
 """The methods that are compared by default; ``own`` is added if the config has its own scaling."""
 
@@ -83,10 +83,10 @@ def methods(
     factor: float,
     beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
-    """The methods of these names for ``factor`` times the trained length; ``yarn(2)`` has its own factor.
+    """The methods with these names for ``factor`` times the trained length; ``yarn(2)`` has its own factor.
 
-    ``own`` is the scaling in the model's config. ``beta_fast`` belongs to YaRN: if the fastest pair makes fewer
-    than 32 turns within the trained length (201 positions), the default keeps no pair.
+    ``own`` is the scaling in the model's config. ``beta_fast`` is for YaRN. If the fastest pair makes fewer than 32
+    turns within the trained length (which takes 201 positions), the default keeps no pair.
     """
     unchanged = "none" if own == Default() else "own"
     names = dict.fromkeys((*NAMES, unchanged)) if names is None else names
@@ -111,11 +111,11 @@ def methods(
 
 
 def remappings(trained: int, length: int) -> dict[str, str]:
-    """Every remapping as text, with settings under which a text of ``length`` uses trained distances only. STRING
-    serves less than two trained lengths; for longer texts it is set to its limit.
+    """Every remapping as text, with settings under which a text of ``length`` uses only trained distances. STRING
+    works below two trained lengths; for longer texts it is set to its limit.
 
-    Windows are a quarter of the trained length, or half if far keys are remapped close to them; DCA's chunks and
-    STRING's window are those of their authors.
+    Windows are a quarter of the trained length, or half of it if far keys are remapped close to the window. DCA's
+    chunks and STRING's window are those of their authors.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)

@@ -1,4 +1,4 @@
-"""Language models that score a text under any scaling: models of a study, and pretrained models."""
+"""Language models that score a text under any scaling: a study's models and pretrained models."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -25,27 +25,27 @@ if TYPE_CHECKING:  # which needs transformers
     from posenc.integrations.huggingface.load import Pretrained
 
 Tick = Callable[[float], None]
-"""Called with the share of a document's work that is just done."""
+"""A callback for the share of a document's work that was just done."""
 
 
 def part_of(tick: Tick, share: float) -> Tick:
-    """For a part of the work of a document: what is told of it counts for so much of the whole."""
+    """A callback for one part of a document's work, which is this share of the whole."""
     return lambda part: tick(part * share)
 
 
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
-"""Scores a text under any scaling of its rotary layers.
+"""A model that scores a text under any scaling of its rotary layers.
 
-``scaling`` is that of its config, ``original_length`` its trained length, and ``pretrained_length`` its trained
-length before any scaling, from which methods start. ``with_scaling`` gives its positions for a request of some
-length with another scaling, or without rotation for None. ``unit`` is what it reads (``"token"`` or ``"byte"``),
-``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` use the encoding of the
-surrounding ``placed`` block. A pretrained model also has a config.
+``scaling`` is the scaling in its config, ``original_length`` is its trained length, and ``pretrained_length`` is
+its trained length before any scaling, from which methods start. ``with_scaling`` returns its positions for a request
+of some length with another scaling, or without rotation for None. ``unit`` is what it reads (``"token"`` or
+``"byte"``), ``identity`` is a hash of its weights, and ``learning_rate`` is for a fine-tune. ``logits`` uses the
+encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """
 
 
 TUNING = 8
-"""A model's training has a learning rate this many times that of its fine-tune."""
+"""The learning rate of a model's training divided by that of its fine-tune."""
 
 
 class StudyModel:
@@ -72,15 +72,15 @@ class StudyModel:
         encoding: Encoding | None,
         tick: Tick = lambda share: None,
     ) -> Float[Tensor, " T"]:
-        """The loss of each of tokens[1:] in nats per byte, given all bytes before it; with None the model keeps its
-        own encoding."""
+        """The loss of each of tokens[1:] in nats per byte, given all bytes before it. With None, the model keeps
+        its own encoding."""
         with torch.inference_mode(), nullcontext() if encoding is None else self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
         return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
-        """The model's positions for a request of this length, the stretched layers under another scaling.
+        """The model's positions for a request of this length, with another scaling in the stretched layers.
 
         Angles are float32, as in pretrained models.
         """
@@ -90,7 +90,7 @@ class StudyModel:
 
     @contextmanager
     def placed(self, encoding: Encoding) -> Iterator[None]:
-        """A context in which the model uses ``encoding``."""
+        """A context manager in which the model uses ``encoding``."""
         before, self.model.encoding = self.model.encoding, encoding
         try:
             yield
@@ -100,7 +100,7 @@ class StudyModel:
     def logits(
         self, rows: Int[Tensor, "B T"], positions: Int[Tensor, " T"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Logits with gradients, at positions that count up or at the given ones."""
+        """Logits with gradients, at the given positions or at positions that count up."""
         device = self.model.embedding.weight.device
         return self.model(rows.to(device), None if positions is None else positions.to(device)).float()
 
@@ -109,14 +109,14 @@ class StudyModel:
         return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name, self.learning_rate)
 
     def check_memory(self, length: int) -> None:
-        """Checks nothing: these models are small enough for any length."""
+        """Check nothing, since these models are small enough for any length."""
 
 
 def study_model(study: Path, text: Text, device: str) -> StudyModel:
-    """The rotary language run of a study of ``posenc compare``: the plain one of the first seed, or another.
+    """The model of a study's rotary run on language: plain ``rotary`` with the first seed, or else another run.
 
     Raises:
-        StudyError: there is no such run on bytes, its weights are gone, or it was trained on another text.
+        StudyError: there is no such run on bytes, its weights are missing, or it was trained on another text.
     """
     known = [p for p in language_plans(study) if not parse(p.encoding).foreign]  # no custom module is imported
     read = [plan for plan in known if plan.tokenizer == "bytes"]
@@ -134,11 +134,10 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
-    """The model at ``path``, the bytes from which documents are cut, and the text of a fine-tune.
+    """The model at ``path``, the bytes from which documents are cut, and the text for a fine-tune.
 
-    Documents are cut from a study's own held-out text, or from the file ``text``.
-
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file. For a study, documents are cut
+    from the held-out part of the text, for other models from all of it.
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).path if is_study and text is None else text)

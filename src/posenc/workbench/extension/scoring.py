@@ -1,4 +1,4 @@
-"""Scores documents under one method, optionally after a fine-tune: the plan and the job."""
+"""Scores documents under one method, optionally after a fine-tune: its plan and its job."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,24 +28,24 @@ CONSTANT = Training(schedule="constant", warm_up=0.0)
 """The settings of a fine-tune: the model's own learning rate, constant."""
 
 Read = Callable[[float], None]
-"""Called with the number of tokens that were just read."""
+"""A callback for the number of tokens that were just read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Identified):
-    """The plan of documents under one method: everything that decides their losses.
+    """The plan of scoring documents under one method: everything that determines their losses.
 
     Args:
-        model: identity of the weights.
-        method: the method's name; ``"cut"`` is the unchanged model on only the last trained length.
-        scaling: the scaling's values as JSON; another factor makes another plan.
-        text_sha256: of the text from which documents are cut.
-        documents: their numbers.
-        length: scored targets: a document's tokens except the first.
-        buckets: the number of buckets into which losses are averaged.
-        dtype, device: of weights and activations.
-        steps, span: training steps and window length of the fine-tune before it; 0 without a fine-tune.
-        positions: of those windows: ``"counted"``, or ``"pose"`` for positions drawn below ``length``.
+        model: the identity of the weights.
+        method: the method's name; ``"cut"`` is the unchanged model on the last trained length only.
+        scaling: the scaling's values as JSON. Another factor makes another plan.
+        text_sha256: the hash of the text from which documents are cut.
+        documents: the numbers of the documents.
+        length: the number of scored targets, which are a document's tokens except the first.
+        buckets: the number of buckets in which losses are averaged.
+        dtype, device: the dtype and device of weights and activations.
+        steps, span: the training steps and window length of a fine-tune before scoring; 0 without a fine-tune.
+        positions: the positions in those windows: ``"counted"``, or ``"pose"``, which draws them below ``length``.
     """
 
     kind: ClassVar[str] = "scoring"
@@ -70,7 +70,7 @@ class Scoring(Identified):
 
     @property
     def work(self) -> float:
-        """Tokens."""
+        """The number of tokens."""
         return len(self.documents) * self.length + self.steps * batch(self.span) * self.span
 
 
@@ -81,13 +81,13 @@ def batch(span: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringJob(Job):
-    """A plan with its model and the function that computes the rows of numbers of its documents.
+    """A plan with its model and the function that computes a row of numbers per document.
 
     Args:
-        rows: a function of the model and a callback for progress (shares of a document); it returns one row per
-        document.
-        practice: the text of the fine-tune, which shares nothing with the documents. The tuned weights are written
-            to ``folder/<plan id>.safetensors``.
+        rows: a function of the model and a callback for progress (in shares of a document), which returns one row
+            per document.
+        practice: the text of the fine-tune, which does not overlap the documents. The tuned weights are written to
+            ``folder/<plan id>.safetensors``.
     """
 
     plan: Scoring
@@ -102,7 +102,7 @@ class ScoringJob(Job):
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
     def run(self, report: Report = ignore_progress) -> Run:
-        """Score in this process; a cell a document, its row as the detail."""
+        """Score in this process. Each document gives one cell, with its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:
@@ -117,9 +117,9 @@ class ScoringJob(Job):
         return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
-        """A copy of the model, trained on windows under the scaling; the windows are the same for every method.
+        """A copy of the model, trained on windows under the scaling. The windows are the same for every method.
 
-        If its weights exist already (a run was interrupted while it scored), they are loaded.
+        If its weights exist already, because a run was interrupted while it scored, they are loaded.
         """
         plan, model = self.plan, self.model.copied(self.plan.id)
         if self.complete:
@@ -151,7 +151,7 @@ class ScoringJob(Job):
             )
         if training.verdict:
             state.unlink(missing_ok=True)
-            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; omit --finetune")
+            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; use --finetune 0")
         save_weights(model.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
         model.model.eval()
@@ -159,10 +159,10 @@ class ScoringJob(Job):
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
-    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are run.
+    """The runs of these jobs, by plan. Jobs that lack their run in the ledger or their weights are run.
 
     Raises:
-        StudyError: a job failed; the others are in the ledger.
+        StudyError: a job failed; the runs of the others are in the ledger.
     """
     known = ledger.ids()
     missing = [job for job in jobs if job.plan.id not in known or not job.complete]

@@ -10,7 +10,7 @@ from posenc.workbench.tasks.text import load
 
 
 def documents(task: str, pretrained: str, length: int = 4096, texts: int = 9, **_: Any) -> dict[str, Any]:
-    """All questions of a number of texts, whose length is in tokens of the model in ``pretrained``.
+    """All questions about ``texts`` texts of ``length`` tokens of the model in ``pretrained``.
 
     The harness passes ``pretrained`` from its model's arguments, and ``length`` and ``texts`` from ``--metadata``.
     """
