@@ -96,7 +96,7 @@ def test_each_encoding_is_at_what_is_best_at_the_trained_length() -> None:
     assert {row.encoding: row.at["learning_rate"] for row in result.rows} == {"alibi": 1e-3, "rotary": 3e-3}
     assert [row.encoding for row in result.grid] == ["alibi", "alibi", "rotary", "rotary"]
     assert words.best_values(result) == (
-        "Best values at 64, of learning_rate: ALiBi learning_rate 0.001; RoPE learning_rate 0.003."
+        "Best values of learning_rate at 64: ALiBi learning_rate 0.001; RoPE learning_rate 0.003."
     )
     assert "RoPE (learning_rate 0.003)" in [str(cell) for cell in table(result).columns[0].cells]
     (gap,) = (row.to_best for row in result.rows if row.to_best)

@@ -124,7 +124,7 @@ def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: 
     ("change", "message"),
     [
         ({"encodings": ("rotray",)}, "did you mean 'rotary'"),
-        ({"encodings": ()}, "must name at least one"),
+        ({"encodings": ()}, "must list at least one"),
         ({"tasks": ("needle", "needle")}, "without duplicates"),
         ({"lengths": (0.5, 2)}, r"lengths=0\.5 must be a number, 1 … 65,536 × the trained length"),
         ({"seeds": 0}, "seeds=0 must be a number of seeds"),

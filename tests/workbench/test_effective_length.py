@@ -33,14 +33,15 @@ def test_past_the_trained_length_the_models_own_loss_at_it_is_the_measure() -> N
 
 def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None:
     assert lengths(FOUND) == (
-        "Effective length in tokens, loss within 0.05 nats of the model's own at 16: at least 48 with YaRN; 16 "
+        "Effective length in tokens (loss within 0.05 nats of the unchanged model's at 16): at least 48 with YaRN; "
+        "16 "
         "with no scaling."
     )
     few = replace(
         FOUND, curves=tuple(replace(c, losses=c.losses[:2]) for c in FOUND.curves), window=FOUND.window[:2]
     )
     assert lengths(few).endswith(
-        "undecided with YaRN; undecided with no scaling. Score 3 --documents or more to decide it."
+        "undecided with YaRN; undecided with no scaling. Score at least 3 --documents to decide it."
     )
     page = write(few, tmp_path, "posenc extend x", 3.0, None).read_text()
     assert "undecided with no scaling" in page

@@ -1,1 +1,1 @@
-"""Decisions shared by all painters: limits, colour scales, ticks, roles, ink and finished texts."""
+"""Drawing decisions that all renderers share: limits, colour scales, ticks, roles, colours and label texts."""

@@ -1,4 +1,4 @@
-"""The assets of a page with views: the painters' script and style, and their colours."""
+"""The assets of a page with views: the script and style of the browser renderer, and its colours."""
 
 import posixpath
 import re
@@ -17,7 +17,7 @@ def style(own: Path) -> str:
 def bundle(entry: Path) -> str:
     """The modules of a page as one classic script: their source without imports, exports and comments.
 
-    A module is in the folder of ``entry`` or among the painters, at its import path.
+    A module is in the folder of ``entry`` or in ``STATIC``, at its import path.
     """
     texts: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Every colour by name, for light and dark paper: readable text, lines, and the steps of a heatmap's scale."""
+"""Every colour by name, for the light and the dark theme: text, lines, and the steps of a heatmap's scale."""
 
 import colorsys
 import itertools
@@ -12,9 +12,9 @@ from posenc.pictures import palette
 from posenc.pictures.palette import LIGHT, PAPERS, Paper, Scale
 
 EMPTY = 255
-"""The code of a cell without a value; codes 0 … 254 cover the scale, and 127 is zero on a signed one."""
+"""The code of a cell without a value. Codes 0 … 254 cover the scale, and 127 is zero on a signed scale."""
 TEXT, LINE = 4.5, 3.0
-"""The least contrasts with the paper (WCAG 2.2, AA), for text and for a line on dark paper."""
+"""The lowest contrasts with the background (WCAG 2.2, AA), for text and for lines in the dark theme."""
 
 
 LINES: dict[str, str] = {
@@ -31,18 +31,18 @@ LINES: dict[str, str] = {
 
 @lru_cache
 def line(name: str, paper: Paper) -> str:
-    """The colour of a line: the palette's on light paper, lightened as needed on dark paper."""
+    """The colour of a line: from the palette in the light theme, and lightened as needed in the dark theme."""
     return LINES[name] if paper is LIGHT else readable(LINES[name], paper.paper, LINE)
 
 
 @lru_cache
 def text(name: str, paper: Paper) -> str:
-    """The colour of a line's label: the same hue, dark or light enough for reading."""
+    """The colour of a line's label: the same hue, dark or light enough to read."""
     return readable(LINES[name], paper.paper, TEXT)
 
 
 def readable(colour: str, paper: str, least: float) -> str:
-    """The nearest lightness of this hue whose contrast with the paper is at least ``least``."""
+    """The colour with this hue and the nearest lightness whose contrast with ``paper`` is at least ``least``."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
     for n in itertools.count():
@@ -54,7 +54,7 @@ def readable(colour: str, paper: str, least: float) -> str:
 
 
 def stylesheet() -> str:
-    """CSS variables for both papers (light in print), and a class for every name; no other sheet has colours."""
+    """CSS variables for both themes (light in print), and a class for every name; no other sheet has colours."""
     light, dark = map(_variables, PAPERS.values())
     both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
@@ -73,9 +73,9 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 
 def tables() -> str:
-    """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark.
+    """JSON with red, green and blue of codes 0 … 254 for each scale and theme, and 1 if text on the colour is dark.
 
-    Colours that are equal on both papers are listed once.
+    Colours that are equal in both themes are listed once.
     """
     papers = {scale: {name: steps(scale, paper) for name, paper in PAPERS.items()} for scale in get_args(Scale)}
     told = {
@@ -90,17 +90,17 @@ def tables() -> str:
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
-"""The two colours of numbers on a heatmap's cells; one of them always has a contrast of 4.5 or more."""
+"""The two colours of numbers in a heatmap's cells; one of them always has a contrast of at least 4.5."""
 
 
 def dark_text(colour: Sequence[int]) -> bool:
-    """Whether a number on this colour is more readable in dark."""
+    """Whether dark text is more readable than light text on this colour."""
     return contrast(colour, rgb(DARK_TEXT)) >= contrast(colour, rgb(LIGHT_TEXT))
 
 
 @lru_cache
 def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
-    """The colours of codes 0 … 254."""
+    """The colours of the codes 0 … 254."""
     names = {
         "magnitude": palette.MAGNITUDE,
         "picture": palette.PICTURE,
@@ -131,6 +131,6 @@ def luminance(colour: Sequence[int]) -> float:
 
 
 def contrast(a: Sequence[int], b: Sequence[int]) -> float:
-    """Contrast of two colours, 1 to 21 (WCAG 2.2); AA asks 4.5 of text and 3 of controls."""
+    """The contrast of two colours, 1 to 21 (WCAG 2.2). AA requires 4.5 for text and 3 for controls."""
     low, high = sorted((luminance(a), luminance(b)))
     return (high + 0.05) / (low + 0.05)

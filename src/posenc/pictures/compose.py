@@ -1,4 +1,4 @@
-"""Makes the scene of a view: decides limits, shared bars, ticks, colours and texts, once for all painters."""
+"""Makes the scene of a view: determines limits, shared colour bars, ticks, colours and labels for all renderers."""
 
 import math
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""The most cells of a matrix that shows its numbers."""
+"""The most cells of a matrix whose numbers are shown."""
 APART = 0.04
-"""The distance, as a share of the axis, between an axis' end and a mark that would lie on it."""
+"""The distance, as a share of the axis, between the end of an axis and a mark that would lie on it."""
 TICKED = 8
-"""The most points of a logarithmic axis that each get a tick."""
+"""The most points of a logarithmic axis for which each point has a tick."""
 DEEPEST = 6
-"""A logarithmic axis shows this many powers of ten below its top, or more if a whole curve is lower."""
+"""The powers of ten that a logarithmic axis shows below its top; it shows more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
 """Ticks within a power of ten, for shorter and shorter logarithmic axes."""
 ENOUGH, MOST = 4, 7
-"""The least and most ticks of a logarithmic axis, if its length allows."""
+"""The fewest and the most ticks of a logarithmic axis, if its length allows."""
 
 
 def compose(answer: View) -> Scene:
-    """The scene of a view, with every decision made."""
+    """The scene of a view, with all drawing decisions made."""
     compared: dict[tuple[str, str], list[Heatmap]] = {}
     for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
         compared.setdefault((heatmap.scale, heatmap.unit), []).append(heatmap)
@@ -44,7 +44,7 @@ def compose(answer: View) -> Scene:
 
 
 def limits(panel: Heatmap) -> tuple[float, float]:
-    """The values at the ends of the colours for this matrix alone."""
+    """The values at the ends of the colour scale for this matrix alone."""
     if panel.scale == "picture":
         return 0.0, panel.limit or 1.0
     low = float(panel.values.nan_to_num(math.inf).min())
@@ -60,7 +60,7 @@ def limits(panel: Heatmap) -> tuple[float, float]:
 
 
 def _bar(panels: Sequence[Heatmap]) -> Bar:
-    """One scale for compared panels: the widest of their own."""
+    """One scale for compared panels, which covers their own scales."""
     ends = [limits(panel) for panel in panels]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
@@ -95,7 +95,7 @@ def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
 
 
 def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
-    """The number of every cell, with as many decimals as fit the cells and as compared panels need."""
+    """The number in every cell, with as many decimals as fit into the cells and as the compared panels need."""
     integers = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in compared)
     largest = float(panel.values.nan_to_num().abs().max())
     digits = 0 if integers else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
@@ -103,14 +103,14 @@ def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...]
 
 
 def _cells(axis: Axis) -> AxisScale:
-    """An axis of cells: ticks are at the middles of their cells."""
+    """An axis of cells, with ticks in the middle of their cells."""
     count = len(axis.values)
     indices = range(count) if axis.labels else tick_indices(axis.values)
     return AxisScale(axis.label, -0.5, count - 0.5, tuple((float(i), tick_text(axis, i)) for i in indices))
 
 
 def tick_text(axis: Axis, index: int) -> str:
-    """The text of a tick at one value of an axis."""
+    """The label of the tick at one value of an axis."""
     return axis.labels[index] if axis.labels else short(axis.values[index])
 
 
@@ -136,7 +136,7 @@ def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> Axis
 def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
     """The horizontal axis, from the first value to the last, with a tick at each value if there are few.
 
-    If a mark is at its low end, the end moves, so that the mark's line is not on the axis.
+    If a mark is at the low end, the end moves, so that the mark's line does not lie on the axis.
     """
     low, high = min(axis.values), max(axis.values)
     if high <= low:
@@ -165,7 +165,7 @@ def _curve(panel: Lines, index: int) -> Curve:
 
 
 def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
-    """Colour, dash and marker of a line: those of its encoding, or of its index."""
+    """The colour, dash and marker of a line, by its encoding or else by its index."""
     if encodings[index]:
         look = style(encodings[index], encodings)
         return token(encodings[index], encodings), look.dash, look.marker
@@ -186,7 +186,7 @@ def _disc(panel: Plane) -> Disc:
 
 
 def round_steps(low: float, high: float, most: int = 6) -> list[float]:
-    """At most ``most`` + 1 round values (1, 2 or 5 times a power of ten apart) from low to high."""
+    """At most ``most`` + 1 round values from low to high, whose step is 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     raw = (high - low) / most
@@ -198,7 +198,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
-    """Indices of good ticks on an ascending axis: its round values, or evenly spaced places."""
+    """The indices of good ticks on an ascending axis: its round values, or evenly spaced places."""
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)
@@ -222,7 +222,7 @@ def linear_limits(values: Sequence[float]) -> tuple[float, float]:
 def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
     """The ends of a logarithmic axis and its ticks.
 
-    Values that are not positive are left out. Values more than ``DEEPEST`` powers of ten below the top are cut off,
+    Values that are not positive are omitted. Values more than ``DEEPEST`` powers of ten below the top are cut off,
     unless a whole curve is there. A float32 just below a power of ten counts as that power.
     """
     positive = [[v for v in curve if math.isfinite(v) and v > 0] for curve in curves]
@@ -238,7 +238,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
         if len(ticks) >= ENOUGH:
             break
     else:
-        if low < high:  # so short that a logarithm is nearly a straight line
+        if low < high:  # the axis is so short that a logarithm is nearly a straight line
             start, end = linear_limits([low, high])
             return start, end, round_steps(start, end)
         if len(ticks) == 1:
@@ -248,7 +248,7 @@ def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[fl
 
 
 def with_texts(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:
-    """Ticks at these values with their texts; on a long logarithmic axis all are powers of ten."""
+    """Ticks at these values, with their labels. On a long logarithmic axis, all are powers of ten."""
     decades = (
         log
         and all(math.log10(value).is_integer() for value in values)

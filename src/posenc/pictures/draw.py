@@ -1,7 +1,7 @@
-"""Exports a view with matplotlib, to a file or a notebook; pages are painted in the browser.
+"""Draws a view with matplotlib, for a file or a notebook; pages draw it in the browser.
 
-Figures are matplotlib objects without pyplot, so that nothing keeps them alive. Identical input gives
-identical bytes: the bundled typeface, no date, and a fixed salt for SVG names.
+Figures are matplotlib objects without pyplot, so that nothing keeps them alive. Identical input gives identical
+bytes: figures use matplotlib's bundled font, no date, and a fixed salt for SVG ids.
 """
 
 import io
@@ -29,11 +29,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 PAGE, COLUMN = 7.0, 3.3
-"""The widths in inches of a page, and of a column in a two-column paper, whose figures have no title."""
+"""The widths in inches of a page and of a column in a two-column paper, whose figures have no title."""
 ACROSS = 4
 """Panels per row."""
 MARKED = 40
-"""The most points of a curve that each get a marker."""
+"""The most points of a curve with a marker at each."""
 LEAST = 5.0
 """The smallest font size of a cell's number, in points."""
 UNDATED: dict[str, dict[str, None]] = {
@@ -41,7 +41,7 @@ UNDATED: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }
-"""The formats, and their metadata that would contain the date or the machine."""
+"""The file formats, with the metadata that would contain the date or the machine."""
 STYLE: dict[str, object] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -62,14 +62,14 @@ _lock = threading.RLock()
 
 @contextmanager
 def styled(paper: Paper = LIGHT) -> Iterator[None]:
-    """Draw in our style. matplotlib's settings are global, so one thread draws at a time."""
+    """Draw in posenc's style. matplotlib's settings are global, so only one thread draws at a time."""
     colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
     with _lock, matplotlib.rc_context(STYLE | colours):
         yield
 
 
 def draw(view: View, paper: Paper = LIGHT, *, column: bool = False) -> Figure:
-    """Draw a view as a figure: title, panels side by side, readouts below."""
+    """Draw a view as a figure: title, panels side by side, and readouts below."""
     scene = compose(view)
     across = 1 if column else min(len(scene.panels), ACROSS)
     down = -(-len(scene.panels) // across)
@@ -104,7 +104,7 @@ def _paint(panel: Map | Chart | Disc, scene: Scene, ax: Axes, paper: Paper) -> N
 
 
 def _map(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> None:
-    """Draw a matrix with its numbers, if they fit, and its bar; cells without a value stay blank."""
+    """Draw a matrix with its colour bar, and its numbers if they fit. Cells without a value are blank."""
     painted = panel.values if panel.picture is None else panel.picture
     rows, columns = panel.values.shape
     colours = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)])
@@ -181,7 +181,7 @@ def _disc(panel: Disc, ax: Axes, paper: Paper) -> None:
 
 
 def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: str, y_label: str) -> None:
-    """Draw the scene's ticks and names; column names that would touch are vertical."""
+    """Draw the scene's ticks and axis names. Column names that would touch are vertical."""
     crowded = sum(len(text) + 1.5 for _, text in across) * 0.07 > ax.bbox.width / ax.figure.dpi
     ax.set_xticks([at for at, _ in across], [text for _, text in across], rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in up], [text for _, text in up])
@@ -193,7 +193,7 @@ def _ticks(ax: Axes, across: tuple[Tick, ...], up: tuple[Tick, ...], x_label: st
 def rendered(figure: Figure, kind: str = "svg") -> bytes:
     """The figure as bytes: ``"svg"``, ``"png"`` or ``"pdf"``."""
     if kind not in UNDATED:
-        raise InvalidArgument(f"format {kind!r} is not one of {', '.join(UNDATED)}")
+        raise InvalidArgument(f"format={kind!r} must be one of {', '.join(UNDATED)}")
     out = io.BytesIO()
     with styled():
         figure.savefig(out, format=kind, metadata=UNDATED[kind])
@@ -201,7 +201,7 @@ def rendered(figure: Figure, kind: str = "svg") -> bytes:
 
 
 def write(figure: Figure, path: str | Path) -> Path:
-    """Save to ``path``; its suffix determines the format."""
+    """Save a figure to ``path``, whose suffix determines the format."""
     path, kind = Path(path), Path(path).suffix[1:].lower()
     if kind not in UNDATED:
         raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(UNDATED)}, which determines its format")
@@ -217,7 +217,7 @@ class Drawing:
     view: View
 
     def save(self, path: str | Path, width: str = "page") -> Path:
-        """Save it as wide as a ``"page"`` or a ``"column"`` of a paper; the suffix determines the format."""
+        """Save the view, as wide as a ``"page"`` or a ``"column"`` of a paper. The suffix determines the format."""
         if width not in ("page", "column"):
             raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)

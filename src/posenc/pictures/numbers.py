@@ -1,15 +1,15 @@
-"""Formats numbers for reading: a true minus, thin spaces, powers of ten, fractions, units."""
+"""Formats numbers for people: minus signs, thin spaces, powers of ten, fractions and units."""
 
 import math
 
 THIN, MINUS = "\u202f", "−"
 MARKED = 10_000
-"""Numbers from here on have thin spaces between thousands."""
+"""Numbers of at least this magnitude have thin spaces between thousands."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fixed(value: float, digits: int = 3) -> str:
-    """A number with ``digits`` decimals, or as a power of ten if it is too small or too large for them."""
+    """A number with ``digits`` decimals, or in scientific notation if it is too small or too large for that."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
     if value != 0 and (abs(value) < 0.5 * 10**-digits or abs(value) >= 1e9):
@@ -19,14 +19,14 @@ def fixed(value: float, digits: int = 3) -> str:
 
 
 def plain(value: float, digits: int) -> str:
-    """A number with ``digits`` decimals; a number that rounds to zero has no sign."""
+    """A number with ``digits`` decimals. A number that rounds to zero has no sign."""
     text = f"{value:,.{digits}f}" if abs(value) >= MARKED else f"{value:.{digits}f}"
     text = text.replace(",", THIN)
     return text.replace("-", MINUS) if float(f"{value:.{digits}f}") else text.replace("-", "")
 
 
 def readout(value: float | str) -> str:
-    """A readout beside a picture: words are unchanged, integers short, other numbers get three decimals or three
+    """A readout of a picture: strings are unchanged, integers short, other numbers have three decimals or three
     digits."""
     if isinstance(value, str):
         return value
@@ -36,7 +36,7 @@ def readout(value: float | str) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A difference with its sign, also a plus; zero has no sign."""
+    """A difference with its sign, plus or minus; zero has no sign."""
     text = plain(value, digits)
     return f"+{text}" if value > 0 and text != plain(0, digits) else text
 
@@ -47,7 +47,7 @@ def count(value: int) -> str:
 
 
 def power(value: float) -> str:
-    """A power of ten, with exponent if it is above 10."""
+    """A power of ten, with an exponent unless it is 1 or 10."""
     return short(value) if value in (1, 10) else f"10{str(round(math.log10(value))).translate(SUPERSCRIPTS)}"
 
 
@@ -58,7 +58,7 @@ def fraction(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """The shortest text that is exact to 6 digits, for ticks, positions and table headings."""
+    """The shortest string that is exact to 6 digits, for ticks, positions and table headings."""
     if value == 0:
         return "0"
     magnitude = abs(value)
@@ -72,6 +72,6 @@ def short(value: float) -> str:
 
 
 def with_unit(name: str, *units: str) -> str:
-    """``name (unit, …)``, or the name alone."""
+    """``name (unit, …)``, or only the name if there are no units."""
     units = tuple(filter(None, units))
     return f"{name} ({', '.join(units)})" if units else name

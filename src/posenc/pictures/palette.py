@@ -1,7 +1,7 @@
 """The palette: an encoding has the same colour, dash and marker in every figure, table and page.
 
-Encodings use the Okabe–Ito colours, which are distinct for colour-blind readers; dashes and markers are distinct in
-print. The lab's stylesheet takes its colours from here.
+The common encodings use the Okabe–Ito colours, which colour-blind readers can tell apart. Dashes and markers are
+distinct in print. The lab's style sheet takes its colours from here.
 """
 
 from collections.abc import Collection
@@ -10,18 +10,18 @@ from typing import Literal
 from zlib import crc32
 
 Scale = Literal["signed", "magnitude", "picture"]
-"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light.
-``"picture"``: the colours of a picture, without a bar."""
+"""``"signed"``: blue below 0, the background at 0, red above, symmetric limits. ``"magnitude"``: dark to light.
+``"picture"``: the colours of a picture, without a colour bar."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """The look and the label of one encoding."""
+    """The style and the label of one encoding."""
 
     label: str
     colour: str
     dash: tuple[float, ...]
-    """Lengths of ink and gap in line widths; empty for a solid line."""
+    """The lengths of dashes and gaps in line widths; empty for a solid line."""
     marker: str
     """A matplotlib marker."""
 
@@ -62,11 +62,11 @@ OTHER_MARKERS = ("P", "*", "<", ">", "d", "H", "8")
 
 @dataclass(frozen=True)
 class Paper:
-    """The colours of a page.
+    """The colours of a theme.
 
     Args:
-        quiet: secondary text. edge: outlines of controls, 3:1. wash: a pressed area.
-        negative, positive: ends of the signed scale, whose 0 is the paper.
+        quiet: secondary text. edge: outlines of controls, with a contrast of 3:1. wash: pressed areas.
+        negative, positive: the ends of the signed scale, on which 0 is ``paper``.
     """
 
     paper: str
@@ -83,43 +83,43 @@ LIGHT = Paper("#fbfaf7", "#1d1f23", "#5c5f66", "#d8d5cd", "#85827a", "#f1efe8", 
 DARK = Paper("#14161a", "#e8e6e1", "#a3a5a8", "#33363c", "#75797f", "#1d2025", "#6fb1e8", "#f08377")
 PAPERS = {"light": LIGHT, "dark": DARK}
 ACCENT = "#6741D9"
-"""The colour of links, focus, and movable parts."""
+"""The colour of links, focus and movable parts."""
 QUERY, KEY = "#A61E8C", "#0B7285"
 REFERENCE = "#E6B800"
-"""The colour of a reference vector: the yellow of the lessons."""
+"""The colour of a reference vector, which is yellow in the lessons."""
 MAGNITUDE = (
     *("#440154", "#48186a", "#472d7b", "#424086", "#3b528b", "#33638d", "#2c728e", "#26828e", "#21918c"),
     *("#1fa088", "#28ae80", "#3fbc73", "#5ec962", "#84d44b", "#addc30", "#d8e219", "#fde725"),
 )
-"""Dark to light, for magnitudes and similarities: viridis (van der Walt and Smith, 2015) at even places."""
+"""Dark to light, for magnitudes and similarities: viridis (van der Walt and Smith, 2015), evenly spaced."""
 PICTURE = (
     *("#5b95cf", "#fbe3bf", "#fff6cf", "#ffcf66", "#9fb4c0", "#6f8c98"),
     *("#8fb365", "#47743a", "#3b3440", "#7b6a72", "#f7e27a", "#15161a"),
 )
 """A cat in front of hills, two colours per shape: sky, sun, far hills, near hills, fur, eyes and pupils."""
 SERIES = ("#44546A", "#E4719A", "#228833", "#B79F00", "#3399BB", "#994455", "#8C6D31", "#5A5AA8")
-"""The colours of lines that are no encoding, in drawing order; no encoding has them."""
+"""The colours of lines that show no encoding, in drawing order; no encoding has these colours."""
 DASHES: tuple[tuple[float, ...], ...] = (
     *((), (3, 1.4), (1, 1.4), (5, 1.4, 1, 1.4), (2, 1), (6, 2), (0.6, 1), (3, 1, 1, 1)),
 )
-"""The dashes of the same lines, in line widths, so that they differ in grey print too."""
+"""The dashes of these lines, in line widths, so that they also differ in black-and-white print."""
 
 
 LABELS = {"learned(past_end=clamp)": "learned (clamped)"}
-"""The labels of texts that otherwise have the style of their family."""
+"""The labels of encodings that have the style of their family but another label."""
 
 
 def family(encoding: str) -> str:
-    """The encoding above whose colour a text has: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
+    """The entry of ``ENCODINGS`` with a text's colour: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
     name = encoding.partition("(")[0]
     return name if name in ENCODINGS else ""
 
 
 def style(encoding: str, among: Collection[str] = ()) -> Style:
-    """The style of an encoding's text: its family's colour, or one of the others.
+    """The style of an encoding's text, with the colour of its family or one of ``OTHERS``.
 
-    A text that is not above gets a style by its place ``among`` those of its figure, distinct from all of them;
-    alone it always has the same style.
+    A text that is not in ``ENCODINGS`` gets a style by its place ``among`` the texts of its figure, distinct from
+    theirs. Without ``among``, it always has the same style.
     """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
@@ -133,6 +133,6 @@ def style(encoding: str, among: Collection[str] = ()) -> Style:
 
 
 def token(encoding: str, among: Collection[str] = ()) -> str:
-    """The name of an encoding's colour in style sheets and painters."""
+    """The name of an encoding's colour in style sheets and scripts."""
     name = family(encoding)
     return f"encoding-{name}" if name else f"other-{OTHERS.index(style(encoding, among).colour)}"

@@ -1,4 +1,4 @@
-"""A scene: a view with all drawing decisions made, so that painters only paint."""
+"""A scene: a view with all drawing decisions made, so that renderers only draw."""
 
 import math
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from posenc.pictures.palette import Scale
 from posenc.pictures.view import Arrow
 
 Tick = tuple[float, str]
-"""A value on an axis and its text."""
+"""A value on an axis, and its label."""
 
 
 @dataclass(frozen=True)
 class AxisScale:
-    """One axis of a painted panel: its caption, the values at its ends, and its ticks.
+    """One axis of a panel: its caption, the values at its ends, and its ticks.
 
     An axis of cells runs from −0.5 to n − 0.5, so that cell i is centred at i.
     """
@@ -37,12 +37,12 @@ class AxisScale:
 
 @dataclass(frozen=True)
 class Bar:
-    """A colour scale, shared by every panel that names it.
+    """A colour scale, shared by every panel that refers to it.
 
     Args:
-        low, high: values at the ends of the colours; symmetric about 0 for a signed scale.
-        shown: the part of it that occurs; painters draw this part beside the panels.
-        legend: the texts at its ends, and at 0 between them, if there is no room for ticks.
+        low, high: the values at the ends of the colours, symmetric about 0 for a signed scale.
+        shown: the range of values that occur; renderers draw this part next to the panels.
+        legend: the labels at its ends, and at 0 between them, if there is no room for ticks.
     """
 
     scale: Scale
@@ -56,13 +56,13 @@ class Bar:
 
 @dataclass(frozen=True)
 class Map:
-    """A matrix, rows × columns, row 0 at the top; NaN is paper.
+    """A matrix, rows × columns, with row 0 at the top. NaN cells are blank.
 
     Args:
         bar: the index of its colour scale in the scene.
-        texts: the number of every cell, if they are few enough.
+        texts: the number in every cell, if there are few enough cells.
         keys: the name of every row, if its numbers are shown.
-        picture: painted instead of the cells.
+        picture: a picture that is drawn instead of the cells.
     """
 
     name: str
@@ -82,12 +82,12 @@ class Curve:
     """One line of a chart.
 
     Args:
-        colour: a name of ``colours.LINES``, which has a line and a text for either paper.
-        dash: lengths of ink and gap in line widths; empty for a solid line.
+        colour: a name in ``colours.LINES``, which has a line colour and a text colour for each theme.
+        dash: the lengths of dashes and gaps in line widths; empty for a solid line.
         marker: a matplotlib marker.
-        low, high: the band around it, or empty.
+        low, high: the band around the curve, or empty.
         hollow: whether the run must not be read as a result.
-        between: how many values are interpolated between two of the encoding, to make the curve smooth.
+        between: the number of values interpolated between two computed ones, to make the curve smooth.
     """
 
     name: str
@@ -103,10 +103,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis; ``at`` are the places of their points.
+    """Curves over one axis; ``at`` has the places of their points.
 
-    ``marks`` are vertical lines with captions, ``levels`` horizontal ones; ``apart`` means that points are not
-    joined.
+    ``marks`` are vertical lines with captions, ``levels`` are horizontal ones. If ``apart``, points are not joined.
     """
 
     name: str
@@ -121,7 +120,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Vector:
-    """An arrow of a plane with the name of its colour and its finished text."""
+    """An arrow in a plane, with the name of its colour and the text of its label."""
 
     arrow: Arrow
     colour: str
@@ -131,7 +130,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Disc:
-    """Vectors in a plane, both axes from −limit to limit; ``arc`` are the two whose angle is marked."""
+    """Vectors in a plane with both axes from −limit to limit; the angle between those in ``arc`` is marked."""
 
     name: str
     vectors: tuple[Vector, ...]
@@ -142,7 +141,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Scene:
-    """A view with all decisions made; ``readouts`` are names and finished texts."""
+    """A view with all drawing decisions made; ``readouts`` are pairs of a name and a formatted value."""
 
     title: str
     panels: tuple[Map | Chart | Disc, ...]

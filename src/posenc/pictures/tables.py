@@ -1,4 +1,4 @@
-"""A view as tables of exact numbers, for the page beside every picture and for CSV export."""
+"""A view as tables of exact numbers, for the page next to every picture and for CSV export."""
 
 import csv
 import io
@@ -10,11 +10,11 @@ from posenc.pictures.numbers import fixed, short
 from posenc.pictures.view import Heatmap, Lines, Plane, View
 
 ROWS, COLUMNS = 64, 16
-"""The most rows and columns of a table on a page; the CSV has all."""
+"""The most rows and columns of a table on a page. The CSV file has all of them."""
 
 
 def tables(answer: View) -> list[dict[str, Any]]:
-    """One table per panel: caption, head, rows of texts, and a note on omitted rows and columns."""
+    """One table per panel: its caption, head and rows as strings, and a note about omitted rows and columns."""
     contents = []
     for panel in answer.panels:
         head, rows = _content(panel)
@@ -31,7 +31,7 @@ def tables(answer: View) -> list[dict[str, Any]]:
 
 
 def as_csv(answer: View) -> str:
-    """Every panel, one after the other, with all digits; then the readouts."""
+    """Every panel, one after the other, with all digits, and then the readouts."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([answer.title])
@@ -50,7 +50,7 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
         return ["vector", "x", "y"], [[arrow.name, arrow.x, arrow.y] for arrow in panel.arrows]
     if isinstance(panel, Lines):
         columns = [line.values.tolist() for line in panel.lines]
-        places = range(0, len(panel.x.values), panel.between + 1)  # interpolated points are drawn but not listed
+        places = range(0, len(panel.x.values), panel.between + 1)  # interpolated points are drawn, but not listed
         return [panel.x.label, *(line.name for line in panel.lines)], [
             [tick_text(panel.x, i), *(column[i] for column in columns)] for i in places
         ]
@@ -62,12 +62,12 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
 
 
 def value_at(answer: View, panel: int, row: int, column: int) -> str:
-    """The value at one place of a picture, in words; for lines the values of all at that column."""
+    """The value at one place of a picture, in words; for lines, the values of all lines at that column."""
     if not 0 <= panel < len(answer.panels):
         raise InvalidArgument(f"panel={panel} is not one of the {len(answer.panels)} panels, counted from 0")
     asked = answer.panels[panel]
     if isinstance(asked, Plane):
-        raise InvalidArgument(f"panel={panel} is a plane, whose vectors show their numbers")
+        raise InvalidArgument(f"panel={panel} is a plane, which already shows the numbers of its vectors")
     rows, columns = (asked.rows.values, asked.columns) if isinstance(asked, Heatmap) else ((0.0,), asked.x)
     if not (0 <= column < len(columns.values) and 0 <= row < len(rows)):
         raise InvalidArgument(

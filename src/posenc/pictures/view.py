@@ -1,6 +1,6 @@
 """A view: the answer to one question about an encoding, as named arrays with axes, units and ticks.
 
-Views compute with the library and do not paint. Figures paint them with matplotlib, the lab on a canvas.
+Views contain results and do not draw. Figures draw them with matplotlib, and the lab draws them on a canvas.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     labels: tuple[str, ...] = ()
-    """The texts of the ticks, such as the words of a sentence; by default the values."""
+    """The labels of the ticks, such as the words of a sentence; by default the values."""
 
     @property
     def label(self) -> str:
@@ -32,7 +32,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A matrix, rows × columns; row 0 is painted at the top. NaN means no value and stays blank."""
+    """A matrix, rows × columns, with row 0 at the top. NaN means no value and is blank."""
 
     name: str
     values: Float[Tensor, "rows columns"]
@@ -41,18 +41,18 @@ class Heatmap:
     scale: Scale
     unit: str = ""
     limit: float | None = None
-    """The ends of the colours, ±limit or 0 … limit; by default the largest (and smallest) value."""
+    """The ends of the colour scale, ±limit or 0 … limit; by default the largest (and smallest) value."""
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
-    """The texts of the cells, such as letters; by default their numbers, if they are few."""
+    """The texts in the cells, such as letters; by default their numbers, if there are few cells."""
     picture: Float[Tensor, "down across"] | None = None
-    """A picture, on the same scale, that is painted instead of the cells; pointing still selects cells."""
+    """A picture on the same scale that is drawn instead of the cells; pointing still selects cells."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: y over x, with a name at its end and, for an encoding, the encoding's name.
+    """One curve, y over x, with a name at its end and, if it shows an encoding, the encoding's name.
 
     ``low`` and ``high`` bound a band around it. ``hollow`` marks a run that must not be read as a result.
     """
@@ -80,14 +80,14 @@ class Lines:
     levels: tuple[tuple[float, str], ...] = ()
     """Horizontal lines at y with their captions, such as (0.06, "chance")."""
     between: int = 0
-    """How many points are interpolated between two of the encoding, to make the curve smooth."""
+    """The number of points interpolated between two computed ones, to make the curve smooth."""
     apart: bool = False
-    """Whether points are separate, as for layers, with no values between them."""
+    """Whether points are separate, with no values between them, as for layers."""
 
 
 @dataclass(frozen=True)
 class Grip:
-    """The effect of dragging an arrow's tip: the setting of the view, its current value, and the tip at each
+    """The effect of dragging an arrow's tip: the setting that changes, its current value, and the tip at each
     value."""
 
     setting: str
@@ -106,17 +106,17 @@ class Arrow:
     ghost: bool = False
     """Whether it is drawn faintly, as the previous state."""
     role: Literal["", "query", "key", "reference"] = ""
-    """Its meaning; each role has its own colour and dash."""
+    """What it shows; each role has its own colour and dash."""
     grip: Grip | None = None
     word: str = ""
     """The text at its tip; by default the first word of its name, if that is short."""
     along: tuple[str, ...] = ()
-    """The settings of other grips that rotate it too, by the same angle."""
+    """The settings of other grips that also rotate this arrow by the same angle."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Vectors in a plane, both axes from −limit to limit; the angle between two of them may be marked."""
+    """Vectors in a plane with both axes from −limit to limit. The angle between two of them may be marked."""
 
     name: str
     arrows: tuple[Arrow, ...]
@@ -130,9 +130,9 @@ class View:
 
     Args:
         title: the answer or question in one sentence, used as the figure's title.
-        panels: the panels, from left to right.
-        readouts: numbers to print beside the picture, by name, in a fixed order.
-        python: the library calls that gave these numbers, for copying and running.
+        panels: the panels from left to right.
+        readouts: numbers to show next to the picture, by name and in a fixed order.
+        python: the library calls that gave these numbers, to copy and run.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""A scene as JSON: codes, fractions, ticks and finished texts; the page only adds pixels.
+"""A scene as JSON: colour codes, fractions, ticks and labels, so that the page only draws pixels.
 
 Every place is a fraction of its axis: 0 at the left or bottom, 1 at the right or top.
 """
@@ -29,11 +29,11 @@ def view(answer: View) -> dict[str, Any]:
 
 
 PROBED, DRAWN = 130, 1_100
-"""The most points of a line for which a saved page stores values in words, and the most points that it stores."""
+"""The most points of a line for which a saved page has values in words, and the most points of a line in it."""
 
 
 def alone(answer: View) -> dict[str, Any]:
-    """Everything that a page without a server shows: also the words under the pointer, and no points closer than
+    """Everything that a page without a server shows, with the words under the pointer and no points closer than
     pixels."""
     sent = view(answer)
     for i, shown in enumerate(sent["panels"]):
@@ -59,7 +59,7 @@ def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:
 def codes(values: Tensor, bar: Bar) -> Tensor:
     """Values as uint8: 0 … 254 over the scale, 255 for NaN."""
     steps = EMPTY - 1
-    # float32 is 2^17 times finer than a step; the page's exact values come from the view itself.
+    # float32 is 2^17 times finer than a step. The exact values on the page come from the view itself.
     places = values.to(torch.float32).sub(bar.low).mul_(steps / (bar.high - bar.low)).clamp_(0, steps)
     return places.round_().nan_to_num_(EMPTY).to(torch.uint8)
 
@@ -119,7 +119,7 @@ def _plane(panel: Disc) -> dict[str, Any]:
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
-    """An arrow by its tip, in units of the limit, with the setting of its grip and the tip at each value."""
+    """An arrow by its tip, in units of the limit, with its grip's setting and the tip at each value."""
     arrow = vector.arrow
     sent = {
         "name": arrow.name,

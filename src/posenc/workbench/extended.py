@@ -89,22 +89,22 @@ def extend(
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
         to: the length to reach, in tokens or as a multiple of the length that the model was released for, such as
-            ``"4x"``. The default is 8 times for a study's model and 2 times for other models.
+            ``"4x"``; by default ``"8x"`` for a study and ``"2x"`` for other models.
         replace_scaling: replace the scaling that the config states; without this flag such a model is refused.
         text: a file to read instead of the study's own text or the default text.
-        methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2. The default is all scalings.
+        methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
         documents: the most documents to score.
-        finetune: training steps under each method, after which everything is scored again. The default is 60 for a
+        finetune: training steps under each method, after which everything is scored again; by default 60 for a
             study and 0 for other models.
-        positions: the positions of the windows in a fine-tune, ``"counted"`` or ``"pose"``.
+        positions: positions in a fine-tune, ``"counted"`` or ``"pose"``.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, or the folder or .gguf file of another
             model.
-        beta_fast: YaRN's ``beta_fast``, the number of rotations above which a pair keeps its frequency.
-        device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
+        beta_fast: for YaRN, the rotations above which a pair keeps its frequency.
+        device, dtype: for weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
-        output: a folder for the ledger, scores and page. The default is ``extension`` in the model's folder, or in
-            the current folder if the model is a file.
-        console: the console on which progress is printed.
+        output: a folder for the ledger, scores and page; by default ``extension`` in the model's folder, or in the
+            current folder if the model is a file.
+        console: where progress is printed.
         command: the command line to print on the page.
 
     Raises:
@@ -142,7 +142,7 @@ def extend(
 
 @contextmanager
 def _few_threads(model: LanguageModel) -> Iterator[None]:
-    """Use one thread for a study's model, which is so small that more threads would mostly wait."""
+    """Use one thread for a study's model, which is too small for more."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if isinstance(model, StudyModel) else threads)
     try:

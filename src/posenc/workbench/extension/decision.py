@@ -44,7 +44,7 @@ class Candidate:
     Args:
         method: the method, which is named ``"cut"`` for the unchanged model on the last trained length only.
         losses: one row per document and one column per bucket of positions; NaN for positions that cutting drops.
-        plan: the plan of the fine-tune, under which its weights are stored; None without a fine-tune.
+        plan: the plan of the fine-tune, under which its weights are stored; None without one.
         tokens: the loss of each token, if these are stored.
     """
 
@@ -67,16 +67,16 @@ class Extension:
     """The measurements, and the decision that follows from them.
 
     Args:
-        width: positions per bucket; bucket i has the positions i·width … (i+1)·width − 1.
-        curves: the zero-shot candidates, then the fine-tuned ones, in the order of the methods.
+        width: positions per bucket; bucket i has i·width … (i+1)·width − 1.
+        curves: zero-shot candidates, then fine-tuned ones, in the order of the methods.
         window: the losses on the targets of the last ``far`` buckets, each read with only one trained length of
             context.
-        identity: the hash of the model's weights, or the id of the study's run.
-        finetune: the training steps of each fine-tune.
-        hardware: the hardware of the runs.
-        positions: the positions of the windows in fine-tunes, as in ``Request``.
-        key: the key tokens of LongPPL; None if LongPPL was not requested.
-        evaluator: the model that picked the key tokens, as in ``longppl.Evaluator.as_json``.
+        identity: hash of the model's weights, or the id of the study's run.
+        finetune: training steps of each fine-tune.
+        hardware: hardware of the runs.
+        positions: positions in fine-tunes, as in ``Request``.
+        key: key tokens of LongPPL; None if LongPPL was not requested.
+        evaluator: the model that picked them, as in ``longppl.Evaluator.as_json``.
     """
 
     model: str
@@ -108,8 +108,7 @@ class Extension:
 
     @property
     def far(self) -> int:
-        """The number of last buckets that judge a method: as many as in the trained length, or all past it if there
-        are fewer."""
+        """The number of last buckets that judge a method: a trained length of them, or all past it if fewer."""
         return min(self.inside, self.length // self.width - self.inside)
 
     @property
@@ -225,9 +224,9 @@ class Extension:
     def effective_length(self, candidate: Candidate) -> EffectiveLength:
         """The length up to which a method reads about as well as the unchanged model does at its trained length.
 
-        At this and every shorter length, its loss is within ``MARGIN`` of the unchanged model's, paired by document.
-        Within the trained length, both losses are from the same bucket. Past it, the unchanged model's loss is from
-        the last bucket within the trained length.
+        At this and every shorter length, its loss is within ``MARGIN`` of the unchanged model's, paired by text.
+        Within the trained length both losses are from the same bucket. Past it, the unchanged model's is from the
+        last bucket within it.
         """
         ours, unchanged = candidate.losses.T.tolist(), self.unchanged.losses.T.tolist()
         excess = [paired(losses, unchanged[min(i, self.inside - 1)]) for i, losses in enumerate(ours)]

@@ -66,8 +66,8 @@ class Sheet:
         stretch = text[self.number * length : self.number * length + room]
         if len(stretch) != room:
             raise StudyError(
-                f"haystack {self.number} of {length} tokens needs {room} tokens of the text, which has {len(text)}, "
-                "in addition to its sentences; pass fewer texts or another length"
+                f"haystack {self.number} of {length} tokens needs {room} tokens of the text, but this has "
+                f"{len(text)}; pass fewer texts or another length"
             )
         parts: list[Tensor] = []
         for sentence, start, end in zip(sentences, (0.0, *DEPTHS), DEPTHS, strict=False):

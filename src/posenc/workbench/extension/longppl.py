@@ -7,9 +7,9 @@ An evaluator picks the key tokens of a document. With its loss −log P(x | cont
 
 The LongPPL of a model is exp(its mean loss on key tokens). The short context of a block of ``stride`` tokens begins
 ``short`` tokens before it; the long context is everything before the token. This differs from the authors' code in
-two cases. If a document is longer than the evaluator's trained length, the evaluator reads windows of its trained
-length, so a long context has at least three quarters of that. If the trained length is less than four of the
-authors' short contexts, ``short`` is a quarter of it.
+two cases. If a document is longer than the evaluator's trained length, the evaluator reads windows of that length,
+so a long context has at least three quarters of it. If the trained length is less than four of the authors' short
+contexts, ``short`` is a quarter of it.
 """
 
 import hashlib
@@ -100,7 +100,7 @@ class Evaluator:
 
 
 def same_tokens(model: LanguageModel, tick: Tick, *, ids: Int[Tensor, " T+1"]) -> list[list[float]]:
-    """1 for each key target of a document in the evaluator's own tokens, 0 for other targets."""
+    """1 for each key target of a document in the evaluator's own tokens, else 0."""
     start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
     text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
     return [Evaluator(model).key(text, tick)[1 - len(ids) :].double().tolist()]
@@ -113,7 +113,7 @@ def other_tokens(
     text: str,
     spans: Int[Tensor, "T+1 2"],
 ) -> list[list[float]]:
-    """1 for each key target of a document from another tokenizer, 0 for other targets.
+    """1 for each key target of a document from another tokenizer, else 0.
 
     A target is key if all its characters are in key tokens. ``spans`` has the first character of each token in
     ``text``, and the one after its last.
@@ -189,8 +189,8 @@ class LongPPL:
     """The LongPPL of one method.
 
     Args:
-        value: exp(mean loss over the key tokens) of each document, averaged over documents with their number of key
-            tokens as weight, like the authors' average; NaN without key tokens.
+        value: exp(mean loss over the key tokens) of each document, averaged with its key tokens as weight, as the
+            authors do; NaN without key tokens.
         beyond: the same for key tokens past the trained length only.
         to_unchanged: the loss on key tokens minus the unchanged model's, paired over documents with key tokens.
     """

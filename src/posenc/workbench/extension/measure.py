@@ -38,13 +38,13 @@ class Request:
     """What to measure, and how.
 
     Args:
-        length: the number of targets per document, rounded down to a multiple of a quarter of the trained length.
+        length: targets per document, rounded down to a multiple of a quarter of the trained length.
         documents: the most documents to score; fewer if the text ends.
         methods: the methods, including ``"none"`` or ``"own"``.
-        finetune: the training steps of a fine-tune; 0 for no fine-tune.
-        dtype, device: the dtype and device of weights and activations, which are part of every plan.
-        positions: the positions of the windows in a fine-tune: ``"counted"`` for windows of up to four trained
-            lengths, or ``"pose"`` for windows of one trained length with positions drawn from all of ``length``.
+        finetune: training steps of a fine-tune; 0 for none.
+        dtype, device: dtype and device of weights and activations, which are part of every plan.
+        positions: positions in a fine-tune: ``"counted"`` for windows of up to four trained lengths, or ``"pose"``
+            for windows of one trained length with positions drawn from all of ``length``.
 
     Raises:
         InvalidArgument: a value is out of range for every model.
@@ -150,7 +150,7 @@ def _span(model: LanguageModel, length: int, positions: str) -> int:
 def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
-    """The first documents of a text, each with ``length`` targets; documents share no targets."""
+    """The first documents of a text, with ``length`` targets each and no shared targets."""
     count = min(documents, (len(tokens) - 1) // length)
     if count < 1:
         raise StudyError(
@@ -171,7 +171,7 @@ def scored(
 ) -> list[list[float]]:
     """The losses of documents under a method, as means over ``buckets`` parts of ``width`` positions.
 
-    The windows of a document have the same length and are read one by one. The parts are the ends of the windows.
+    A document's windows have the same length and are read one by one; the parts are at their ends.
     """
     rows, encoding = [], method.positions(model, len(documents[0][0]) - 1)
     for windows in documents:
@@ -201,7 +201,7 @@ class _Grid:
         return self.ledger.folder.resolve() / FOLDER
 
     def curve(self, method: Method, rows: Tensor, plan: Scoring | None = None) -> Candidate:
-        """A candidate with the losses that the runs of a method have measured."""
+        """The candidate of a method, from the losses of its runs."""
         means = rows.unflatten(1, (self.length // self.width, -1)).mean(2)
         return Candidate(method, means, plan, rows if self.by_token else None)
 

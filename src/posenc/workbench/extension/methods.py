@@ -114,8 +114,8 @@ def remappings(trained: int, length: int) -> dict[str, str]:
     """Every remapping as text, with settings under which a text of ``length`` uses only trained distances. STRING
     works below two trained lengths; for longer texts it is set to its limit.
 
-    Windows are a quarter of the trained length, or half of it if far keys are remapped close to the window. DCA's
-    chunks and STRING's window are those of their authors.
+    Windows are a quarter of the trained length, or half if far keys are remapped close to them. DCA's chunks and
+    STRING's window are those of their authors.
     """
     quarter, half, few = max(1, trained // 4), max(1, trained // 2), max(1, trained // 8)
     group = next(g for g in itertools.count(1) if (trained - quarter + quarter // g) * g >= length)

@@ -36,10 +36,10 @@ def part_of(tick: Tick, share: float) -> Tick:
 LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """A model that scores a text under any scaling of its rotary layers.
 
-``scaling`` is the scaling in its config, ``original_length`` is its trained length, and ``pretrained_length`` is
-its trained length before any scaling, from which methods start. ``with_scaling`` returns its positions for a request
-of some length with another scaling, or without rotation for None. ``unit`` is what it reads (``"token"`` or
-``"byte"``), ``identity`` is a hash of its weights, and ``learning_rate`` is for a fine-tune. ``logits`` uses the
+``scaling`` is the scaling in its config, ``original_length`` its trained length, and ``pretrained_length`` its
+trained length before any scaling, from which methods start. ``with_scaling`` returns its positions for a request of
+some length with another scaling, or without rotation for None. ``unit`` is what it reads (``"token"`` or
+``"byte"``), ``identity`` a hash of its weights, and ``learning_rate`` is for a fine-tune. ``logits`` uses the
 encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """
 
@@ -136,8 +136,8 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
     """The model at ``path``, the bytes from which documents are cut, and the text for a fine-tune.
 
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file. For a study, documents are cut
-    from the held-out part of the text, for other models from all of it.
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file. Documents are cut from a
+    study's held-out text, or for other models from the whole text.
     """
     is_study = (path / "ledger.sqlite").exists()
     read = load(source_of(path).path if is_study and text is None else text)

@@ -36,15 +36,15 @@ class Scoring(Identified):
     """The plan of scoring documents under one method: everything that determines their losses.
 
     Args:
-        model: the identity of the weights.
-        method: the method's name; ``"cut"`` is the unchanged model on the last trained length only.
-        scaling: the scaling's values as JSON. Another factor makes another plan.
-        text_sha256: the hash of the text from which documents are cut.
-        documents: the numbers of the documents.
-        length: the number of scored targets, which are a document's tokens except the first.
-        buckets: the number of buckets in which losses are averaged.
-        dtype, device: the dtype and device of weights and activations.
-        steps, span: the training steps and window length of a fine-tune before scoring; 0 without a fine-tune.
+        model: identity of the weights.
+        method: name of the method; ``"cut"`` is the unchanged model on the last trained length only.
+        scaling: the scaling's values as JSON; another factor makes another plan.
+        text_sha256: hash of the text from which documents are cut.
+        documents: numbers of the documents.
+        length: number of scored targets: a document's tokens except the first.
+        buckets: number of buckets in which losses are averaged.
+        dtype, device: dtype and device of weights and activations.
+        steps, span: training steps and window length of the fine-tune before scoring; 0 without one.
         positions: the positions in those windows: ``"counted"``, or ``"pose"``, which draws them below ``length``.
     """
 

@@ -85,7 +85,7 @@ class Ray:
         return session
 
     def _room(self) -> int:
-        """The number of runs for which the live machines have room at the same time."""
+        """The number of runs that the live machines can run at the same time."""
         cpus, gpus = self.requirements.cpus, self.requirements.gpus
         return sum(
             int(min(has.get("CPU", 0) // cpus, has.get("GPU", 0) / gpus if gpus else cpus * 1e9))

@@ -1,1 +1,1 @@
-"""Results of runs as tables for the terminal and one self-contained HTML page."""
+"""Results of runs as tables for the terminal and as one self-contained HTML page."""

@@ -13,9 +13,9 @@ from posenc.workbench.study.results import Row, TaskResult, depth_shares
 from posenc.workbench.study.statistics import perplexity
 
 EVERYWHERE = 0.95
-"""The least share of right answers, at every depth and length, for "found at every depth"."""
+"""The lowest share of right answers, over all depths and lengths, that counts as "found at every depth"."""
 POINTS = 50
-"""The number of points of a curve over steps; each is a mean over equally many steps."""
+"""The number of points of a curve over steps. Each is a mean over equally many steps."""
 
 
 def over_lengths(result: TaskResult) -> View:
@@ -30,7 +30,7 @@ def over_lengths(result: TaskResult) -> View:
 
 
 def _levels(result: TaskResult) -> tuple[tuple[float, str], ...]:
-    """The gate of a task, and what guessing reaches."""
+    """The gate of a task and its chance level."""
     task = result.task
     if task.measure == "loss":
         return ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)
@@ -54,7 +54,7 @@ def _title(result: TaskResult) -> str:
 
 
 def over_positions(result: TaskResult) -> View | None:
-    """The loss at every position of the longest windows, which shows where each encoding stops reading well."""
+    """The loss at every position of the longest windows."""
     lines = []
     for row in result.rows:
         cells = [c for r in row.runs if (c := r.cell(result.longest, "loss_by_position"))]
@@ -72,7 +72,7 @@ def over_positions(result: TaskResult) -> View | None:
 
 
 def by_depth(result: TaskResult) -> View | None:
-    """Accuracy by the answer's depth and the sequence's length, one panel per encoding."""
+    """Accuracy by the depth of the answer and the length of the sequence, with one panel per encoding."""
     panels = []
     for encoding, shares in depth_shares(result).items():
         lengths = sorted(shares)
@@ -99,11 +99,11 @@ def by_depth(result: TaskResult) -> View | None:
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
-    """The losses and the gradient's norm in the training of a task's plans, the mean over seeds.
+    """The losses and gradient norms in the training of a task's plans, averaged over seeds.
 
-    One line per encoding, or per encoding and axis values if these plans differ in them.
+    There is one line per encoding, or one per encoding and axis values if the plans differ in these.
 
-    ``curves`` are by plan id; plans without losses have not begun. None if no run has reached the first point.
+    ``curves`` are by plan id; plans that have not begun have no losses. None if no run has reached the first point.
     """
     begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
     width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)
@@ -122,7 +122,7 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
 def _over_steps(
     name: str, unit: str, plans: Sequence[Plan], values: Callable[[Plan], Sequence[tuple[float, float]]]
 ) -> tuple[Lines, ...]:
-    """Lines of ``values`` (pairs of step and value), averaged over the seeds that have reached the step."""
+    """Lines of ``values`` (pairs of step and value), averaged over the seeds that have reached each step."""
     by_plan = {plan.id: dict(values(plan)) for plan in plans}
     steps = sorted({step for pairs in by_plan.values() for step in pairs})
     lines = []
@@ -134,7 +134,7 @@ def _over_steps(
 
 
 def _means(values: Sequence[float], width: int) -> list[tuple[float, float]]:
-    """Means over ``width`` steps, placed at their middles."""
+    """Means over ``width`` steps, each placed in the middle of its steps."""
     full = len(values) // width
     means = torch.tensor(values[: full * width]).reshape(full, width).mean(1).tolist()
     return [(width * (i + 0.5), mean) for i, mean in enumerate(means)]

@@ -1,4 +1,4 @@
-"""Reports an extension: as sentences, a view, a table for the terminal and a page."""
+"""Reports an extension as sentences, as a view, as a table for the terminal, and as a page."""
 
 import json
 import math
@@ -41,13 +41,13 @@ def headline(extension: Extension) -> str:
 
 
 def answer(extension: Extension) -> str:
-    """The evidence: losses on the same targets, the differences that decide, and what stays undecided."""
+    """The evidence: losses on the same targets, the decisive differences, and what is undecided."""
     chosen, unchanged, cut = extension.chosen, extension.unchanged, extension.cut
     if not extension.finite(chosen):
         return f"{headline(extension)}."
     unit, far = extension.unit, count(extension.far * extension.width)
     start = count(extension.original_length)
-    changes = [c for c in extension.candidates if c not in (chosen, unchanged, cut)]  # the best of them is named
+    changes = [c for c in extension.candidates if c not in (chosen, unchanged, cut)]  # only the best is named
     named = dict.fromkeys((chosen, *extension.open[:1], *changes[:1], cut, unchanged))
     losses = ", ".join(f"{fixed(extension.loss(c), 2)} {'when' if c is cut else 'with'} {c.label}" for c in named)
     text = [f"Loss on the last {far} {unit}s, in nats per {unit} over {_documents(extension)}: {losses}."]
@@ -80,20 +80,20 @@ def _gap(gap: Interval) -> str:
 
 
 def lengths(extension: Extension) -> str:
-    """The effective lengths of the unchanged model and of the method to use."""
+    """The effective lengths of the method to use and of the unchanged model."""
     named = dict.fromkeys(c for c in (extension.chosen, extension.unchanged) if c is not extension.cut)
     reach = "; ".join(f"{extension.effective_length(c)} with {c.label}" for c in named)
     text = (
-        f"Effective length in {extension.unit}s, loss within {MARGIN:g} nats of the model's own at "
-        f"{count(extension.original_length)}: {reach}."
+        f"Effective length in {extension.unit}s (loss within {MARGIN:g} nats of the unchanged model's at "
+        f"{count(extension.original_length)}): {reach}."
     )
     if len(extension.window) < FEW:
-        text += f" Score {FEW} --documents or more to decide it."
+        text += f" Score at least {FEW} --documents to decide it."
     return text
 
 
 def as_json(extension: Extension) -> dict[str, Any]:
-    """What programs read: the decision, and every number of every candidate, best first."""
+    """The decision and every number of every candidate, best first, for other programs."""
     key = extension.key
     return {
         "model": extension.model,
@@ -114,7 +114,7 @@ def as_json(extension: Extension) -> dict[str, Any]:
 
 
 def _numbers(extension: Extension, candidate: Candidate) -> dict[str, Any]:
-    """A candidate's; cutting has neither an effective length nor a LongPPL."""
+    """The numbers of a candidate. Cutting has neither an effective length nor a LongPPL."""
     cut, scored = candidate is extension.cut, candidate.tokens is not None
     return {
         "name": candidate.method.name,
@@ -142,7 +142,7 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
 
 
 def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
-    """The mean over documents; a band for the method to use and the unchanged one, where documents allow one."""
+    """The mean over documents, with a band for the chosen method and the unchanged model if documents allow one."""
     mean, label = curve.losses.mean(0), curve.method.label
     hand = "nope" if label == unchanged.label else "rotary" if chosen else ""
     if len(curve.losses) < 2 or not hand:
@@ -153,18 +153,18 @@ def _curve(curve: Candidate, chosen: bool, unchanged: Candidate) -> view.Line:
 
 
 def heads(extension: Extension) -> list[str]:
-    """Of a table's columns of numbers: the effective length, and the lengths before which losses are."""
+    """The headings of a table's number columns: the effective length, and the lengths of the losses."""
     return ["effective length", *map(count, extension.lengths)]
 
 
 def caption(extension: Extension) -> str:
-    """What the numbers of a table are."""
+    """What the numbers in a table mean."""
     start, unit = count(extension.original_length), extension.unit
     return f"nats per {unit} on the last {start} before each length, lower is better; trained to {start}"
 
 
 def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], ...]:
-    """A candidate's row: its effective length with the interval, and losses with differences from no change."""
+    """A candidate's row: its effective length and interval, and its losses with differences from no change."""
     unchanged, losses = extension.unchanged, means(extension, candidate)
     reach = ("–", "") if candidate is extension.cut else extension.effective_length(candidate).parts
     gaps = [extension.gap(candidate, unchanged, i) for i in range(len(losses))]
@@ -173,17 +173,17 @@ def cells(extension: Extension, candidate: Candidate) -> tuple[tuple[str, str], 
 
 
 def means(extension: Extension, candidate: Candidate) -> list[float]:
-    """The mean losses of a candidate over documents, before each of the lengths."""
+    """The losses of a candidate before each of the lengths, averaged over documents."""
     return [fmean(losses) for losses in extension.by_length[candidate]]
 
 
 def _rows(extension: Extension, tuned: bool) -> list[Candidate]:
-    """Of the table of the model as it is, or of the tuned one."""
+    """The rows of the table before tuning, or of the table after it."""
     return [c for c in extension.candidates if c.tuned == tuned]
 
 
 def table(extension: Extension, *, tuned: bool = False) -> Table:
-    """The candidates for the terminal, best first; the one to use is named in words."""
+    """The candidates as a table for the terminal, best first; words mark the one to use."""
     title = f"After {extension.tuning}" if tuned else ""
     shown = grid("method", heads(extension), caption(extension), title)
     shown.add_column("", no_wrap=True)
@@ -195,7 +195,7 @@ def table(extension: Extension, *, tuned: bool = False) -> Table:
 
 
 def printed(extension: Extension, files: Iterable[str]) -> Group:
-    """For the terminal: the decision, its evidence, tables of the model as it is and tuned, and the files."""
+    """The output for the terminal: the decision, its evidence, tables before and after tuning, and the files."""
     parts: list[RenderableType] = [Text(f"\n{headline(extension)}\n", "bold")]
     parts.append(Text(f"{answer(extension)}\n\n{lengths(extension)}\n"))
     parts += [table(extension, tuned=tuned) for tuned in sorted({curve.tuned for curve in extension.curves})]
@@ -213,7 +213,7 @@ def write(
 ) -> Path:
     """Write ``extension.json`` and ``report.html`` to ``folder``.
 
-    ``patch`` has the config's new keys, if any.
+    ``patch`` has the new keys of the config, if there are any.
     """
     parts = [
         {

@@ -13,7 +13,7 @@ from posenc.workbench.report.words import ends
 
 
 def rows(extension: Extension) -> list[tuple[str, LongPPL]]:
-    """Every method's label and LongPPL, lowest first."""
+    """The label and LongPPL of every method, lowest first."""
     each = [(curve.label, longppl(extension, curve)) for curve in extension.curves]
     return sorted(each, key=lambda row: (math.isnan(row[1].value), row[1].value))
 
@@ -23,20 +23,20 @@ def answer(extension: Extension) -> str:
     assert extension.key is not None
     by, keys = extension.evaluator, int(extension.key.sum())
     rule = (
-        f"{by['model']} as evaluator: a token is key if its probability after up to {count(by['long'])} tokens is "
-        f"more than e^{by['gain']:g} times that after {count(by['short'])}, and more than e^{by['likely']:g}"
+        f"{by['model']} as evaluator: a key token's probability after up to {count(by['long'])} tokens is above "
+        f"e^{by['gain']:g} times that after {count(by['short'])}, and above e^{by['likely']:g}"
     )
     if not keys:
-        return f"LongPPL: no token of {count(extension.key.numel())} is key ({rule})."
+        return f"LongPPL: none of {count(extension.key.numel())} tokens is a key token ({rule})."
     label, best = rows(extension)[0]
     return (
         f"LongPPL: {label} is lowest with {best.value:.3g}, on {count(keys)} key tokens of "
-        f"{count(extension.key.numel())} ({rule}). Compare it under the same evaluator only."
+        f"{count(extension.key.numel())} ({rule}). Compare it only under the same evaluator."
     )
 
 
 def cells(each: LongPPL) -> tuple[tuple[str, str], ...]:
-    """A method's row: numbers, the last with its interval."""
+    """The numbers in a method's row, the last one with its interval."""
     gap = each.to_unchanged
     change = "–" if math.isnan(gap.mean) else signed(gap.mean)
     return (_value(each.value), ""), (_value(each.beyond), ""), (change, ends(gap))
@@ -47,12 +47,12 @@ def _value(value: float) -> str:
 
 
 def heads(extension: Extension) -> Sequence[str]:
-    """Of the columns."""
+    """The headings of the number columns."""
     return "LongPPL", f"past {count(extension.original_length)}", "to no change, in nats"
 
 
 def table(extension: Extension) -> Table:
-    """The methods for the terminal, lowest first."""
+    """The methods as a table for the terminal, lowest first."""
     caption = f"perplexity of key tokens, lower is better; evaluator {extension.evaluator['model']}"
     table = grid("method", heads(extension), caption)
     for label, each in rows(extension):

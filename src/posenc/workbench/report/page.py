@@ -26,7 +26,7 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
     Args:
         command: the command as typed.
-        ran: the versions behind the numbers, as the JSON in a run; by default the current ones.
+        ran: the versions behind the numbers, as JSON from a run; by default the current versions.
     """
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
@@ -37,7 +37,7 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
 
 
 def picture(view: View, name: str) -> dict[str, Any]:
-    """A view for a page: its title, its scene for the drawing script, and its numbers as tables."""
+    """A view for a page: its title, its scene for the script, and its numbers as tables."""
     return {"name": name, "title": view.title, "scene": alone(view), "tables": tables(view)}
 
 

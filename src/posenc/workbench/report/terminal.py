@@ -1,4 +1,4 @@
-"""Tables and progress for the terminal: 80 columns, readable without colour and when piped into a file."""
+"""Tables and progress for an 80-column terminal, readable without colour and when piped into a file."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -28,11 +28,11 @@ LINE_EVERY = 60.0
 
 
 SILENT = Console(quiet=True)
-"""Prints nothing."""
+"""A console that prints nothing."""
 
 
 class Rate(TextColumn):
-    """Steps, or another unit, per second."""
+    """A column with steps, or another unit, per second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__("")
@@ -44,9 +44,9 @@ class Rate(TextColumn):
 
 @dataclass
 class Going:
-    """Progress of work under way, with messages.
+    """The progress of running work, with messages.
 
-    If the output is not a terminal (a file, for example), a line reports progress from time to time.
+    If the output is not a terminal, it prints a line from time to time.
     """
 
     progress: Progress
@@ -72,7 +72,7 @@ class Going:
 
 @contextmanager
 def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
-    """A progress bar with rate and time left; lines if the output is not a terminal."""
+    """A progress bar with rate and time left, or lines if the output is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -88,14 +88,14 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
 
 
 def as_text(printed: RenderableType) -> str:
-    """The output of a terminal, without colour."""
+    """The terminal's output as a string without colour."""
     text = StringIO()
     Console(file=text, width=120).print(printed, soft_wrap=True)
     return text.getvalue()
 
 
 def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, fold: bool = False) -> Table:
-    """An empty table: a column of names, which wraps if ``fold``, and columns of numbers."""
+    """An empty table with a column of names, which wraps if ``fold``, and columns of numbers."""
     table = Table(
         title=title or None,
         caption=caption,
@@ -114,9 +114,9 @@ def grid(first: str, numbers: Iterable[str], caption: str, title: str = "", *, f
 
 
 def table(result: TaskResult) -> Table:
-    """One task: one row per encoding, one column per length, and a verdict in words."""
+    """The table of one task: one row per encoding, one column per length, and a verdict in words."""
     caption, title = f"{words.unit(result)}; trained to {result.lengths[0]}", f"{result.name}: {result.question}"
-    rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # wraps before numbers do
+    rows = grid("encoding", map(str, result.lengths), caption, title, fold=True)  # names wrap before numbers do
     rows.add_column("verdict", no_wrap=True)
     best = result.best(result.longest)
     for row in result.rows:

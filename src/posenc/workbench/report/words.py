@@ -1,4 +1,4 @@
-"""A study in words: its numbers for tables and pages, and sentences on which encodings hold."""
+"""A study in words: its numbers for tables and pages, and sentences about which encodings hold."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
 NEAR = 0.1
-"""How much worse than the best an encoding may be at the trained length and still count as good there."""
+"""How much worse than the best an encoding may be at the trained length to still count as good there."""
 
 
 def label(row: Row) -> str:
@@ -23,7 +23,7 @@ def label(row: Row) -> str:
 
 
 def heading(task: str) -> str:
-    """A task's name (or the class of a custom task) as the start of a title."""
+    """The task's name (or the class of a custom task) as the start of a title."""
     name = task.rpartition(":")[2]
     return name[:1].upper() + name[1:]
 
@@ -34,14 +34,14 @@ def at(values: Mapping[str, object]) -> str:
 
 
 def names(plans: Iterable[Plan]) -> dict[str, str]:
-    """The name of every plan by id, with the values of the axes in which plans of its task differ."""
+    """The name of every plan by id, with its values of the axes in which the task's plans differ."""
     plans = list(plans)
     values = axes_in_words(plans)
     return {plan.id: ", ".join(filter(None, (plan.name, values[plan.id]))) for plan in plans}
 
 
 def axes_in_words(plans: Iterable[Plan]) -> dict[str, str]:
-    """By plan id, the values of the axes in which plans of its task differ; empty if they do not differ."""
+    """The values of the axes in which the task's plans differ, by plan id; empty if they do not differ."""
     plans = list(plans)
     of_tasks = [[plan for plan in plans if plan.task == task] for task in {plan.task for plan in plans}]
     return {id: at(values) for alike in of_tasks for id, values in axis_values(alike).items()}
@@ -53,7 +53,7 @@ def shown(value: object) -> str:
 
 
 def by_setting(plans: Sequence[Plan]) -> dict[tuple[str, str], list[Plan]]:
-    """Plans of a task that differ only in their seed, by encoding and axis values in words."""
+    """The plans of a task by encoding and axis values in words; plans in a group differ only in their seed."""
     values = axes_in_words(plans)
     groups: dict[tuple[str, str], list[Plan]] = {}
     for plan in plans:
@@ -66,7 +66,7 @@ def best_values(result: TaskResult) -> str:
     if not result.grid:
         return ""
     each = "; ".join(f"{label(row)} {at(row.at)}" for row in result.rows)
-    return f"Best values at {result.lengths[0]}, of {', '.join(result.rows[0].at)}: {each}."
+    return f"Best values of {', '.join(result.rows[0].at)} at {result.lengths[0]}: {each}."
 
 
 def measured(result: TaskResult, interval: Interval | None) -> str:
@@ -104,7 +104,7 @@ def ends(interval: Interval | None, digits: int = 3) -> str:
 
 
 def difference(row: Row) -> tuple[str, str]:
-    """The paired difference to the best row at the longest length (nats or share), and its interval."""
+    """The paired difference from the best row at the longest length (nats or share), and its interval."""
     gap = row.to_best
     if gap is None:
         return NOTHING, ""
@@ -145,7 +145,7 @@ def answer(results: Sequence[TaskResult]) -> str:
 
 
 def best_inside(result: TaskResult) -> Row | None:
-    """The encoding that surely reads text best at the trained length; None if that is undecided."""
+    """The encoding that is surely best at reading text at the trained length; None if that is undecided."""
     return result.best(result.lengths[0]) if result.task.measure == "loss" else None
 
 
@@ -174,7 +174,7 @@ def verdict(result: TaskResult) -> str:
 
 
 def _reads_well(result: TaskResult, row: Row) -> bool:
-    """Whether it is as good at the trained length as the best, or nearly."""
+    """Whether a row is about as good at the trained length as the best row."""
     start = result.lengths[0]
     values = [other.values[start].mean for other in result.rows if other.ranked]
     value = row.values[start].mean
@@ -189,7 +189,7 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """The encoding that is nearest to the gate at the trained length, with the gate and chance."""
+    """The encoding nearest to the gate at the trained length, with the gate and chance."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:
@@ -201,7 +201,7 @@ def _nearest(result: TaskResult) -> str:
 
 
 def sentence(result: TaskResult) -> str:
-    """The result of one task in one sentence; the table's verdicts say how far each encoding falls."""
+    """The result of one task in one sentence."""
     return f"Trained at {result.lengths[0]} and tested at {result.longest}: {verdict(result)}."
 
 

@@ -1,4 +1,4 @@
-"""Writes a study's page beside the ledger, while the study runs and at its end."""
+"""Writes a study's page next to its ledger, while the study runs and at its end."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.study import Study, as_toml
 
 FIRST = 300
-"""Seconds before the first page: short studies use their processors for runs."""
+"""Seconds before the first page, so that short studies use their processors for runs."""
 APART = 30
-"""The pause before the next page, as a multiple of the time to write one: pages take a thirtieth of the time."""
+"""The pause before the next page, as a multiple of the time that writing a page takes."""
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
-    """Write ``report.html`` with every figure, and return the page.
+    """Write ``report.html`` with every figure, and return its path.
 
-    Also writes ``study.toml``, and the tables as ``tables.json``.
+    Also write ``study.toml``, and the tables as ``tables.json``.
     """
     runs = [run for result in outcome.results for run in result.runs]
     seeds = len({run.plan.seed for run in runs})
@@ -67,10 +67,10 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
 
 
 class Live:
-    """Writes the page of a running study.
+    """Write the page of a running study.
 
     Args:
-        so_far: a function that returns the outcome up to now.
+        so_far: a function that returns the current outcome.
         folder, command, study: as in ``write``.
     """
 
@@ -79,7 +79,7 @@ class Live:
         self.next, self.failed = time.monotonic() + FIRST, False
 
     def look(self, say: Callable[[str], None]) -> None:
-        """Write the page, unless it was written recently; an error is reported once and does not end runs."""
+        """Write the page, unless it was written recently. An error is reported once and does not stop runs."""
         started = time.monotonic()
         if started < self.next:
             return
@@ -108,7 +108,7 @@ def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
 
 
 def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
-    """By task the plans with losses that results are at; of encodings without a result, all."""
+    """The plans with losses, by task: those behind the results, and all plans of runs without a result."""
     known = {run.plan.id for result in outcome.results for row in result.grid for run in row.runs}
     best = {run.plan.id for result in outcome.results for row in result.rows for run in row.runs}
     plans = [p for p in outcome.plans if p.id in outcome.curves and (p.id in best or p.id not in known)]
@@ -116,10 +116,10 @@ def _trained(outcome: Outcome) -> dict[str, list[Plan]]:
 
 
 def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterator[dict[str, Any]]:
-    """One row per group of plans that differ only in their seed: their progress, as a mean over seeds.
+    """The mean progress over seeds, with one row per group of plans that differ only in their seed.
 
-    ``at`` are the axis values in words, ``loss`` is the mean over the last tenth of the steps, ``validation`` the
-    last loss on held-out sequences (both in nats per target), ``rate`` the tokens per second.
+    ``at`` has the axis values in words, ``loss`` is the mean over the last tenth of the steps, ``validation`` the
+    last loss on held-out sequences (both in nats per target), and ``rate`` the tokens per second.
     """
     for (encoding, at), alike in words.by_setting(plans).items():
         losses = [curves[plan.id] for plan in alike]
@@ -136,9 +136,9 @@ def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Iterato
 
 
 def of_results(results: Iterable[TaskResult]) -> Iterator[dict[str, Any]]:
-    """A row for each encoding of a task, and for each value of a study's axes; losses are in nats.
+    """One row for each task, encoding and combination of axis values; losses are in nats.
 
-    ``best`` says whether it is the row that the page compares, at the axes' best values.
+    ``best`` says whether this is the row that the page compares, which is at the best axis values.
     """
     for result in results:
         for row in result.grid or result.rows:

@@ -28,10 +28,10 @@ class Footprint:
     """The bytes that one run needs.
 
     Args:
-        parameters: the number of parameters.
-        memory: the bytes of weights, gradients, optimiser, activations and logits in training. This is an estimate
-            without the tensors of the encoding and the blocks of attention scores.
-        weights: the size of its weights file. While it runs, its state file is three times as large.
+        parameters: number of parameters.
+        memory: memory of weights, gradients, optimiser, activations and logits in training. An estimate, without
+            the tensors of the encoding and blocks of attention scores.
+        weights: size of its weights file; while it runs, its state file is three times as large.
     """
 
     parameters: int
@@ -69,13 +69,13 @@ def check_room(
     """Refuse plans that do not fit into memory or on the disk.
 
     Args:
-        footprints: one footprint per group of runs that differ only in their seed.
+        footprints: one per group of runs that differ only in their seed.
         plans: all plans to run, one at a time on each worker.
-        folder: the folder for their weights and states.
-        devices: the device of each worker; workers on the same device share its memory.
+        folder: folder for their weights and states.
+        devices: device of each worker; workers on the same device share its memory.
 
     Raises:
-        StudyError: the plans do not fit; the message has the numbers and a remedy.
+        StudyError: the plans do not fit.
     """
     largest = max(footprints, key=lambda need: need.memory)
     at_once = max(Counter(devices[: len(plans)]).values())

@@ -45,9 +45,8 @@ class Job(ABC):
 
     Args:
         plan: the plan to run.
-        folder: the folder for the job's files, whose names begin with the plan's id. A job resumes from a state
-            in this folder.
-        source: the source of its text; None if it reads none.
+        folder: folder for its files, whose names begin with the plan's id. It resumes from a state there.
+        source: source of its text; None if it reads none.
     """
 
     plan: Identified
@@ -95,7 +94,7 @@ class Requirements:
     """What a run needs from its machine, with any launcher.
 
     Args:
-        cpus: cores and threads per run. This is fixed, so that numbers do not depend on how many runs are parallel.
+        cpus: cores and threads per run, fixed so that numbers do not depend on how many runs are parallel.
         gpus: accelerators per run. If it is below 1, runs share an accelerator.
     """
 

@@ -157,7 +157,7 @@ class Ledger:
     def note(self, progress: Progress) -> None:
         """Write the losses of a running job; losses that it reports again replace the earlier ones.
 
-        A report that arrives after the run has finished is ignored, since the ledger has all its losses.
+        A report that arrives after the run has finished is ignored.
         """
         if (
             not progress.curve.losses
@@ -175,8 +175,7 @@ class Ledger:
     def merge(self, folder: Path) -> int:
         """Copy the runs that this study lacks from another folder, with their weights, and return their number.
 
-        Losses and states of unfinished runs are copied too. Nothing is replaced. Weights are copied before the runs
-        that they belong to.
+        Losses and states of unfinished runs are copied too. Nothing is replaced. Weights are copied before runs.
         """
         Ledger(folder).close()  # refuses files that are not a ledger of this version
         if folder.resolve() == self.folder.resolve():  # a shell pattern may match this folder too
@@ -210,8 +209,8 @@ class Ledger:
         return [dict(zip((name for name, *_ in cursor.description), row, strict=True)) for row in cursor]
 
     def steps(self, runs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """One row per training step of these runs (rows of ``settings``): the loss, the gradient norm, and the
-        validation loss if there is one."""
+        """One row per training step of these runs (rows of ``settings``): loss, gradient norm and any validation
+        loss."""
         for run in runs:
             curve = self.curve(run["run"])
             validation, which = dict(curve.validation), {name: run[name] for name in ("run", *FIRST)}
@@ -224,7 +223,7 @@ class Ledger:
         return {row[0] for row in self._db.execute("SELECT id FROM runs")}
 
     def runs(self, ids: Collection[str] | None = None) -> list[Run]:
-        """Finished trainings in the order of their creation: all of them, or those with the given plan ids."""
+        """Finished trainings in the order of their creation: all, or those with the given plan ids."""
         rows = self._db.execute(
             f"SELECT {RUNS} FROM runs WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", (Plan.kind,)
         ).fetchall()

@@ -14,7 +14,7 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 4
-"""The version of the computation. It is raised by hand when a plan gives different numbers or a default changes."""
+"""The version of the computation, raised by hand when a plan gives different numbers or a default changes."""
 
 
 class Identified(ABC):
@@ -65,15 +65,15 @@ class Plan(Identified, Model, Training):
     Args:
         encoding: the encoding as text, with the settings that differ from their defaults.
         task: the task's name, or ``module:Class``.
-        seed: the seed of the initial weights and of the training batches, which are the same for every encoding.
-        steps, batch, learning_rate: the settings of the training.
+        seed: seed of the initial weights and of training batches, which are the same for every encoding.
+        steps, batch, learning_rate: training settings.
         train_length: the longest training sequence, in tokens.
         lengths: test lengths in tokens, ascending from the trained length.
         test_count: test sequences per length.
-        device: the device of the run; the last bits of numbers differ between devices.
-        text_sha256: the hash of the text; empty if the task reads none.
+        device: device of the run; the last bits of numbers differ between devices.
+        text_sha256: hash of the text; empty if the task reads none.
         tokenizer: ``bytes``, or the hash of a tokenizer; empty if the task reads no text.
-        source: the hash of the files of custom classes; empty without custom classes.
+        source: hash of the files of custom classes; empty without custom classes.
         numerics: see ``NUMERICS``.
 
     The other settings are those of ``Model`` and ``Training``.
@@ -111,8 +111,7 @@ class Plan(Identified, Model, Training):
     def from_json(cls, text: str, id: str) -> "Plan":
         """The plan that ``to_json`` wrote, with its original id.
 
-        Fields that were added later have their defaults. The encoding's text is not parsed and its module is not
-        imported, since that may no longer exist.
+        Newer fields have their defaults. The encoding's text is not parsed, since its module may no longer exist.
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)
@@ -149,8 +148,8 @@ class LossCurve:
 
     Args:
         losses: nats per target of each step, from step 0.
-        tokens, seconds: the tokens read and the time spent in these steps.
-        norms: the norm of each step's gradient before clipping; empty if norms were not recorded.
+        tokens, seconds: tokens read and time spent in these steps.
+        norms: gradient norm of each step before clipping; empty if norms were not recorded.
         validation: pairs of a step and the nats per target after it, always on the same held-out sequences.
         verdict: why the training was stopped early; empty if it was not. A ledger stores it in the run's row.
     """

@@ -122,7 +122,7 @@ class Transformer(nn.Module):
     """Map tokens to outputs, with any encoding.
 
     Args:
-        config: the model's settings. The output layer is tied only if outputs are the vocabulary.
+        config: the settings; the output layer is tied only if outputs are the vocabulary.
         encoding: any encoding, including ``Layers``. It is placed once per forward pass. An encoding that declares
             ``per_layer`` gets one module per layer.
         vocabulary: the number of distinct input tokens.
@@ -184,8 +184,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Outputs at every token; with a cache, ``tokens`` follow the cached ones.
 
-        By default, positions count up. Without a ``mask``, tokens attend to all tokens, or in a causal model to
-        earlier ones.
+        By default, positions count up. Without a ``mask``, all tokens are visible (in a causal model only earlier
+        ones).
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)

@@ -1,4 +1,4 @@
-"""Presets, which are named studies with their cost, and studies read from a preset, a TOML file and options."""
+"""Presets, which are named studies, and studies read from a preset, a TOML file and options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

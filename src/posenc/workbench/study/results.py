@@ -41,7 +41,7 @@ class Row:
         values: the loss (nats per fixed target) or the accuracy, by length.
         windows: the loss over whole windows, as papers report it, by length; empty for accuracies.
         converged: the number of runs that passed the task's gate at the trained length, and of all runs.
-        diverged: the number of runs that were stopped because their loss diverged.
+        diverged: runs that were stopped because their loss diverged.
         refusal: why the encoding has no value past some length, or an empty string.
         not_finite: the lengths at which the loss of a run is NaN or infinite; these have no value.
         to_best: the paired difference from the best row at the longest length, or None.
@@ -144,8 +144,7 @@ class TaskResult:
 def holds(result: TaskResult, row: Row) -> bool:
     """Whether the row surely loses at most ``LOST`` of the measure between the trained and the longest length.
 
-    The whole interval of the change must be within the limit, since a mean over few blocks or seeds can be within
-    it by chance.
+    The whole interval of the change must be within that, since a mean over few blocks or seeds may be by chance.
     """
     return _remains(result, row, "high")
 

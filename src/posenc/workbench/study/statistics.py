@@ -115,8 +115,8 @@ def together(one: Interval, other: Interval) -> Interval:
     """A mean whose error is the sum of two independent errors with known intervals (MOVER, Zou and Donner 2008).
 
     The distance of each end from the mean is √(a² + b²) of the two distances. The joint variation of seeds and
-    blocks counts in both, so the interval of ``crossed`` is a little too wide. ``other`` adds nothing if it has no
-    spread.
+    blocks counts in both, so the interval of ``crossed`` is a little too wide. An ``other`` without a spread adds
+    nothing.
     """
     if math.isnan(other.low):
         return one

@@ -161,7 +161,7 @@ def check_device(device: str) -> None:
 def source_of(folder: Path) -> Source:
     """The source of the text of a study's folder: as its study.toml states it, or the default text.
 
-    The encodings are not read, so that no custom one is imported.
+    Encodings are not read, so that no custom one is imported.
     """
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}

@@ -13,9 +13,9 @@ from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask, Task
 from posenc.workbench.tasks.text import Text, load
 
 SEQUENCES, TESTS = 2048, 512
-"""The number of training sequences that determine the most common answer, and the number of tests that try it."""
+"""The number of training sequences that determine the most common answer, and of tests that try it."""
 SURE = 4.0
-"""The number of standard deviations by which a share may exceed chance; 3 of 100,000 draws exceed it."""
+"""Standard deviations by which a share may exceed chance; 3 of 100,000 draws exceed it by more."""
 
 
 class Subject:
@@ -91,7 +91,7 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
 def repeats(subject: Subject) -> None:
     """Equal generators draw equal batches, and a test is the same on every call.
 
-    Draw only from the given generator. With torch's global generator, every encoding would get different batches.
+    Draw only from the generator; torch's global one would give every encoding different batches.
     """
     for what, one, two in (
         ("two generators of one seed", [subject.draw(1, 8)], [subject.draw(1, 8)]),

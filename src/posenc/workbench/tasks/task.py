@@ -26,8 +26,7 @@ class Batch:
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
-    """The place of the answer in each row: 0 at the start of the sequence, 1 at its end. Empty if the task has no
-    such place."""
+    """The place of each row's answer: 0 at the start of the sequence, 1 at its end; empty if there is none."""
     positions: Int[Tensor, "A T"] | Int[Tensor, "*A B T"] | None = None
     """The tokens' positions on a grid, the same for all rows of the batch; None for sequences."""
 
@@ -35,7 +34,7 @@ class Batch:
         """The batch for an encoding with this many axes.
 
         Positions of a sequence are the same on every axis. Places on a grid use the encoding's last axes; earlier
-        axes, such as time, are 0. An encoding with one axis reads the cells row by row.
+        axes, such as time, are 0. Encodings with one axis read cells row by row.
         """
         if self.positions is None or axes == len(self.positions) > 1:
             return self
@@ -106,8 +105,7 @@ class Task(Criteria, ABC):
     """Whether a test scores every answer of a sequence, or only the one at its last position."""
 
     reads_text: ClassVar[bool] = False
-    """Whether the task reads a text. If so, it is built by ``Task(text, longest, train_length)``, otherwise by
-    ``Task(train_length)``."""
+    """Whether it reads a text and is built by ``Task(text, longest, train_length)``, not ``Task(train_length)``."""
 
     def places(self, length: int) -> tuple[int, ...]:
         """The number of places on each axis in a test with this many tokens; empty for sequences."""

@@ -26,7 +26,7 @@ from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
 BATCH = 16
-"""The number of pieces that are tokenized at a time, each on its own thread."""
+"""Pieces that are tokenized at a time, each on its own thread."""
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
 """The separator between documents that are joined."""
@@ -194,7 +194,7 @@ def joined(file: Path, stretches: Stretches) -> Iterator[bytes]:
 def cached(key: str, make: Callable[[Path], None]) -> Path:
     """The cache folder for this key; ``make`` fills it if it does not exist.
 
-    Other processes wait meanwhile. A process that is killed leaves only a partial folder, which is never read.
+    Other processes wait meanwhile. A killed process leaves only a partial folder, which is never read.
 
     Raises:
         StudyError: the folder cannot be written.
