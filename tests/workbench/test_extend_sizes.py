@@ -218,7 +218,7 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
     said = CliRunner().invoke(app, asked)
     assert said.exit_code == 0, said.output
-    assert "GiB of weights and up to 0." in said.stdout
+    assert "GiB of weights, and up to 0." in said.stdout
     told = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "tuned").eval()
     tokens = Pretrained(model).encode(b"abcdefghij" * 13)[:129]
     with Ledger(tmp_path / "out") as ledger:
