@@ -108,7 +108,7 @@ def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
     }
     assert [row.to_best and row.to_best.mean for row in result.rows] == [None, 2.0, None]
     assert "NoPE" not in sentence(result)
-    assert answer([result]).startswith("At 4× the trained length ALiBi holds")
+    assert answer([result]).startswith("At 4× the trained length, ALiBi holds")
     (panel,) = over_lengths(result).panels
     assert math.isnan({line.encoding: line for line in panel.lines}["nope"].values[2])  # type: ignore[union-attr]
     positions = over_positions(result)
@@ -128,7 +128,7 @@ def test_one_seed_of_several_is_enough_and_at_the_trained_length_too() -> None:
     assert verdicts(result)["alibi"] == "loss not finite at 256"
     at_once = summarise(LANGUAGE, [run("nope", NAN, NAN, NAN)])
     assert verdicts(at_once) == {"nope": "loss not finite at 64"}
-    assert answer([at_once]).startswith("At 4× the trained length none passed the gate")
+    assert answer([at_once]).startswith("At 4× the trained length, none passed the gate")
 
 
 def test_statistics_carry_it() -> None:

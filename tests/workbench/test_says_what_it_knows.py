@@ -101,11 +101,11 @@ def test_best_needs_a_paired_interval() -> None:
     near = [loss + 0.001 + off for loss, off in zip(SPREAD, noise, strict=True)]
     far = [loss + 0.05 for loss in SPREAD]
     undecided = summarise(LANGUAGE, [read("alibi", SPREAD), read("rotary", near), read("nope", far)])
-    assert "Within the trained length the best is undecided between ALiBi and RoPE." in text_of(undecided)
+    assert "Within the trained length, the best is undecided between ALiBi and RoPE." in text_of(undecided)
     assert [undecided.verdict(row) for row in undecided.rows] == ["holds", "holds", "holds"]
     assert "best" not in over_lengths(undecided).title
     decided = summarise(LANGUAGE, [read("alibi", SPREAD), read("nope", far)])
-    assert "Within the trained length ALiBi reads best." in text_of(decided)
+    assert "Within the trained length, ALiBi reads best." in text_of(decided)
     assert [decided.verdict(row) for row in decided.rows] == ["best, holds", "holds"]
     assert "ALiBi is best at 64" in over_lengths(decided).title
     alone = summarise(LANGUAGE, [read("alibi", SPREAD)])

@@ -176,7 +176,7 @@ def _announce(console: terminal.Console, model: LanguageModel, request: Request,
     if isinstance(model, StudyModel):
         return
     gib = model.memory(request.length) / 2**30
-    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more to read it")
+    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights, and up to {gib:.2f} GiB more for reading")
     if request.finetune:  # weights for each method, and a folder for the best one
         check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
 

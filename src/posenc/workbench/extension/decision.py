@@ -224,8 +224,8 @@ class Extension:
     def effective_length(self, candidate: Candidate) -> EffectiveLength:
         """The length up to which a method reads about as well as the unchanged model does at its trained length.
 
-        At this and every shorter length, its loss is within ``MARGIN`` of the unchanged model's, paired by text.
-        Within the trained length both losses are from the same bucket. Past it, the unchanged model's is from the
+        Its loss is within ``MARGIN`` of the unchanged model's, paired by document, at this and all shorter lengths.
+        Within the trained length, both losses are from the same bucket. Past it, the unchanged model's is from the
         last bucket within it.
         """
         ours, unchanged = candidate.losses.T.tolist(), self.unchanged.losses.T.tolist()
@@ -234,7 +234,7 @@ class Extension:
         return longest_within(ends, excess, MARGIN, len(self.window))
 
     def _beats(self, ours: Candidate, theirs: Candidate) -> bool:
-        """Whether ``ours`` is surely better, by at least ``SAME``."""
+        """Whether ``ours`` is surely better, by more than ``SAME``."""
         gap = self.gap(ours, theirs)
         return self.finite(ours) and (not self.finite(theirs) or (gap.mean < -SAME and gap.high < 0))
 

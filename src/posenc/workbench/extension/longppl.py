@@ -164,7 +164,7 @@ def jobs(
             scaling=evaluator.method.values,
             text_sha256=hashlib.sha256(read.encode()).hexdigest(),
             documents=(index,),
-            length=evaluator.work(len(ids)),  # in tokens read, as progress counts
+            length=evaluator.work(len(ids)),  # in tokens read, the unit of progress
             buckets=plan.length,
         )
         scored = partial(rows, **cut)

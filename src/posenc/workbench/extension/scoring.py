@@ -25,7 +25,7 @@ from posenc.workbench.run.trainer import train
 TUNE_TOKENS = 1024
 """Tokens per step of a fine-tune, unless one window is longer."""
 CONSTANT = Training(schedule="constant", warm_up=0.0)
-"""The settings of a fine-tune: the model's own learning rate, constant."""
+"""The settings of a fine-tune, whose learning rate is constant."""
 
 Read = Callable[[float], None]
 """A callback for the number of tokens that were just read."""

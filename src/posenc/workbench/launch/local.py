@@ -34,7 +34,7 @@ DIED = "its worker process died twice (out of memory, or killed)"
 
 
 class Local:
-    """Run jobs on this machine.
+    """Runs jobs on this machine.
 
     Args:
         workers: the number of parallel processes; by default as many as the cores or accelerators allow.
@@ -124,7 +124,7 @@ def _shares(gpus: float) -> list[str]:
     count = len(accelerators)
     if gpus > count:
         raise StudyError(
-            f"a run needs gpus={gpus:g}, but this machine has {count}; lower it, or use --launcher ray"
+            f"a run needs gpus={gpus:g}, but this machine has {count}; lower gpus, or use --launcher ray"
         )
     if gpus < 1:
         return int(1 / gpus) * accelerators

@@ -30,7 +30,7 @@ QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated"
 
 
 class Ray:
-    """Run jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in this process's Ray session.
+    """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names, or in this process's Ray session.
 
     A run waits until a machine has the cores and GPUs that it needs, and sees only the GPUs that Ray assigns to it.
     Every machine needs the driver's Python and packages; posenc itself is shipped.

@@ -62,7 +62,7 @@ def answer(extension: Extension) -> str:
     elif extension.decided:
         text.append("No other change is surely better.")
     text += [
-        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}): "
+        f"Whether {other.label} is better than {chosen.label} is undecided ({_gap(extension.gap(other, chosen))}); "
         "score more --documents."
         for other in extension.open[:1]
     ]

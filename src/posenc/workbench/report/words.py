@@ -141,7 +141,7 @@ def answer(results: Sequence[TaskResult]) -> str:
     inside = "".join(_inside(result) for result in results)
     seeds = len({run.plan.seed for result in results for run in result.runs})
     how_many = f"{seeds} seeds" if seeds > 1 else "One seed"
-    return f"At {short(furthest)}× the trained length {verdicts}.{inside} {how_many}."
+    return f"At {short(furthest)}× the trained length, {verdicts}.{inside} {how_many}."
 
 
 def best_inside(result: TaskResult) -> Row | None:
@@ -153,9 +153,9 @@ def _inside(result: TaskResult) -> str:
     if result.task.measure != "loss" or sum(row.ranked for row in result.rows) < 2:
         return ""
     if best := best_inside(result):
-        return f" Within the trained length {label(best)} reads best."
+        return f" Within the trained length, {label(best)} reads best."
     leaders = [label(row) for row in result.leaders(result.lengths[0])]
-    return f" Within the trained length the best is undecided between {together(leaders)}."
+    return f" Within the trained length, the best is undecided between {together(leaders)}."
 
 
 def verdict(result: TaskResult) -> str:

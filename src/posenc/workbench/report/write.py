@@ -67,7 +67,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
 
 
 class Live:
-    """Write the page of a running study.
+    """Writes the page of a running study.
 
     Args:
         so_far: a function that returns the current outcome.

@@ -52,7 +52,7 @@ def footprint(plan: Plan, task: Task, encoding: Encoding) -> Footprint:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skip random draws on meta tensors, which would make torch import its compiler."""
+    """Skips random draws on meta tensors, which would make torch import its compiler."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None

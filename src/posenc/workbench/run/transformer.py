@@ -119,7 +119,7 @@ def draw_parameters(encoding: Encoding, seed: int) -> None:
 
 
 class Transformer(nn.Module):
-    """Map tokens to outputs, with any encoding.
+    """Maps tokens to outputs, with any encoding.
 
     Args:
         config: the settings; the output layer is tied only if outputs are the vocabulary.

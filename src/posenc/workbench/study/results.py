@@ -126,8 +126,8 @@ class TaskResult:
     def leaders(self, length: int) -> tuple[Row, ...]:
         """The ranked rows that may be best at a length, best mean first.
 
-        A row is excluded if their paired difference shows that it is worse than the row with the best mean. The
-        joint error rate is 5%.
+        A row is excluded if its paired difference from the row with the best mean shows that it is worse. The joint
+        error rate is 5%.
         """
         ranked = [row for row in self.rows if row.ranked and length in row.values]
         ranked.sort(key=lambda row: self.task.sign * row.values[length].mean)
@@ -150,12 +150,12 @@ def holds(result: TaskResult, row: Row) -> bool:
 
 
 def undecided(result: TaskResult, row: Row) -> bool:
-    """Whether the mean of the loss is within the limit, but its interval is not."""
+    """Whether the mean drop is within the limit, but its interval is not."""
     return _remains(result, row, "mean") and not holds(result, row)
 
 
 def _remains(result: TaskResult, row: Row, end: str) -> bool:
-    """Whether ``end`` of the loss, its mean or an end of its interval, is within the limit."""
+    """Whether the drop, by its mean or by an end of its interval, is within the limit."""
     lost = row.lost.get(result.longest)
     return bool(row.ranked and not row.not_finite and lost is not None and getattr(lost, end) <= result.limit(row))
 

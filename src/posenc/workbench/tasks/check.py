@@ -124,7 +124,7 @@ def guessing_stays_at_chance(subject: Subject) -> None:
     tests = subject.answers(torch.cat([batch.targets for batch in subject.tests(subject.length)]))
     share, chance = float((tests == commonest).double().mean()), subject.task.chance
     most = chance + SURE * math.sqrt(chance * (1 - chance) / TESTS)
-    owed(share <= most, f"one answer is right in a share of {share:.3f} of the tests, but chance = {chance:.3f}")
+    owed(share <= most, f"one answer is right in {share:.3f} of the tests, but chance = {chance:.3f}")
 
 
 LAWS = (well_formed, repeats, follows_the_seed, guessing_stays_at_chance)

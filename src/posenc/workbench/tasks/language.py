@@ -25,7 +25,7 @@ COUNTED = 2**22
 
 
 class Language(Task):
-    """Predict the next token of a text at every position. The gate is the loss of a table of token pairs, counted
+    """Predicts the next token of a text at every position. The gate is the loss of a table of token pairs, counted
     on the training part."""
 
     question = "predict the next byte of real text, the same targets with ever more context"
