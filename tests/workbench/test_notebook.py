@@ -111,7 +111,7 @@ def test_runs_are_filtered_sorted_and_exported(study: Path, tmp_path: Path) -> N
         ("task = needle", "needle"),
         ("true); DROP TABLE runs; --", "one"),
     ):
-        with pytest.raises(InvalidArgument, match=rf"text has quotes, .*{why}.*; columns: run, "):
+        with pytest.raises(InvalidArgument, match=rf"strings need quotes, .*{why}.*; columns: run, "):
             runs(study, where=[condition])
 
 
