@@ -9,11 +9,11 @@ from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene
 from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
-"""The most cells of a matrix whose numbers are shown."""
+"""The largest number of cells that a matrix may have for its numbers to be shown."""
 APART = 0.04
 """The distance, as a share of the axis, between the end of an axis and a mark that would lie on it."""
 TICKED = 8
-"""The most points of a logarithmic axis for which each point has a tick."""
+"""The largest number of points on a logarithmic axis at which every point still gets a tick."""
 DEEPEST = 6
 """The powers of ten that a logarithmic axis shows below its top; it shows more if a whole curve is lower."""
 MANTISSAS = (1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)
@@ -211,7 +211,7 @@ def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
 
 
 def linear_limits(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of a linear axis: the round values around its data."""
+    """The ends of a linear axis: the nearest round numbers that enclose its data."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     steps = round_steps(low, high)
     gap = steps[1] - steps[0] if len(steps) > 1 else 1.0

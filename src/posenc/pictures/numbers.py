@@ -26,8 +26,8 @@ def plain(value: float, digits: int) -> str:
 
 
 def readout(value: float | str) -> str:
-    """A readout of a picture: strings are unchanged, integers short, other numbers have three decimals or three
-    digits."""
+    """A value in a picture's readout: strings are unchanged, integers are abbreviated, and other numbers have three
+    decimals or three significant digits."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

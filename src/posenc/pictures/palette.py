@@ -106,7 +106,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
 
 
 LABELS = {"learned(past_end=clamp)": "learned (clamped)"}
-"""The labels of encodings that have the style of their family but another label."""
+"""Labels for encodings that share their family's style but have their own label."""
 
 
 def family(encoding: str) -> str:

@@ -240,7 +240,8 @@ class Extension:
 
 
 def config_patch(model: LanguageModel, extension: Extension) -> dict[str, Any] | None:
-    """The keys of a pretrained model's config.json that put a decision into effect up to its length, if any do."""
+    """The keys to set in a pretrained model's config.json to apply a decision up to its length, if there are
+    any."""
     scaling = extension.chosen.method.scaling
     if isinstance(model, StudyModel) or extension.change(extension.chosen) != "config":
         return None

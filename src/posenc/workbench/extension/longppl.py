@@ -85,7 +85,7 @@ class Evaluator:
 
     @property
     def method(self) -> Method:
-        """The method under which the evaluator reads."""
+        """The method that the evaluator uses to read the text."""
         return Method("key tokens", "key tokens", self.model.scaling)
 
     @property

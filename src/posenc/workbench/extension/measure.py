@@ -85,7 +85,7 @@ def measure(
     """Score what the ledger lacks, and collect all scores.
 
     A fine-tune reads the training text of a study's model; other models read the text after the documents. With an
-    ``evaluator``, the loss of each token and the key tokens are stored too. ``read`` is called with the number of
+    ``evaluator``, the key tokens and each token's loss are stored too. ``read`` is called with the number of
     tokens just read, and ``expect`` is called once, before that, with the total.
 
     Raises:

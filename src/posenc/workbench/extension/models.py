@@ -37,8 +37,8 @@ LanguageModel: TypeAlias = "StudyModel | Pretrained"
 """A model that scores a text under any scaling of its rotary layers.
 
 ``scaling`` is the scaling in its config, ``original_length`` its trained length, and ``pretrained_length`` its
-trained length before any scaling, from which methods start. ``with_scaling`` returns its positions for a request of
-some length with another scaling, or without rotation for None. ``unit`` is what it reads (``"token"`` or
+trained length before any scaling, from which methods start. ``with_scaling`` returns a request's positions under
+another scaling, chosen for its length; None turns rotation off. ``unit`` is what it reads (``"token"`` or
 ``"byte"``), ``identity`` a hash of its weights, and ``learning_rate`` is for a fine-tune. ``logits`` uses the
 encoding of the surrounding ``placed`` block. A pretrained model also has a config.
 """

@@ -99,7 +99,7 @@ def by_depth(result: TaskResult) -> View | None:
 
 
 def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
-    """The losses and gradient norms in the training of a task's plans, averaged over seeds.
+    """The training losses and gradient norms of a task's plans, averaged over seeds.
 
     There is one line per encoding, or one per encoding and axis values if the plans differ in these.
 

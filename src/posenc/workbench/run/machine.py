@@ -42,7 +42,7 @@ def cores() -> int:
 
 
 def trim() -> None:
-    """Return freed memory to the system, which glibc keeps per thread."""
+    """Return to the system the freed memory that glibc keeps per thread."""
     with suppress(AttributeError, OSError, TypeError):  # other C libraries do this by themselves
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -162,7 +162,7 @@ class LossCurve:
     verdict: str = ""
 
     def then(self, later: "LossCurve") -> "LossCurve":
-        """This curve continued by later steps."""
+        """This curve, extended with later steps."""
         return LossCurve(*(getattr(self, each.name) + getattr(later, each.name) for each in fields(self)))
 
     @property

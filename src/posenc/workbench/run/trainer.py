@@ -19,7 +19,7 @@ from posenc.workbench.run.settings import Training
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device only for reports, not at every step."""
 STATE_EVERY = 60.0
-"""Seconds between two states on disk; shorter trainings write none."""
+"""Seconds between two states on disk; training runs shorter than this write none."""
 VALIDATIONS = 20
 """The number of validation losses of a training, if it has that many steps."""
 DIVERGED, FOR = 10.0, 10

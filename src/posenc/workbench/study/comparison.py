@@ -39,7 +39,7 @@ class Outcome:
 class Comparison:
     """A study with its text and its ledger; the plans are built here, once.
 
-    ``plans`` are all plans of the study. ``missing`` are the plans without a run in the ledger, or without weights,
+    ``plans`` are all plans of the study. ``missing`` lists the plans that had no run in the ledger, or no weights,
     when the comparison was created.
 
     Args:

@@ -15,7 +15,7 @@ from posenc.workbench.tasks.text import Text, load
 SEQUENCES, TESTS = 2048, 512
 """The number of training sequences that determine the most common answer, and of tests that try it."""
 SURE = 4.0
-"""The standard deviations by which a share may exceed chance. In 3 of 100,000 draws, it exceeds chance by more."""
+"""How many standard deviations above chance a share may be. In 3 of 100,000 draws, it exceeds chance by more."""
 
 
 class Subject:

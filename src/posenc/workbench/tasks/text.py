@@ -26,7 +26,7 @@ from posenc.workbench.tasks.documents import CHUNK, DEFAULT, Document, documents
 from posenc.workbench.tasks.tokens import PIECE, Bytes, Pieces, Tokens, of_file, pieces, trained_bpe
 
 BATCH = 16
-"""Pieces that are tokenized at a time, each on its own thread."""
+"""The number of pieces that are tokenized in parallel, each on its own thread."""
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
 """The separator between documents that are joined."""
