@@ -99,12 +99,11 @@ def unchecked() -> Iterator[None]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
-    from posenc.attend import blocks
+    from posenc.attend import blocks, ways
     from posenc.laws import paths
-    from posenc.mask import lengths
 
     for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):
-        monkeypatch.setattr(lengths, short, 4)  # so that documents and padded rows are attended to one by one, too
+        monkeypatch.setattr(ways, short, 4)  # so that documents and padded rows are attended to one by one, too
     monkeypatch.setattr(paths, "SEVERAL_BLOCKS", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)

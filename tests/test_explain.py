@@ -13,7 +13,7 @@ import posenc
 from posenc import Mask, attention, explain, positions, scores
 from posenc.attend.attend import Backend
 from posenc.attend.call import LONG
-from posenc.attend.ways import WAYS
+from posenc.attend.offers import WAYS
 from posenc.errors import InvalidArgument, UnknownName
 
 CLOSE = 64 * 2.0**-24

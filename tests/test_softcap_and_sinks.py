@@ -16,7 +16,7 @@ from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 import posenc
 from posenc import Mask, attention, explain, merge, scores
-from posenc.attend.ways import WAYS
+from posenc.attend.offers import WAYS
 from posenc.encodings.alibi import LinearBias
 from posenc.errors import InvalidArgument
 from posenc.positions import arange

@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import posenc
 from posenc import ALiBi, FoX, Mask, NoPE, attention, scores
+from posenc.attend.ways import spans
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, left_padded, packed
 
@@ -19,9 +20,9 @@ T = 2 * SHORT + 3
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is short, in the middle of what the tests have."""
-    monkeypatch.setattr("posenc.mask.lengths.SHORT_DOCUMENT", SHORT)
-    monkeypatch.setattr("posenc.mask.lengths.SHORT_ROW", SHORT)
-    monkeypatch.setattr("posenc.mask.lengths.SHORT_PLAIN_ROW", SHORT)
+    monkeypatch.setattr("posenc.attend.ways.SHORT_DOCUMENT", SHORT)
+    monkeypatch.setattr("posenc.attend.ways.SHORT_ROW", SHORT)
+    monkeypatch.setattr("posenc.attend.ways.SHORT_PLAIN_ROW", SHORT)
 
 
 def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -107,17 +108,17 @@ def test_what_was_declared_holds_for_those_tensors_alone() -> None:
 def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:
     _, segments = packed([SHORT, SHORT + 3])
     mask = Mask(causal=True, q_segments=segments)
-    assert mask.spans(T, T) == (((SHORT, True), (SHORT + 3, True)),)
-    assert mask.spans(1, T) is None, "a token that meets a cache"
-    assert Mask(q_segments=packed([SHORT, SHORT - 1])[1]).spans(2 * SHORT - 1, 2 * SHORT - 1) is None
-    assert Mask(q_segments=segments, q_order=arange(T)).spans(T, T) is None
+    assert spans(mask, T, T) == (((SHORT, True), (SHORT + 3, True)),)
+    assert spans(mask, 1, T) is None, "a token that meets a cache"
+    assert spans(Mask(q_segments=packed([SHORT, SHORT - 1])[1]), 2 * SHORT - 1, 2 * SHORT - 1) is None
+    assert spans(Mask(q_segments=segments, q_order=arange(T)), T, T) is None
     keys = torch.ones(2, T, dtype=torch.bool)
-    assert Mask(causal=True, key_mask=keys).spans(T, T) == (((T, True),),)
+    assert spans(Mask(causal=True, key_mask=keys), T, T) == (((T, True),),)
     keys[1, :3] = False
-    assert Mask(causal=True, key_mask=keys).spans(T, T) == (((T, True),), ((3, False), (T - 3, True)))
-    assert Mask(key_mask=keys).spans(T, T) is None, "where padding itself sees what follows"
+    assert spans(Mask(causal=True, key_mask=keys), T, T) == (((T, True),), ((3, False), (T - 3, True)))
+    assert spans(Mask(key_mask=keys), T, T) is None, "where padding itself sees what follows"
     keys[1] = False
-    assert Mask(causal=True, key_mask=keys).spans(T, T) is None
+    assert spans(Mask(causal=True, key_mask=keys), T, T) is None
 
 
 class InHalf(posenc.Bias):
@@ -183,7 +184,7 @@ def masks() -> dict[str, tuple[int, Tensor, Mask]]:
 def test_spans_are_scores_forward_and_backward(case: str, name: str) -> None:
     """Where gradients of gates and tables flow too; float64, biases of ALiBi in float32 apart."""
     B, at, mask = masks()[case]
-    assert mask.spans(T, T) is not None
+    assert spans(mask, T, T) is not None
     x, q, k, v = inputs(B)
     torch.manual_seed(1)
     encoding = ENCODINGS[name]().double()

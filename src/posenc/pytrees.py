@@ -117,18 +117,6 @@ def _unflatten(parts: Iterable[Any], structure: Structure) -> Any:
     return tree
 
 
-def tensors(value: Any) -> list[Tensor]:
-    """The tensors of a pytree, also in pytrees, tuples, lists and dicts within."""
-    leaves: list[Tensor] = []
-    values = vars(value) if isinstance(value, Pytree) else value
-    for part in values.values() if isinstance(values, dict) else values:
-        if isinstance(part, Tensor):
-            leaves.append(part)
-        elif isinstance(part, tuple | list | dict | Pytree):
-            leaves += tensors(part)
-    return leaves
-
-
 def narrowed(x: Tensor, axes: str, places: Mapping[str, slice | None]) -> Tensor:
     """The slices, each with two ends, of a tensor whose last axes count ``q`` queries, ``k`` keys or anything else;
     other axes of size 1 are kept."""

@@ -118,14 +118,14 @@ def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.Monk
 def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
     for short in (1, 128):
-        monkeypatch.setattr("posenc.mask.lengths.SHORT_DOCUMENT", short)
-        monkeypatch.setattr("posenc.mask.lengths.SHORT_ROW", short)
+        monkeypatch.setattr("posenc.attend.ways.SHORT_DOCUMENT", short)
+        monkeypatch.setattr("posenc.attend.ways.SHORT_ROW", short)
         assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
 
     def everything(mask: Mask, T: int, S: int, biased: bool) -> tuple | None:
         return None if mask.only_causal else (((T, True),),)
 
-    monkeypatch.setattr(Mask, "spans", everything)
+    monkeypatch.setattr("posenc.attend.ways.spans", everything)
     assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 

@@ -105,7 +105,7 @@ def test_an_eighth_of_the_heads_costs_an_eighth(name: str) -> None:
 @pytest.mark.parametrize("name", [*(name for name in NAMES if name != "cope"), "window(size=[7, 7])"])
 def test_document_by_document_costs_what_documents_see(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of other sequences, and keys of other documents, are not computed for one."""
-    monkeypatch.setattr("posenc.mask.lengths.SHORT_DOCUMENT", 4)
+    monkeypatch.setattr("posenc.attend.ways.SHORT_DOCUMENT", 4)
     at, segments = packed([T // 4] * 4)
     torch.manual_seed(0)
     encoding = posenc.encoding(name, width=12, heads=2, head_dim=D)

@@ -123,7 +123,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attend, "serves", lambda q, v: True)
     monkeypatch.setattr(attend, "fused", lambda q, k, v: False)
     monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
-    monkeypatch.setattr(Mask, "spans", lambda self, T, S, biased: None)
+    monkeypatch.setattr(attend, "spans", lambda mask, T, S, biased: None)
     monkeypatch.setattr(AttentionCall, "line", None)
 
 
@@ -162,7 +162,7 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkey
     monkeypatch.setattr(attend, "serves", lambda q, v: True)
     monkeypatch.setattr(attend, "flexible", flexing)
     monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
-    monkeypatch.setattr(Mask, "spans", lambda self, T, S, biased: None)
+    monkeypatch.setattr(attend, "spans", lambda mask, T, S, biased: None)
     monkeypatch.setattr(AttentionCall, "line", None)
     length = ROWS + 40
     at, mask = positions.arange(length, offset=1000), hiding(length, cached)[case]

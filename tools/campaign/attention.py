@@ -20,9 +20,9 @@ WIDTH = 12
 """Channels of the tokens that content is read from."""
 
 SIZES: dict[str, Callable[[int], int]] = {
-    "posenc.mask.lengths:SHORT_DOCUMENT": lambda rows: 1,
-    "posenc.mask.lengths:SHORT_ROW": lambda rows: 1,
-    "posenc.mask.lengths:SHORT_PLAIN_ROW": lambda rows: 1,
+    "posenc.attend.ways:SHORT_DOCUMENT": lambda rows: 1,
+    "posenc.attend.ways:SHORT_ROW": lambda rows: 1,
+    "posenc.attend.ways:SHORT_PLAIN_ROW": lambda rows: 1,
     "posenc.attend.blocks:ROWS": lambda rows: rows,
     "posenc.attend.blocks:TRAINING_ROWS": lambda rows: 2 * rows,
 }

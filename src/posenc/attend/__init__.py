@@ -9,6 +9,6 @@ The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k
 from posenc.attend.attend import attention as attention
 from posenc.attend.attend import explain as explain
 from posenc.attend.dense import scores as scores
+from posenc.attend.offers import Explanation as Explanation
 from posenc.attend.ring import ring_attention as ring_attention
-from posenc.attend.ways import Explanation as Explanation
 from posenc.kernels.attention.softmax import merge as merge

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from posenc.arguments import as_scale, no_argument
 from posenc.attend.call import Settings, check, check_sinks, scale_of_scores
+from posenc.attend.offers import WAYS, Explanation
 from posenc.attend.operator import operated
 from posenc.attend.remapped import remapped
-from posenc.attend.ways import WAYS, Explanation, chosen, computed
+from posenc.attend.ways import chosen, computed
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
 from posenc.errors import InvalidArgument, UnknownName

@@ -106,7 +106,7 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     """Every block by torch's attention; for inference, and with dropout."""
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
-    alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
+    alike = range(0) if out is None else _rows_alike(call, WINDOW_ROWS)
     rows = ROWS if q.is_cpu else training_rows(q, k)
     masks = Masks(call, alike.step if alike else rows)
     if alike and out is not None:
@@ -124,6 +124,18 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
         else:  # written in place instead of concatenated afterwards
             out[:, :, first:last] = y
     return torch.cat(blocks, dim=2) if out is None else out
+
+
+def _rows_alike(call: AttentionCall, rows: int) -> range:
+    """The first rows of blocks that see a window of keys under the same mask and bias; an empty range if they
+    are too few."""
+    window, behind = call.mask.window, call.all_keys - call.queries
+    slides = window is not None and call.mask.causal and call.mask.by_offset and call.device.type == "cpu"
+    if window is None or not slides or (call.bias is not None and call.bias.toeplitz is None):
+        return range(0)
+    first = -(-max(0, window - 1 - behind) // rows) * rows
+    alike = range(first, call.queries - call.queries % rows, rows)
+    return alike if len(alike) > 1 else range(0)
 
 
 def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from posenc.arguments import as_scale, check_bhtd
 from posenc.encodings.bias import Bias
-from posenc.encodings.fit import check_tokens
 from posenc.encodings.placed import Placed, head_counts
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
+from posenc.mask.fields import per
 
 LONG = 1024
 """From this many tokens on it pays to leave out far keys of some heads, and to use channels in place of a line."""
@@ -119,17 +119,6 @@ class AttentionCall(Settings):
         if self.bias is None or not tensors:
             return self
         return replace(self, bias=self.bias.with_trained(tensors), trained=tensors)
-
-    def rows_alike(self, rows: int) -> range:
-        """The first rows of blocks that see a window of keys under the same mask and bias; an empty range if they
-        are too few."""
-        window, behind = self.mask.window, self.all_keys - self.queries
-        slides = window is not None and self.mask.causal and self.mask.by_offset and self.device.type == "cpu"
-        if window is None or not slides or (self.bias is not None and self.bias.toeplitz is None):
-            return range(0)
-        first = -(-max(0, window - 1 - behind) // rows) * rows
-        alike = range(first, self.queries - self.queries % rows, rows)
-        return alike if len(alike) > 1 else range(0)
 
     def reaches(self, q: Tensor, k: Tensor) -> list[int]:
         """For each key head the number of keys back (the query's own included) that can affect the output; empty if
@@ -252,7 +241,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
             "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
     if not (mask.by_offset and k_shape[2] >= T):
-        mask.check(B, H, T, k_shape[2], q.device)
+        _check_mask(mask, {"b": B, "h": H, "q": T, "k": k_shape[2]}, q.device)
     return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], q.device)
 
 
@@ -298,8 +287,8 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
             "this encoding differs from layer to layer, or still has to read tokens; call here, state = "
             "placed[layer].with_content(x, state) and pass here instead of placed"
         )
-    check_tokens("q", q, placed.q_positions, placed.axes)
-    check_tokens("k", k, placed.k_positions, placed.axes)
+    placed.check_tokens("q", q, placed.q_positions)
+    placed.check_tokens("k", k, placed.k_positions)
     if placed.bias is None and placed.scale is None:
         return  # what rotates alone serves any number of heads
     for what, heads in head_counts(placed).items():
@@ -308,3 +297,38 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
                 f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}; a rank "
                 "with some heads of a model uses placed.slice_heads(first, last)"
             )
+
+
+def _check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
+    """Refuse a mask that does not fit b sequences of h heads, q queries and k keys on this device."""
+    T, S = sizes["q"], sizes["k"]
+    for name, x in mask.tensors().items():
+        _check_field(name, x, mask.rows[name]["axes"], sizes, device)
+    if mask.bidirectional_groups is not None and mask.q_order is not None and T != S:
+        raise InvalidArgument(
+            "bidirectional_groups says the group of every key, and with q_order it is unknown which keys the "
+            f"{T} queries are; leave q_order out, or in a step after the pictures bidirectional_groups"
+        )
+    if mask.q_order is None and T > S and (mask.causal or mask.window or mask.chunk):
+        raise InvalidArgument(f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order")
+    keys = mask.key_mask  # of a cache whose last slots are empty, no key is the last query's own
+    if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
+        return
+    if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
+        raise InvalidArgument(
+            f"key_mask hides the last of {S} keys, which should be the last query's own; in a cache with "
+            "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
+        )
+
+
+def _check_field(name: str, x: Tensor, axes: str, sizes: dict[str, int], device: torch.device) -> None:
+    """Refuse a tensor of a mask that does not fit these sizes on this device."""
+    pairs = zip(reversed(axes), reversed(x.shape), strict=False)
+    # `in` misleads compilers.
+    if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
+        full = [sizes[axis] for axis in axes]
+        row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
+        expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
+        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
+    if x.device != device:
+        raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")

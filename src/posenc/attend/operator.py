@@ -17,7 +17,8 @@ from torch import _C, Tensor
 from torch._C import DispatchKey
 
 from posenc.attend.call import Settings, plain_bool
-from posenc.attend.ways import Output, computed
+from posenc.attend.offers import Output
+from posenc.attend.ways import computed
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import mask_dtype

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,62 +16,24 @@ from torch.nn.functional import pad
 
 from posenc.attend.blocks import FEW_SCORES, ROWS, block_scores, by_blocks, by_operators, recomputed, training_rows
 from posenc.attend.call import LONG, AttentionCall, Settings, plain_bool
+from posenc.attend.offers import WAYS, Explanation, Offer, Output, way
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
+from posenc.kernels.attention.flex import capped_score_mod, flexible
 from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
 from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, repeat_kv
 from posenc.kernels.memory import is_transformed
-from posenc.mask import Mask, Spans
-
-Output = tuple[Tensor, Tensor | None]
-"""softmax(scores)·v, and the logsumexp of the scores if the backend returns it."""
-
-Offer = tuple[str, Callable[[], Output] | None]
-"""Why a way serves a call, and what computes; or why it does not, and None."""
-Ask = Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]
-
-
-class Way(NamedTuple):
-    """A backend: its features besides masks and biases, and its function for offers."""
-
-    has: frozenset[str]
-    offer: Ask
-
-
-class Explanation(NamedTuple):
-    """The backend of a call and the reasons, printed with one line per backend.
-
-    Attributes:
-        backend: its name.
-        reason: why it can serve.
-        declined: the earlier backends, each with the reason why it is not used.
-    """
-
-    backend: str
-    reason: str
-    declined: tuple[tuple[str, str], ...]
-
-    def __str__(self) -> str:
-        declined = (f"  not {name}: {why}" for name, why in self.declined)
-        return "\n".join((f"{self.backend}: {self.reason}", *declined))
-
-
-WAYS: dict[str, Way] = {}
-"""By name, in the order of this file. The first that has all that a call needs computes it. Sinks need the
-logsumexp, which torch's kernels give on the CPU, and elsewhere FlexAttention or operators."""
+from posenc.mask import Mask
 
 ROWS_KEPT = "torch's attention does not return the logsumexp here"
 
+Spans = tuple[tuple[tuple[int, bool], ...], ...]
+"""Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
 
-def way(*has: str) -> Callable[[Ask], Ask]:
-    """Register a function that makes offers as the next backend, under its own name."""
-
-    def put(offer: Ask) -> Ask:
-        WAYS[offer.__name__] = Way(frozenset(has), offer)
-        return offer
-
-    return put
+SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
+"""If documents, or padded rows, are shorter on average (padded rows without a bias: even longer), one call with a
+mask is faster than one each. Documents hide most of a mask's scores, so separate calls soon win; padding hides
+little, and a mask without a bias is made once for all heads."""
 
 
 def computed(
@@ -151,21 +112,41 @@ def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
 def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
         return "a compiler gets one call for all documents", None
-    spans = call.mask.spans(call.queries, call.all_keys, call.bias is not None)
-    if spans is None:
+    known = spans(call.mask, call.queries, call.all_keys, call.bias is not None)
+    if known is None:
         return "no known documents or padding are long enough for separate calls", None
     return "tokens of a document, or of a row without padding, see nothing outside it", partial(
-        _by_spans, q, k, v, call, spans
+        _by_spans, q, k, v, call, known
     )
 
 
-def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, spans: Spans) -> Output:
+def spans(mask: Mask, T: int, S: int, biased: bool = True) -> Spans | None:
+    """The batch split into runs of tokens that see only each other; None if they are unknown, or if one call is
+    faster."""
+    if T != S or mask.q_order is not None:
+        return None
+    by_start = mask.causal and mask.q_segments is None and mask.bidirectional_groups is None
+    padding = mask.left_padding if by_start else None  # in a group, padding may see later keys
+    rows: Spans | None = None
+    short = SHORT_DOCUMENT if mask.document_lengths is not None else SHORT_ROW if biased else SHORT_PLAIN_ROW
+    if mask.document_lengths is not None and all(sum(row) == T for row in mask.document_lengths):
+        rows = tuple([tuple([(length, True) for length in row]) for row in mask.document_lengths])
+    elif padding is not None and max(padding) < T:
+        hidden = padding[:1] if len(set(padding)) == 1 else padding
+        rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in hidden])
+    if rows is None:
+        return None
+    lengths = [length for row in rows for length, sees in row if sees]
+    return rows if sum(lengths) >= short * len(lengths) else None
+
+
+def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, rows: Spans) -> Output:
     """Documents, or rows without their padding, one after the other; hidden scores are never computed."""
     batch: list[Output] = []
     # split joins gradients in one pass; each slice would be added to zeros of full size.
-    by_row = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
-    for row, (lengths, tensors) in enumerate(zip(spans, by_row, strict=True)):
-        alone = None if len(spans) == 1 else row
+    by_row = zip(*(x.split(1) if len(rows) > 1 else (x,) for x in (q, k, v)), strict=True)
+    for row, (lengths, tensors) in enumerate(zip(rows, by_row, strict=True)):
+        alone = None if len(rows) == 1 else row
         pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in tensors), strict=True)
         outputs: list[Output] = []
         first = 0
@@ -295,6 +276,12 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     return "the bias depends only on the offset, and each block is a view of one line", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )
+
+
+def serves(q: Tensor, v: Tensor) -> bool:
+    """Whether FlexAttention accepts queries and values like these."""
+    takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    return q.is_cuda and takes and min(q.shape[-1], v.shape[-1]) >= 16
 
 
 @way("logsumexp", "softcap")

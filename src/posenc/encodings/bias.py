@@ -14,7 +14,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import is_concrete
-from posenc.pytrees import Pytree, narrowed, tensors
+from posenc.pytrees import Pytree, narrowed
 
 B = TypeVar("B", bound="Bias")
 
@@ -202,6 +202,18 @@ class SumBias(Bias):
         other = self.changed(parts=parts)
         other.derive()
         return other
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """The tensors of a pytree, also in pytrees, tuples, lists and dicts within."""
+    leaves: list[Tensor] = []
+    values = vars(value) if isinstance(value, Pytree) else value
+    for part in values.values() if isinstance(values, dict) else values:
+        if isinstance(part, Tensor):
+            leaves.append(part)
+        elif isinstance(part, tuple | list | dict | Pytree):
+            leaves += tensors(part)
+    return leaves
 
 
 def offsets(

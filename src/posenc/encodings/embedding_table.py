@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
@@ -21,7 +20,7 @@ class PlacedTable(Placed):
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
         """x + rows, added in the wider of the two types and rounded once to x's."""
         self.check_current()
-        check_embeddings(x, self.q_positions, self.rows.shape[-1], self.axes)
+        self.check_embeddings(x, self.rows.shape[-1])
         return (x + self.rows).to(x.dtype)
 
 

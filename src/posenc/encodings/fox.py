@@ -18,7 +18,6 @@ from torch.nn.functional import logsigmoid
 from posenc.arguments import Size
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_embeddings
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument
@@ -92,7 +91,7 @@ class PlacedFoX(Placed):
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple[Placed, ContentState | None]:
-        check_embeddings(x, self.q_positions, self.fox.width)
+        self.check_embeddings(x, self.fox.width)
         gates = self.fox.gates(x)
         gates = gates if state is None else torch.cat((state, gates), dim=-1)
         return self.with_state(gates), gates

@@ -23,7 +23,6 @@ from torch.nn.functional import pad
 
 from posenc.arguments import Size, such_that
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.query_scale import past_floor
@@ -43,7 +42,7 @@ class PlacedInkling(Placed):
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple[Placed, ContentState | None]:
-        check_embeddings(x, self.q_positions, self.inkling.width)
+        self.check_embeddings(x, self.inkling.width)
         coefficients = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
         coefficients = coefficients.transpose(1, 2)
         bias = self.table.changed(queries=coefficients if self.scale is None else coefficients * self.scale)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer
+from posenc.arguments import as_integer, check_bhtd, tensors
 from posenc.encodings.bias import Bias
 from posenc.errors import InvalidArgument
 from posenc.pytrees import Pytree
@@ -210,6 +210,51 @@ class Placed(Pytree):
         if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
             return True
         return False
+
+    def keys_at_queries(self, q: Queries, k: Keys, head_dim: int) -> bool:
+        """Whether these keys are at the queries' positions; refuses queries or keys that do not fit."""
+        alike = k is None or self.are_at_queries(k)
+        if q is not None:
+            self.check_heads("q", q, self.q_positions, head_dim)
+        if k is not None:
+            self.check_heads("k", k, self.q_positions if alike else self.k_positions, head_dim)
+        return alike
+
+    def check_heads(self, name: str, x: Tensor, positions: Positions, head_dim: int) -> None:
+        """Refuse queries or keys that are no batch of heads at these positions."""
+        check_bhtd(name, x)
+        if x.shape[-1] != head_dim:
+            raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; its last axis must be head_dim={head_dim}")
+        self.check_tokens(name, x, positions)
+
+    def check_embeddings(self, x: Tensor, width: int) -> None:
+        """Refuse embeddings that are no batch of tokens at the queries' positions."""
+        tensors(x=x)
+        if x.dim() != 3 or x.shape[2] != width:
+            raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels), width={width}")
+        self.check_tokens("x", x, self.q_positions)
+
+    def check_tokens(self, name: str, x: Tensor, positions: Positions) -> None:
+        """Refuse a length or batch size other than that of the positions, a type that is not floating, or another
+        device."""
+        shape, placed = x.shape, positions.shape
+        if shape[-2] != placed[-1]:
+            raise InvalidArgument(
+                f"{name} has length {shape[-2]} but the encoding was placed at {placed[-1]} positions; with a "
+                "cache call encoding.at(positions, k_positions), else at() with one position per token"
+            )
+        batched = len(placed) == (2 if self.axes == 1 else 3)
+        if batched and placed[-2] != 1 and placed[-2] != shape[0]:
+            raise InvalidArgument(
+                f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of positions; "
+                "give one row per sequence, or one for all"
+            )
+        if not x.is_floating_point():
+            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
+        if not (x.is_cpu and positions.is_cpu) and x.device != positions.device:
+            raise InvalidArgument(
+                f"{name} is on {x.device} and the encoding was placed on {positions.device}; move one with .to(…)"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ from torch.nn.functional import softplus
 from posenc.arguments import Size
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_heads
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
 from posenc.encodings.rotation import PlacedTables
 from posenc.errors import InvalidArgument
@@ -68,7 +67,7 @@ class PlacedPoPE(PlacedTables):
     def unrotate(self, k: Float[Tensor, "B K S E"]) -> Float[Tensor, "B K S D"]:
         """ln(e^μ − 1) of the lengths μ of keys rotated back to angle zero."""
         n = self.added
-        check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
+        self.check_heads("k", k, self.q_positions, self.encoding.head_dim + n)
         cos, sin = (table / self.encoding.clock.frequencies.attention_factor**2 for table in self.q_tables)
         size = (k[..., :n] * cos + k[..., n : 2 * n] * sin).clamp(min=SMALLEST)
         return torch.cat((size + (-torch.expm1(-size)).log(), k[..., 2 * n :]), dim=-1)

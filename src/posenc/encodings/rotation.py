@@ -10,7 +10,6 @@ from torch import Tensor
 from posenc.arguments import at_least, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
@@ -120,7 +119,7 @@ class PlacedTables(Placed):
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
         """The tables of the keys; refuses queries or keys that do not fit the placed encoding."""
-        alike = keys_at_queries(self, q, k, self.encoding.head_dim)
+        alike = self.keys_at_queries(q, k, self.encoding.head_dim)
         return self.q_tables if alike else self.tables(self.k_positions)
 
 
@@ -198,7 +197,7 @@ class PlacedRotation(PlacedTables):
         Raises:
             InvalidArgument: k does not fit the queries' positions.
         """
-        check_heads("k", k, self.q_positions, self.encoding.head_dim, self.axes)
+        self.check_heads("k", k, self.q_positions, self.encoding.head_dim)
         cos, sin = self._tables_for_heads(self.q_tables, k.shape[1]) if self.encoding.groups > 1 else self.q_tables
         scale = self.encoding.attention_factor**-2
         tables = Tables(cos * scale, sin * -scale)

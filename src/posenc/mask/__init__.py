@@ -2,7 +2,6 @@
 
 from posenc.mask.fields import PER_KEY as PER_KEY
 from posenc.mask.fields import PER_QUERY as PER_QUERY
-from posenc.mask.lengths import Spans as Spans
 from posenc.mask.mask import CAUSAL as CAUSAL
 from posenc.mask.mask import EVERYTHING as EVERYTHING
 from posenc.mask.mask import Keys as Keys

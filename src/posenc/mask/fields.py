@@ -61,22 +61,3 @@ def copied(name: str, x: Tensor, row: Row) -> Tensor:
     if not x.dim():
         raise InvalidArgument(f"{name} is one number, {x.item()}; expected one {per(axes)}")
     return x.to(torch.int64, copy=True)
-
-
-def check_fit(name: str, x: Tensor, axes: str, sizes: Mapping[str, int], device: torch.device) -> None:
-    """Refuse a tensor that does not fit sequences of these sizes on this device."""
-    pairs = zip(reversed(axes), reversed(x.shape), strict=False)
-    # `in` misleads compilers.
-    if x.dim() > len(axes) or any([n != sizes[a] and (n != 1 or a in "qk") for a, n in pairs]):  # noqa: C419
-        full = [sizes[axis] for axis in axes]
-        row = f"({full[1]},) or (B, {full[1]}) with B={sizes['b']}: one {per(axes)}"
-        expected = f"{tuple(full)}, B and H of it or 1" if "h" in axes else row
-        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected {expected}")
-    if x.device != device:
-        raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
-
-
-def on_all_axes(x: Tensor, axes: str) -> Tensor:
-    """A tensor whose last axes count these, ``(B, H, T, S)`` with 1 for what it does not count."""
-    axes = axes[-x.dim() :]
-    return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

@@ -8,14 +8,6 @@ from posenc.kernels.memory import is_concrete
 Lengths = tuple[tuple[int, ...], ...]
 """Lengths of the documents in every row, end to end; one row if all rows have the same."""
 
-Spans = tuple[tuple[tuple[int, bool], ...], ...]
-"""Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
-
-SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
-"""If documents, or padded rows, are shorter on average (padded rows without a bias: even longer), one call with a
-mask is faster than one each. Documents hide most of a mask's scores, so separate calls soon win; padding hides
-little, and a mask without a bias is made once for all heads."""
-
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     """Small numbers in place of any int64, 0 … 2S: in the same order, and equal where a query's is a key's."""
@@ -53,20 +45,3 @@ def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
     if not key_mask.numel() or not torch.equal(key_mask, at_start):
         return None
     return tuple(hidden.tolist())
-
-
-def spans(documents: Lengths | None, padding: tuple[int, ...] | None, T: int, biased: bool) -> Spans | None:
-    """Rows of T tokens split into documents, or into padding and the rest; None if separate calls are not
-    faster."""
-    rows: Spans | None = None
-    row = SHORT_ROW if biased else SHORT_PLAIN_ROW
-    short = row if documents is None else SHORT_DOCUMENT
-    if documents is not None:
-        rows = tuple([tuple([(length, True) for length in row]) for row in documents])
-    elif padding is not None and max(padding) < T:
-        hidden = padding[:1] if len(set(padding)) == 1 else padding
-        rows = tuple([((n, False), (T - n, True)) if n else ((T, True),) for n in hidden])
-    if rows is None or (documents is not None and any(sum(row) != T for row in documents)):
-        return None
-    lengths = [length for row in rows for length, sees in row if sees]
-    return rows if sum(lengths) >= short * len(lengths) else None

@@ -18,8 +18,8 @@ from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import is_concrete
-from posenc.mask.fields import PER_KEY, PER_QUERY, Row, check_fit, copied, declared, on_all_axes, whole
-from posenc.mask.lengths import Lengths, Spans, common_names, document_lengths, left_padding, spans
+from posenc.mask.fields import PER_KEY, PER_QUERY, Row, copied, declared, whole
+from posenc.mask.lengths import Lengths, common_names, document_lengths, left_padding
 from posenc.pytrees import Pytree, narrowed
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "#B T"]
@@ -209,14 +209,6 @@ class Mask(Pytree):
         """Whether nothing hides keys but causality in the default order, or nothing at all."""
         return self.window is None and self.by_offset
 
-    def spans(self, T: int, S: int, biased: bool = True) -> Spans | None:
-        """The batch split into runs of tokens that see only each other; None if unknown."""
-        if T != S or self.q_order is not None:
-            return None
-        by_start = self.causal and self.q_segments is None and self.bidirectional_groups is None
-        padding = self.left_padding if by_start else None  # in a group, padding may see later keys
-        return spans(self.document_lengths, padding, T, biased)
-
     def cut(self, row: int | None = None, queries: slice | None = None, keys: slice | None = None) -> "Mask":
         """The mask of these queries and keys only, of one row of the batch or of all. Slices have two ends."""
         places = {"b": None if row is None else slice(row, row + 1), "q": queries, "k": keys}
@@ -326,28 +318,11 @@ class Mask(Pytree):
         window = {} if self.window is None else {"nearer_than": as_tensor(self.window, device)}
         return mask_mod(self.sees, self.known(T, S, device) | window)
 
-    def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:
-        """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""
-        sizes = {"b": B, "h": H, "q": T, "k": S}
-        for name, x in self.tensors().items():
-            check_fit(name, x, self.rows[name]["axes"], sizes, device)
-        if self.bidirectional_groups is not None and self.q_order is not None and T != S:
-            raise InvalidArgument(
-                "bidirectional_groups says the group of every key, and with q_order it is unknown which keys the "
-                f"{T} queries are; leave q_order out, or in a step after the pictures bidirectional_groups"
-            )
-        if self.q_order is None and T > S and (self.causal or self.window or self.chunk):
-            raise InvalidArgument(
-                f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
-            )
-        keys = self.key_mask  # of a cache whose last slots are empty, no key is the last query's own
-        if keys is None or not self.causal or self.q_order is not None or not 0 < T < S:
-            return
-        if keys.device.type == "cpu" and is_concrete(keys) and not bool(keys[:, -1].any()):
-            raise InvalidArgument(
-                f"key_mask hides the last of {S} keys, which should be the last query's own; in a cache with "
-                "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
-            )
-
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)
+
+
+def on_all_axes(x: Tensor, axes: str) -> Tensor:
+    """A tensor whose last axes count these, ``(B, H, T, S)`` with 1 for what it does not count."""
+    axes = axes[-x.dim() :]
+    return x[tuple([slice(None) if axis in axes else None for axis in "bhqk"])]

@@ -10,7 +10,6 @@ from torch import Tensor
 from posenc.clock import Phases
 from posenc.encodings.catalogue import remap
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.fit import keys_at_queries
 from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, RemappedPart
@@ -44,7 +43,7 @@ class PlacedRemap(Placed):
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         """Queries unrotated, since each part rotates them to its own positions, and keys in the form that a cache
         stores."""
-        keys_at_queries(self, q, k, self.head_dim)
+        self.keys_at_queries(q, k, self.head_dim)
         return q, k if k is None or self.keys is None else self.keys.rotate(None, k)[1]
 
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:

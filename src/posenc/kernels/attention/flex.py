@@ -25,12 +25,6 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """``mask_mod(b, h, q_index, k_index)``, true where the query may see the key."""
 
 
-def serves(q: Tensor, v: Tensor) -> bool:
-    """Whether FlexAttention accepts queries and values like these."""
-    takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
-    return q.device.type == "cuda" and takes and min(q.shape[-1], v.shape[-1]) >= 16
-
-
 @lru_cache
 def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """FlexAttention and its mask builder, compiled once per process; uncompiled, both store L×L tensors."""
