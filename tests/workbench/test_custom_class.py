@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import posenc
 from posenc.commands.app import app
-from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.teaching.lab import results
 from posenc.workbench import check_task
+from posenc.workbench.custom_code import modules, source_hash
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison

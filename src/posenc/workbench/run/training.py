@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from posenc.encodings import catalogue
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.foreign import modules
 from posenc.errors import PositionOutOfRange, StudyError
+from posenc.workbench.custom_code import modules
 from posenc.workbench.run.checkpoint import save_weights
 from posenc.workbench.run.job import Job, Report, ignore_progress
 from posenc.workbench.run.machine import hardware, trim, versions

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.foreign import one_sentence
 from posenc.encodings.text import parse
+from posenc.workbench.custom_code import one_sentence
 from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
 from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Report, ignore_progress

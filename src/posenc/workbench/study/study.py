@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from posenc.encodings.catalogue import canonical_text
-from posenc.encodings.foreign import source_hash
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.custom_code import source_hash
 from posenc.workbench.run.plan import Plan, custom_classes
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
 from posenc.workbench.tasks import Source, Text, task_class

@@ -3,8 +3,9 @@
 from typing import Any
 
 from posenc.arguments import one_of
-from posenc.encodings.foreign import load, one_sentence
+from posenc.encodings.foreign import load
 from posenc.errors import InvalidArgument
+from posenc.workbench.custom_code import one_sentence
 from posenc.workbench.run import settings
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
