@@ -4,12 +4,11 @@
 one serves a call, and ``backend=`` forces one.
 """
 
-import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Real
-from typing import Literal, TypeVar, overload
+from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
 import torch
 from jaxtyping import Float
@@ -48,6 +47,22 @@ and from 128 on where the bias learns. ``explain`` says which that is, and why n
 Result = TypeVar("Result")
 
 
+class Options(TypedDict, total=False):
+    """What may be set besides the mask, by name; ``attention`` says what each means."""
+
+    causal: bool
+    window: int | None
+    scale: float | None
+    softcap: float | None
+    sinks: Float[Tensor, " H"] | None
+    dropout: float
+    backend: Backend
+
+
+ARGUMENTS = ("q", "k", "v", "placed", "mask", "return_logsumexp", *Options.__annotations__)
+"""The names of all arguments of ``attention``."""
+
+
 @overload
 def attention(
     q: Tensor,
@@ -56,14 +71,8 @@ def attention(
     placed: Placed,
     mask: Mask | None = ...,
     *,
-    causal: bool = ...,
-    window: int | None = ...,
-    scale: float | None = ...,
-    softcap: float | None = ...,
-    sinks: Tensor | None = ...,
-    dropout: float = ...,
     return_logsumexp: Literal[False] = ...,
-    backend: Backend = ...,
+    **options: Unpack[Options],
 ) -> Tensor: ...
 
 
@@ -75,14 +84,8 @@ def attention(
     placed: Placed,
     mask: Mask | None = ...,
     *,
-    causal: bool = ...,
-    window: int | None = ...,
-    scale: float | None = ...,
-    softcap: float | None = ...,
-    sinks: Tensor | None = ...,
-    dropout: float = ...,
     return_logsumexp: Literal[True],
-    backend: Backend = ...,
+    **options: Unpack[Options],
 ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -93,15 +96,8 @@ def attention(
     placed: Placed = None,  # type: ignore[assignment]
     mask: Mask | None = None,
     *,
-    causal: bool = False,
-    window: int | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Float[Tensor, " H"] | None = None,
-    dropout: float = 0.0,
     return_logsumexp: bool = False,
-    backend: Backend = "auto",
-    **words: object,
+    **options: Unpack[Options],
 ) -> Float[Tensor, "B H T V"] | tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Attention of T queries over S keys, with the encoding's bias and scale.
 
@@ -133,11 +129,8 @@ def attention(
     Second derivatives work on the CPU; on other devices torch's kernels have none, so use ``scores(…).softmax(-1) @
     v``.
     """
-    for word in words:
-        raise no_argument("attention", word, inspect.signature(explain).parameters)
-    settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    take = operated if torch.compiler.is_compiling() else computed
-    parts = _prepared(take, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    take, sinks = operated if torch.compiler.is_compiling() else computed, options.get("sinks")
+    parts = _prepared(take, q, k, v, placed, mask, return_logsumexp, options)
     out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]
     return (out, lse) if return_logsumexp and lse is not None else out
 
@@ -149,14 +142,8 @@ def explain(
     placed: Placed,
     mask: Mask | None = None,
     *,
-    causal: bool = False,
-    window: int | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Float[Tensor, " H"] | None = None,
-    dropout: float = 0.0,
     return_logsumexp: bool = False,
-    backend: Backend = "auto",
+    **options: Unpack[Options],
 ) -> Explanation:
     """Explain which backend ``attention`` would use with these arguments, and why; nothing is computed.
 
@@ -166,18 +153,20 @@ def explain(
     Raises:
         InvalidArgument, UnknownName: as ``attention``.
     """
-    settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
-    ways = _prepared(chosen, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    ways = _prepared(chosen, q, k, v, placed, mask, return_logsumexp, options)
     if len(ways) == 1:
         return ways[0][0]
     merged = "; ".join([str(explanation) for explanation, _ in ways])
     return ways[0][0]._replace(reason=f"{len(ways)} parts at positions of their own, merged: {merged}")
 
 
-def _settings(
-    return_logsumexp: bool, softcap: float | None, sinks: Tensor | None, dropout: float, backend: Backend
-) -> Settings:
+def _settings(return_logsumexp: bool, options: Options) -> Settings:
     """The checked settings of a call."""
+    for word in options:
+        if word not in ARGUMENTS:
+            raise no_argument("attention", word, ARGUMENTS)
+    softcap, sinks = options.get("softcap"), options.get("sinks")
+    dropout, backend = options.get("dropout", 0.0), options.get("backend", "auto")
     if softcap is not None:
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
@@ -211,17 +200,17 @@ def _prepared(
     k: Tensor,
     v: Tensor,
     placed: Placed,
-    mask: Mask,
-    scale: float | None,
-    sinks: Tensor | None,
-    settings: Settings,
+    mask: Mask | None,
+    return_logsumexp: bool,
+    options: Options,
 ) -> list[Result]:
     """The results of ``take`` for the checked arguments, outside of autocast: one, or one per part of a remapped
     encoding that sees any key."""
-    mask = check(q, k, v, placed, mask)
-    if sinks is not None:
+    settings = _settings(return_logsumexp, options)
+    mask = check(q, k, v, placed, Mask.of(mask, options.get("causal", False), options.get("window")))
+    if (sinks := options.get("sinks")) is not None:
         check_sinks(sinks, q)
-    scale = scale_of_scores(placed, q.shape[-1], scale)
+    scale = scale_of_scores(placed, q.shape[-1], options.get("scale"))
     device = q.device.type
     autocast = device != "meta" and torch.is_autocast_enabled(device)
     if placed.remaps and settings.dropout:
