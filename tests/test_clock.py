@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from posenc.clock import Clock, cos_sin, cos_sin_float32, phase, turn_words
+from posenc.clock import Clock, turn_words
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.scaling import Default, Frequencies
 
@@ -35,8 +35,6 @@ def test_error_of_cos_and_sin_at_any_position(base: float, position: int) -> Non
     for dtype, bound in ((torch.float32, 3e-8), (torch.float64, 4e-10)):
         got = clock(at, dtype)
         assert max(error(got[0][0], cos), error(got[1][0], sin)) <= bound
-    in_float32 = cos_sin_float32(phase(at, clock.turns))
-    assert max(error(in_float32[0][0], cos), error(in_float32[1][0], sin)) <= 2e-7
 
 
 @given(st.floats(1.001, 1e9), st.integers(1, 40), st.integers(0, 2**31 - 1))
@@ -46,17 +44,6 @@ def test_error_at_any_base_width_and_position(base: float, pairs: int, position:
     got = clock(torch.tensor([position]))
     cos, sin = exact(base, pairs, position)
     assert max(error(got[0][0], cos), error(got[1][0], sin)) <= 2**-25 + 4e-10
-
-
-@given(st.integers(-(2**63), 2**63 - 1))
-def test_float32_trigonometry_at_any_phase(word: int) -> None:
-    """The polynomials of a quadrant: 1.3e-7, as their docstring says; nothing jumps at a quadrant's edge."""
-    for near in (word, word & ~(2**61 - 1), (word | (2**61 - 1))):
-        phases = torch.tensor([near])
-        cos, sin = cos_sin_float32(phases)
-        want_cos, want_sin = cos_sin(phases, torch.float64)
-        assert (cos - want_cos).abs().item() <= 1.3e-7
-        assert (sin - want_sin).abs().item() <= 1.3e-7
 
 
 def test_words_are_the_rounded_fractions_of_a_turn() -> None:

@@ -36,11 +36,6 @@ def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
     return torch.tensor([w - 2**64 if w >= 2**63 else w for w in words], dtype=torch.int64, device="cpu")
 
 
-def phase(positions: Int[Tensor, "*shape"], turns: Int[Tensor, " pairs"]) -> Int[Tensor, "*shape pairs"]:
-    """p · F in wrapping int64: the angle as a signed fraction of a turn, −2^63 … 2^63−1 for −π … π."""
-    return positions.unsqueeze(-1) * turns
-
-
 def cos_sin(
     phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
@@ -56,37 +51,8 @@ def cos_sin(
     return cos.to(dtype), sin.to(dtype)
 
 
-def cos_sin_float32(
-    phases: Int[Tensor, "*shape"],
-) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """cos and sin of integer phases using only float32, with an error of at most 1.3e-7; for devices without
-    float64.
-
-    The top 32 bits of the phase are split into a quadrant and a rest of at most an eighth of a turn,
-    |x| ≤ π/4, where minimax polynomials of degree 7 (sin) and 8 (cos) are exact to float32 rounding.
-    A kernel that computes phases on the fly follows this function step by step.
-    """
-    top = phases >> 32
-    quadrant = (top + (1 << 29)) >> 30
-    x = (top - (quadrant << 30)).to(torch.float32) * RADIANS_PER_TOP_UNIT
-    square = x * x
-    sine = x + x * square * (SIN[0] + square * (SIN[1] + square * SIN[2]))
-    cosine = 1.0 - 0.5 * square + square * square * (COS[0] + square * (COS[1] + square * COS[2]))
-    swap = (quadrant & 1) == 1
-    cos = torch.where(swap, sine, cosine)
-    sin = torch.where(swap, cosine, sine)
-    return (
-        torch.where(((quadrant + 1) & 2) == 2, -cos, cos),
-        torch.where((quadrant & 2) == 2, -sin, sin),
-    )
-
-
 FASTEST_FLOAT32 = 2.0**127 / 2**31
 """Radians per position below which an angle stays within float32 at every position."""
-
-RADIANS_PER_TOP_UNIT = float(TWO_PI / 2**32)
-SIN = (-0.16666654611, 0.0083321608736, -0.00019515295891)
-COS = (0.041666645683, -0.0013887316255, 0.000024433157117)
 
 
 class ConstantBuffers(nn.Module):
@@ -167,15 +133,15 @@ class Clock(ConstantBuffers):
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
         else:
             positions = positions.unsqueeze(-1)
-        if self.phases == "float32":
-            angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
-            cos, sin = angle.cos(), angle.sin()
-        elif positions.device.type != "mps":
-            return cos_sin(positions * turns, dtype, scale)
-        else:  # these devices lack float64
-            cos, sin = cos_sin_float32(positions * turns)
+        if self.phases == "exact":
+            phases = positions * turns
+            if phases.device.type != "mps":
+                return cos_sin(phases, dtype, scale)
+            cos, sin = cos_sin(phases.cpu(), dtype, scale)  # these devices lack float64
+            return cos.to(phases.device), sin.to(phases.device)
+        angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
         # Rounded to the type before scaling, as in public checkpoints.
-        cos, sin = cos.to(dtype), sin.to(dtype)
+        cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
         return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)
 
     def extra_repr(self) -> str:
