@@ -170,14 +170,6 @@ def argument(parameter: inspect.Parameter, value: Any) -> Any:
     return checked(parameter.annotation, value, parameter.name)
 
 
-def check_device(positions: Tensor, weight: Tensor) -> None:
-    """Refuse positions that are not on the device of the encoding's weight or buffer."""
-    if positions.device != weight.device:
-        raise InvalidArgument(
-            f"positions is on {positions.device} and the encoding is on {weight.device}; move one with .to(…)"
-        )
-
-
 def check_bhtd(name: str, x: Any) -> None:
     """Refuse anything other than a 4-D batch of queries, keys or values."""
     if not isinstance(x, Tensor):

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import check_device, one_of
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
@@ -127,14 +127,12 @@ class Clock(ConstantBuffers):
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*tokens pairs"], Float[Tensor, "*tokens pairs"]]:
         """cos and sin of every hand at ``positions``, times ``scale``, in ``dtype``."""
-        turns = self.turns
-        check_device(positions, turns)
         if self.by_axis:
             positions = positions.movedim(0, -1).index_select(-1, self.axis_of_hand)
         else:
             positions = positions.unsqueeze(-1)
         if self.phases == "exact":
-            phases = positions * turns
+            phases = positions * self.turns
             if phases.device.type != "mps":
                 return cos_sin(phases, dtype, scale)
             cos, sin = cos_sin(phases.cpu(), dtype, scale)  # these devices lack float64

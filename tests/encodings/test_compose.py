@@ -174,13 +174,11 @@ def test_unknown_kinds_are_refused() -> None:
         Layers({"rope": rope()}, ("rop",))
 
 
-def test_a_kind_of_one_axis_takes_the_axis_it_says() -> None:
-    kinds = {"turns": Rotary(8, pairing="half", axes=chunked(2, 1, 1)), "rows": ALiBi(4), "time": ALiBi(4)}
-    layers = Layers(kinds, ("turns", "rows", "time"), axis={"rows": 1})
+def test_a_type_of_one_axis_gets_the_first_of_several() -> None:
+    layers = Layers(
+        {"rotary": Rotary(8, pairing="half", axes=chunked(2, 1, 1)), "alibi": ALiBi(4)}, ("rotary", "alibi")
+    )
     at = torch.stack([arange(5), 3 * arange(5), 7 * arange(5)])
-    placed = layers.at(at)
-    assert torch.equal(placed[1].bias.rows(0, 5, 5), 3 * placed[2].bias.rows(0, 5, 5))
-    with pytest.raises(InvalidArgument, match="axis=3 of rows must be between 0 and 2"):
-        Layers(kinds, ("turns", "rows", "time"), axis={"rows": 3})
+    assert torch.equal(layers.at(at)[1].bias.rows(0, 5, 5), ALiBi(4).at(arange(5)).bias.rows(0, 5, 5))
     with pytest.raises(InvalidArgument, match=r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)"):
         layers.at(arange(5))

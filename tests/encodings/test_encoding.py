@@ -74,7 +74,7 @@ def test_changed_settings_of_a_composition() -> None:
     assert Stack(rope, nope).with_settings(parts=(nope,)).encodings == (nope,)
     deep = posenc.Layers({"t5": posenc.T5(2, shared=False)}, ("t5",), layers=2).with_settings(layers=3)
     assert list(deep.by_name) == ["t5_0", "t5_1", "t5_2"]
-    two = posenc.Layers({"a": Rotary(8, pairing="half", axes=chunked(2, 2)), "b": rope}, ("a", "b"), axis={"b": 1})
+    two = posenc.Layers({"a": Rotary(8, pairing="half", axes=chunked(2, 2)), "b": rope}, ("a", "b"))
     assert two.with_settings(layers=4).settings == {**two.settings, "layers": 4}
 
 

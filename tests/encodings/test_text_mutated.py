@@ -69,11 +69,10 @@ def test_llama_4_is_one_line() -> None:
     assert [placed[i].chunk for i in range(4)] == [8192, 8192, 8192, None]
 
 
-def test_an_axis_of_a_layer_type() -> None:
-    text = "layers(rotary(axes=chunked(2, 1, 1)) + local(alibi, axis=2))"
-    layers = posenc.encoding(text, head_dim=8, heads=4)
+def test_a_layer_of_one_axis_beside_others_gets_the_first() -> None:
+    layers = posenc.encoding("layers(rotary(axes=chunked(2, 1, 1)) + alibi)", head_dim=8, heads=4)
     at = torch.stack([torch.arange(5), torch.zeros(5).long(), torch.arange(5) * 7])
-    assert torch.equal(layers.at(at)[1].q_positions, at[2])
+    assert torch.equal(layers.at(at)[1].q_positions, at[0])
 
 
 def test_the_eleventh_setting_is_the_eleventh() -> None:

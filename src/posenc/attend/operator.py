@@ -1,15 +1,15 @@
 """A call of attention as one operator, which is opaque to a compiler.
 
 An operator takes tensors, numbers and a text. The rest of a call (a placed encoding and a mask) is written as a
-text that refers to its tensors, integers and floats by number, and is rebuilt from them when the operator runs,
-when values can be read. Gradients are those of the call, which is computed again.
+Python expression of its tensors, integers and floats, which makes it again when the operator runs, when values can
+be read. Gradients are those of the call, which is computed again.
 """
 
-import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
+from types import CodeType
 from typing import Any
 
 import torch
@@ -75,27 +75,22 @@ class Writing:
         if value is None or isinstance(value, bool | str):
             return repr(value)
         if isinstance(value, Tensor):
-            return _numbered("tensor", self.tensors, value)
+            return _numbered("tensors", self.tensors, value)
         if isinstance(value, int):
-            return _numbered("integer", self.integers, value)
+            return _numbered("integers", self.integers, value)
         if isinstance(value, float):
-            return _numbered("float", self.floats, value)
+            return _numbered("floats", self.floats, value)
         if isinstance(value, tuple | list):
-            parts = "".join([f", {self.write(part)}" for part in value])
-            return f'["tuple"{parts}]'
+            return f"({''.join([f'{self.write(part)}, ' for part in value])})"
         if isinstance(value, dict):
-            return self.with_attributes('"dict"', value)
+            return "{" + ", ".join([f"{key!r}: {self.write(x)}" for key, x in value.items()]) + "}"
         if isinstance(value, slice):
-            return f'["slice", {self.write(value.start)}, {self.write(value.stop)}]'
+            return f"slice({self.write(value.start)}, {self.write(value.stop)})"
         if not isinstance(value, Pytree):
             self.unknown = True
             return "None"
         attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
-        return self.with_attributes(f'"object", {self.name(type(value))}', attributes)
-
-    def with_attributes(self, kind: str, attributes: dict[str, Any]) -> str:
-        parts = ", ".join([f'"{key}": {self.write(x)}' for key, x in attributes.items()])
-        return f"[{kind}, {{{parts}}}]"
+        return f"made({self.name(type(value))}, {self.write(attributes)})"
 
     def name(self, value: Any) -> str:
         """The name by which ``named`` finds a class or a function."""
@@ -107,7 +102,7 @@ class Writing:
 
 def _numbered(kind: str, values: list[Any], value: Any) -> str:
     values.append(value)
-    return f'["{kind}", {len(values) - 1}]'
+    return f"{kind}[{len(values) - 1}]"
 
 
 def named(name: str) -> Any:
@@ -129,30 +124,15 @@ def is_named(value: object, name: str) -> bool:
 # As torch.compiler.assume_constant_result, without loading the compiler: evaluated while tracing.
 is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
-parsed = lru_cache(ast.literal_eval)
+
+@lru_cache
+def expression(text: str) -> CodeType:
+    return compile(text, "a call of attention", "eval")
 
 
-def read(text: Any, numbered: dict[str, list[Any]]) -> Any:
-    """The value again, from its text, parsed, and what the text numbers, by kind."""
-    if not isinstance(text, list):
-        return text
-    match text:
-        case ["dict", parts]:
-            return {key: read(part, numbered) for key, part in parts.items()}
-        case ["slice", *ends]:
-            return slice(*[read(end, numbered) for end in ends])
-        case ["object", name, attributes]:
-            return _made(named(name), {key: read(part, numbered) for key, part in attributes.items()})
-        case ["tuple", *parts]:
-            return tuple(read(part, numbered) for part in parts)
-        case _:
-            kind, number = text
-            return numbered[kind][number]
-
-
-def _made(kind: type, attributes: dict[str, Any]) -> Any:
-    """An object with these attributes, and with what it derives from the values of its tensors."""
-    value: Any = object.__new__(kind)
+def made(name: str, attributes: dict[str, Any]) -> Any:
+    """An object of the class of this name with these attributes, and with what it derives from its tensors."""
+    value: Any = object.__new__(named(name))
     vars(value).update(attributes)
     if isinstance(value, Bias):
         value.derive()
@@ -164,8 +144,8 @@ def _made(kind: type, attributes: dict[str, Any]) -> Any:
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
     """The result of the call that was serialised."""
     q, k, v, *tensors = inputs
-    numbered: dict[str, list[Any]] = {"tensor": tensors, "integer": integers, "float": floats}
-    placed, mask, scale, settings = read(parsed(text), numbered)
+    known = {"tensors": tensors, "integers": integers, "floats": floats, "made": made}
+    placed, mask, scale, settings = eval(expression(text), known)
     return computed(q, k, v, placed, mask, scale, Settings(**settings))
 
 

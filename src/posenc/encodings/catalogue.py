@@ -182,7 +182,7 @@ def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Laye
     local = {name: part for name, part in by_type.items() if part.name == "local"}
     of_layers = {
         setting: {name: part.get(key) for name, part in local.items() if part.get(key) is not None}
-        for setting, key in (("windows", "window"), ("chunks", "chunk"), ("axis", "axis"))
+        for setting, key in (("windows", "window"), ("chunks", "chunk"))
     }
     encodings = {name: build(part, shape, total_length=total_length) for name, part in inner.items()}
     layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))

@@ -17,9 +17,6 @@ from posenc.scaling.scaling import Scaling
 class Composed(Encoding):
     """An encoding made of others, with their declarations combined."""
 
-    axis_of_part: tuple[int, ...] = ()
-    """The axis that each one-axis part uses beside parts with more axes; empty for axis 0."""
-
     def __init__(self, parts: tuple[Encoding, ...]) -> None:
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
@@ -78,22 +75,20 @@ class Composed(Encoding):
     def check(self, positions: Positions, name: str) -> None:
         if self.axes > 1 and (positions.dim() < 2 or positions.shape[0] != self.axes):
             super().check(positions, name)  # it raises an error with the expected shape
-        for i, part in enumerate(self.encodings):
-            part.check(self._axes_for(i, positions), name)
+        for part in self.encodings:
+            part.check(self._for(part, positions), name)
 
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
         placed = []
-        for i, part in enumerate(self.encodings):
-            q = self._axes_for(i, q_positions)
-            placed.append(part.placed(q, q if same else self._axes_for(i, k_positions), dtype))
+        for part in self.encodings:
+            q = self._for(part, q_positions)
+            placed.append(part.placed(q, q if same else self._for(part, k_positions), dtype))
         return tuple(placed)
 
-    def _axes_for(self, part: int, positions: Positions) -> Positions:
-        """The positions of a part: all axes, its own axis, or axis 0."""
-        if self.axes == 1 or self.encodings[part].axes > 1:
-            return positions
-        return positions[self.axis_of_part[part] if self.axis_of_part else 0]
+    def _for(self, part: Encoding, positions: Positions) -> Positions:
+        """The positions of a part: all axes, or axis 0 if it has only one."""
+        return positions[0] if self.axes > part.axes == 1 else positions
 
 
 class PlacedStack(Placed):

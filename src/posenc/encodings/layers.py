@@ -64,7 +64,6 @@ class Layers(Composed):
         windows: the window of layer types that only see so many tokens back; see ``Mask.window``. ``placed[layer]``
             stores it, and attention applies it.
         chunks: the chunk length of layer types that only see their own chunk of tokens; see ``Mask.chunk``.
-        axis: the axis that one-axis encodings use beside encodings of more axes; 0 by default.
         layers: the number of layers of the model; needed if an encoding is ``per_layer``. A layer beyond them is an
             error; without it the types keep repeating.
 
@@ -82,11 +81,10 @@ class Layers(Composed):
         *,
         windows: Mapping[str, int] | None = None,
         chunks: Mapping[str, int] | None = None,
-        axis: Mapping[str, int] | None = None,
         layers: int | None = None,
     ) -> None:
-        windows, chunks, axis = dict(windows or {}), dict(chunks or {}), dict(axis or {})
-        for layer_type in (*layer_types, *windows, *chunks, *axis):
+        windows, chunks = dict(windows or {}), dict(chunks or {})
+        for layer_type in (*layer_types, *windows, *chunks):
             one_of("layer type", layer_type, encodings)
         if not layer_types:
             raise InvalidArgument("layer_types is empty; name the type of every layer")
@@ -110,10 +108,6 @@ class Layers(Composed):
         self.per_layer = False
         self.names, self.name_of_layer = tuple(modules), tuple(names)
         self.type_of = {name: name for name in modules} | dict(zip(names, type_of_layer, strict=True))
-        self.axis_of_part = tuple(axis.get(self.type_of[name], 0) for name in modules)
-        for layer_type, chosen in axis.items():
-            if not 0 <= chosen < self.axes:
-                raise InvalidArgument(f"axis={chosen} of {layer_type} must be between 0 and {self.axes - 1}")
         self.layer_types, self.layers, self.windows, self.chunks = tuple(layer_types), layers, windows, chunks
         scalings = [self.by_name[name].scaling for name in self.stretched]
         changed = (scaling for scaling in scalings if scaling != Default())
@@ -123,15 +117,14 @@ class Layers(Composed):
     def settings(self) -> dict[str, Any]:
         """The arguments that rebuild it; if layers have their own modules, a type's encoding is that of its first
         layer."""
-        first: dict[str, tuple[Encoding, int]] = {}
-        for name, part, axis in zip(self.names, self.encodings, self.axis_of_part, strict=True):
-            first.setdefault(self.type_of[name], (part, axis))
+        first: dict[str, Encoding] = {}
+        for name, part in self.by_name.items():
+            first.setdefault(self.type_of[name], part)
         return {
-            "encodings": {layer_type: part for layer_type, (part, _) in first.items()},
+            "encodings": first,
             "layer_types": self.layer_types,
             "windows": self.windows,
             "chunks": self.chunks,
-            "axis": {layer_type: axis for layer_type, (_, axis) in first.items() if axis},
             "layers": self.layers,
         }
 

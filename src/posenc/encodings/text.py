@@ -24,8 +24,8 @@ from posenc.scaling import LengthScaling, Scaling, to_dict
 FLAGS = {"true": True, "false": False}
 """Flags as in TOML; a string that equals one of these words is quoted."""
 
-LAYER_SETTINGS = {"window": 1, "chunk": 1, "axis": 0}
-"""The settings of ``local``, as named by ``Layers``, and the least value of each."""
+LAYER_SETTINGS = ("window", "chunk")
+"""The settings of ``local``, as named by ``Layers``."""
 
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
@@ -36,7 +36,7 @@ WORDS = str.maketrans("-:.", "ーːˑ")
 """Letters, unused in names, that stand for the punctuation in long names while Python's parser reads a text."""
 MARKS = str.maketrans("ーːˑ", "-:.")
 
-LOCAL = "window=, chunk= (whole numbers of at least 1) or axis=, such as local(rotary, window=1024)"
+LOCAL = "window= or chunk= (whole numbers of at least 1), such as local(rotary, window=1024)"
 TAKES = {
     "layers": "one pattern, such as layers(rotary*3 + nope)",
     "stack": "encodings, such as stack(rotary, alibi)",
@@ -173,7 +173,7 @@ def _composed(name: str, node: ast.Call, settings: tuple[tuple[str, Any], ...]) 
     if name != "layers" and (len(parts) > count or any(layers > 1 for _, layers in parts)):
         raise InvalidArgument(f"{_shown(node)}: in a {name} * has no meaning; repeat the encoding instead")
     for key, value in settings if name == "local" else ():
-        if type(value) is not int or value < LAYER_SETTINGS.get(key, value + 1):
+        if key not in LAYER_SETTINGS or type(value) is not int or value < 1:
             raise InvalidArgument(f"{_shown(node)}: {key}={value!r} is none of {LOCAL}")
     return Recipe(name, settings, tuple(parts))
 
