@@ -199,9 +199,8 @@ def test_a_counterexample_says_where_and_how_far() -> None:
         raise Broken("so")
 
     assert isinstance(fails, Law)
-    with pytest.raises(Broken) as broken:
+    with pytest.raises(Broken, match="so"):
         fails(Subject("x", posenc.NoPE))
-    assert broken.value.law == "fails"
 
 
 class LogFrequencies(posenc.Rotation):

@@ -4,12 +4,12 @@ import copy
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import torch
 from torch import Tensor
 
-from posenc.arguments import at_least_one, one_of
+from posenc.arguments import at_least, one_of
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
@@ -81,7 +81,7 @@ class Layers(Composed):
         *,
         windows: Mapping[str, int] | None = None,
         chunks: Mapping[str, int] | None = None,
-        layers: int | None = None,
+        layers: Annotated[int | None, at_least(1)] = None,
     ) -> None:
         windows, chunks = dict(windows or {}), dict(chunks or {})
         for layer_type in (*layer_types, *windows, *chunks):
@@ -94,7 +94,6 @@ class Layers(Composed):
                 f"layers=None; {per_layer[0]} has parameters in every layer: pass the number of layers"
             )
         count = len(layer_types) if layers is None else layers
-        at_least_one(layers=count)
         type_of_layer = [layer_types[i % len(layer_types)] for i in range(count)]
         names = list(type_of_layer)
         modules = {name: encoding for name, encoding in encodings.items() if name not in per_layer}

@@ -15,9 +15,6 @@ ROUNDING = 1e-12
 class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
     """A law is broken; the message says where, the result, the wanted result, and the tolerance."""
 
-    law: str = ""
-    """The name of the law, once it is known."""
-
 
 Holds = Callable[[Any], None]
 """The function of a law; its argument is a subject: an encoding, or a loaded model."""
@@ -62,11 +59,7 @@ class Law:
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
     def __call__(self, subject: Any) -> None:
-        try:
-            self.holds(subject)
-        except Broken as broken:
-            broken.law = self.name
-            raise
+        self.holds(subject)
 
     def __str__(self) -> str:
         return self.name
