@@ -125,28 +125,19 @@ operator.register_autograd(_back, setup_context=_remember)
 
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """Rotate x into y by the kernel, or by the specification's operators if the kernel cannot read x."""
-    if _kernel_rotates(x, y, cos, sin, pairing):
-        return y
-    return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
-
-
-def _kernel_rotates(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> bool:
-    """Rotate x into y by the kernel, and return whether it could.
-
-    False if the kernel cannot use their strides: tables wider than x, non-contiguous channels, vmapped axes.
-    """
-    if not _fits(x, cos, sin):
-        work = WORK.get(x.dtype, torch.float32)
-        if torch.promote_types(cos.dtype, work) != work:
-            return False
-        cos, sin = (table.to(work).contiguous() for table in (cos, sin))
-    strides = x.stride(), y.stride(), cos.stride()
-    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
-    if job is not None:
-        addresses = (tensor.data_ptr() for tensor in (x, y, cos, sin))
-        native.load().posenc_rotate(ctypes.byref(job), *addresses)
-    return job is not None
+    """Rotate x into y by the kernel, or by the specification's operators if the kernel cannot use their strides:
+    tables wider than x, non-contiguous channels, vmapped axes."""
+    tables, work = (cos, sin), WORK.get(x.dtype, torch.float32)
+    if not _fits(x, *tables) and torch.promote_types(cos.dtype, work) == work:
+        tables = cos.to(work).contiguous(), sin.to(work).contiguous()
+    job = None
+    if _fits(x, *tables):
+        strides = x.stride(), y.stride(), tables[0].stride()
+        job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
+    if job is None:
+        return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
+    native.load().posenc_rotate(ctypes.byref(job), *map(Tensor.data_ptr, (x, y, *tables)))
+    return y
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:

@@ -17,9 +17,6 @@ from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
 from posenc.kernels.rotary.specification import Pairing, rotate
 
-TRACEABLE = ("native",)
-"""The backend that is one operator for a compiler; used there only if requested by name."""
-
 
 class Tables(NamedTuple):
     """cos and sin of every pair at every token: ``(T, pairs)``, or with axes of batch and heads before them."""
@@ -122,8 +119,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """The name of the implementation; ``"torch"`` is the specification.
 
-    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses. Tables with
-    gradients need the specification.
+    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses; ``"native"`` is
+    one operator. Tables with gradients need the specification.
     """
     if backend == "torch":
         return backend
@@ -134,7 +131,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
             f"the tables need gradients, which backend={backend!r} does not return; use backend='torch'"
         )
     if torch.compiler.is_compiling():
-        return backend if backend in TRACEABLE else "fusable"
+        return backend if backend == "native" else "fusable"
     served = by_name(backend, device)
     # A trace sees only torch's operators, and would freeze the numbers of this call.
     return "torch" if is_transformed() or torch.jit.is_tracing() else served
