@@ -119,8 +119,8 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
 def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """The name of the implementation; ``"torch"`` is the specification.
 
-    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses; ``"native"`` is
-    one operator. Tables with gradients need the specification.
+    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the formula, which the compiler fuses, and
+    ``"native"`` one operator. Tables with gradients need the specification.
     """
     if backend == "torch":
         return backend
