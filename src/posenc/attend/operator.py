@@ -127,6 +127,7 @@ is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 @lru_cache
 def expression(text: str) -> CodeType:
+    """The expression that ``Writing`` wrote, compiled."""
     return compile(text, "a call of attention", "eval")
 
 

@@ -90,7 +90,7 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
 
 
 def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
-    """x"""
+    """One integer per axis, from one for all or one each."""
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
         raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; pass 1, or {axes}")
