@@ -42,9 +42,9 @@ def test_mutated_texts(count: int) -> None:
         ("learned(num_positions=16777216, width=65536)", "makes 1099511627776 parameters; use smaller numbers"),
         ("layers(rotary*99999999)", "a pattern of 99999999 layers must have at most 4096"),
         ("local(rotary, window=3)", r"write it in layers\(…\): layers\(local\(rotary, window=3\)\)"),
-        ("layers(local(rotary, window=0))", "window=0 is none of window=, chunk="),
-        ("layers(local(rotary, wide=3))", "wide=3 is none of window=, chunk="),
-        ("layers(local(rotary))", "local takes an encoding and window=, chunk="),
+        ("layers(local(rotary, window=0))", "window=0 is none of window= or chunk="),
+        ("layers(local(rotary, wide=3))", "wide=3 is none of window= or chunk="),
+        ("layers(local(rotary))", "local takes an encoding and window= or chunk="),
         ("layers(local(rotary, **x))", "local takes|is none of|not allowed|not a value"),
     ],
 )
