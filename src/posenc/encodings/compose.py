@@ -21,7 +21,7 @@ class Composed(Encoding):
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
-        self._arguments = (), {}  # its parts say more, and they change
+        self._settings = {}  # its parts say more, and they change
         self.per_layer = any(part.per_layer for part in parts)
         self._declare(parts)
 

@@ -33,8 +33,8 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Checks settings by their annotations (see ``checked``), and turns Python's errors about arguments into ours;
-    a custom class keeps its own."""
+    """Stores the settings of an encoding. Checks them by their annotations (see ``checked``), and turns Python's
+    errors about arguments into ours, unless the class is custom."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -45,17 +45,19 @@ class EncodingType(ABCMeta):
     if not TYPE_CHECKING:
 
         def __call__(cls, *arguments: Any, **settings: Any) -> Any:
+            ours = cls.__module__.startswith("posenc.")
             try:
-                if not cls.__module__.startswith("posenc."):
-                    return super().__call__(*arguments, **settings)
                 given = cls.__signature__.bind(*arguments, **settings)
-                for name, value in given.arguments.items():
+                for name, value in given.arguments.items() if ours else ():
                     given.arguments[name] = argument(given.signature.parameters[name], value)
-                return super().__call__(*given.args, **given.kwargs)
+                encoding = super().__call__(*given.args, **given.kwargs)
             except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
-                if isinstance(error, PosencError) or not cls.__module__.startswith("posenc."):
+                if isinstance(error, PosencError) or not ours:
                     raise
                 raise misfit(cls, arguments, settings, error) from error
+            given.apply_defaults()
+            vars(encoding).setdefault("_settings", {name: given.arguments[name] for name in parameters_of(cls)})
+            return encoding
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
@@ -110,20 +112,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     past_limit: str = ""
     """What an error says about a position beyond the limit; by default it names the last position."""
 
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls: type[E], *arguments: Any, **settings: Any) -> E:
-        encoding = super().__new__(cls)
-        object.__setattr__(encoding, "_arguments", (arguments, settings))
-        return encoding
+    _settings: dict[str, Any]
 
     @property
     def settings(self) -> dict[str, Any]:
         """Its settings by name, defaults included."""
-        arguments, settings = self._arguments
-        bound = inspect.signature(type(self)).bind(*arguments, **settings)
-        bound.apply_defaults()
-        return {name: bound.arguments[name] for name in parameters_of(type(self))}
+        return dict(self._settings)
 
     def with_settings(self: E, **changes: Any) -> E:
         """A new encoding with these settings changed and all others kept, of the same device and type."""
