@@ -211,7 +211,7 @@ class Placed(Pytree):
             return True
         return False
 
-    def keys_at_queries(self, q: Queries, k: Keys, head_dim: int) -> bool:
+    def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
         """Whether these keys are at the queries' positions; refuses queries or keys that do not fit."""
         alike = k is None or self.are_at_queries(k)
         if q is not None:
