@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from posenc import Mask, NoPE, attention
+from posenc.attend.call import check_mask
 from posenc.attend.remapped import RemappedMask
 from posenc.errors import InvalidArgument
 from posenc.mask import PER_QUERY
@@ -85,7 +86,7 @@ def test_what_is_cut_out_of_a_mask_sees_as_it_did() -> None:
         first, start = random.randrange(T), random.randrange(S)
         last, keys = random.randint(first + 1, T), random.randint(start + 1, S)
         some = mask.cut(queries=slice(first, last), keys=slice(start, keys))
-        some.check(B, H, last - first, keys - start, CPU)
+        check_mask(some, {"b": B, "h": H, "q": last - first, "k": keys - start}, CPU)
         want = whole(mask, T, S)[:, :, first:last, start:keys]
         assert torch.equal(whole(some, last - first, keys - start), want)
         assert torch.equal(whole(mask.cut(row=1), T, S)[1], whole(mask, T, S)[1])

@@ -241,7 +241,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
             "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
     if not (mask.by_offset and k_shape[2] >= T):
-        _check_mask(mask, {"b": B, "h": H, "q": T, "k": k_shape[2]}, q.device)
+        check_mask(mask, {"b": B, "h": H, "q": T, "k": k_shape[2]}, q.device)
     return mask if mask.chunk is None else mask.without_chunks(T, k_shape[2], q.device)
 
 
@@ -299,7 +299,7 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
             )
 
 
-def _check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
+def check_mask(mask: Mask, sizes: dict[str, int], device: torch.device) -> None:
     """Refuse a mask that does not fit b sequences of h heads, q queries and k keys on this device."""
     T, S = sizes["q"], sizes["k"]
     for name, x in mask.tensors().items():
