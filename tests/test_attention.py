@@ -1,6 +1,9 @@
 """posenc.attention against dense float64 attention, in every way it can be called."""
 
 import math
+import sys
+from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
@@ -328,3 +331,25 @@ def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:
         posenc.attention(q, k, v, at, causal=True, dropout=0.5, return_logsumexp=True)
     with pytest.raises(InvalidArgument, match="dropout and function transforms at once on cpu; omit one"):
         torch.func.grad(lambda q: posenc.attention(q, k, v, at, causal=True, dropout=0.5).sum())(q)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_padded_call_with_a_bias_enters_few_files() -> None:
+    """Whoever follows a call from top to bottom opens eleven."""
+    q, k, v = torch.randn(3, 2, 4, 300, 8)
+    real = arange(300) >= torch.tensor([[100], [0]])
+    placed, mask = ALiBi(4).at(left_padded(real)), posenc.Mask(causal=True, key_mask=real)
+    entered: set[str] = set()
+
+    def entering(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call":
+            entered.add(frame.f_code.co_filename)
+
+    posenc.attention(q, k, v, placed, mask)
+    sys.setprofile(entering)
+    try:
+        posenc.attention(q, k, v, placed, mask)
+    finally:
+        sys.setprofile(None)
+    ours = sorted(file for file in entered if Path(posenc.__file__).parent in Path(file).parents)
+    assert len(ours) <= 11, ours
