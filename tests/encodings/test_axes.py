@@ -218,7 +218,7 @@ def test_more_pairs_than_any_head_has_are_refused_before_they_are_counted(made: 
         (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must use every axis from 0 to the largest"),
         (
             lambda: AxisMap((0, 1), (0,)),
-            r"index_of_pair=\(0,\) must be 2 numbers, each below the pairs of its axis",
+            r"index_of_pair=\(0,\) must be 2 numbers, each below the number of pairs of its axis",
         ),
         (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
         (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),

@@ -85,7 +85,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
-        "heads=None with groups=2: pass heads= of the whole model",
+        "heads=None with groups=2: to slice heads for a rank, pass heads= of the whole model",
     ),
     (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (

@@ -110,7 +110,7 @@ def test_the_settings_that_have_no_default_are_asked_for() -> None:
 def test_bad_settings_are_refused() -> None:
     for settings, message in (
         ({"head_dim": 7}, "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8"),
-        ({"head_dim": 8, "rotary_dim": 10}, "rotary_dim=10 is more than head_dim=8; use at most that"),
+        ({"head_dim": 8, "rotary_dim": 10}, "rotary_dim=10 is more than head_dim=8; use head_dim or less"),
         ({"head_dim": 8, "rotary_dim": 0}, "rotary_dim=0 must be even and at least 2"),
         ({"head_dim": 8, "rotary_dim": -2}, "rotary_dim=-2 must be even and at least 2"),
         ({"head_dim": 8, "base": -1.0}, "base=-1.0 must be finite and above 1"),

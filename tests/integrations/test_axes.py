@@ -39,7 +39,7 @@ def test_the_older_spelling_says_the_same() -> None:
     [
         ([16, 48], "mrope_section=\\[16, 48\\] must be 3 numbers"),
         ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list, each entry a whole number from 1"),
-        ([16, 24, 25], "65 pairs, 130 channels; set rotary_dim=128 so"),
+        ([16, 24, 25], "65 pairs, 130 channels, but rotary_dim=128"),
     ],
 )
 def test_sections_that_cannot_be_are_refused(section: list[int], message: str) -> None:

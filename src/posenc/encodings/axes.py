@@ -1,7 +1,7 @@
-"""Axis maps: frozen values that say by which coordinate of a position each pair of channels rotates.
+"""Axis maps: immutable objects that say by which coordinate of a position each pair of channels rotates.
 
 A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
-coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels only see a gather of A positions.
+coordinate ``axis_of_pair[i]``, measured in that axis' unit. Kernels only see a gather of A positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Order = tuple[int, ...] | None
 
 
 MOST_PAIRS = 2**16
-"""The most pairs of a head; a map has one entry for each."""
+"""The largest number of pairs in a head; a map has one entry for each."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,14 @@ class AxisMap:
     """The axis of every pair, first to last.
 
     Args:
-        axis_of_pair: from 0; every axis below the largest is used.
-        index_of_pair: which of its axis' frequencies each pair takes; None gives pair i
-            the i-th of one list for all.
-        pairs_of_axis: how many frequencies every axis has; None for one list over all pairs.
-        units: what one step of a coordinate is worth, exactly; 1 where left out. It multiplies the frequencies, so
-            that fractions of a picture stay exact integers: with 1/14 a coordinate counts fourteenths.
-        turns: whether units are turns, 2π radians, rather than radians.
+        axis_of_pair: the axis of each pair, counted from 0; every axis up to the largest must appear.
+        index_of_pair: which of its axis' frequencies each pair takes; with None, pair i takes the i-th frequency
+            of one list for all axes.
+        pairs_of_axis: the number of frequencies of each axis; None for one list over all pairs.
+        units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. It multiplies the
+            frequencies, so that fractions of an image can be given as exact integers: with 1/14 a coordinate
+            counts fourteenths.
+        turns: whether units are full turns of 2π radians instead of radians.
     """
 
     axis_of_pair: tuple[int, ...]
@@ -41,7 +42,7 @@ class AxisMap:
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
     made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
-    """The function, numbers and order that its text names; None for a map made by hand, which has no text."""
+    """The function, numbers and order that its text contains; None for a map built by hand, which has no text."""
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
@@ -56,8 +57,8 @@ class AxisMap:
         in_range = [0 <= index < sizes[axis] for axis, index in zip(self.axis_of_pair, indices, strict=False)]
         if len(indices) != self.pairs or not all(in_range):
             raise InvalidArgument(
-                f"index_of_pair={self.index_of_pair} must be {self.pairs} numbers, each below the pairs of its "
-                f"axis, {tuple(sizes)}"
+                f"index_of_pair={self.index_of_pair} must be {self.pairs} numbers, each below the number of "
+                f"pairs of its axis, {tuple(sizes)}"
             )
 
     def __str__(self) -> str:
@@ -105,8 +106,8 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
     24, 24).
 
     Here and below ``order`` names the axis of every section, by default 0, 1, 2 …: if positions are (row, column),
-    ``(1, 0)`` gives the first section to columns. ``units`` and ``turns`` are those of ``AxisMap``; a unit is a
-    whole number, a fraction, or a text such as "1/14".
+    ``(1, 0)`` gives the first section to columns. ``units`` and ``turns`` are described in ``AxisMap``; a unit is
+    a whole number, a fraction, or a string such as "1/14".
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
@@ -126,8 +127,8 @@ def strided(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One list: its fast pairs alternate between the later axes, its slowest pairs belong to the first axis: h w h
-    w … t t (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """One list: its fast pairs alternate between the later axes, and its slowest pairs belong to the first axis: h
+    w h w … t t (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
     first, *rest = sections
@@ -165,7 +166,7 @@ def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, tu
 MAPS: dict[str, Callable[..., AxisMap]] = {
     make.__name__: make for make in (chunked, strided, first_last, axial, alternating, dealt)
 }
-"""Every function that makes an axis map, by its name in texts."""
+"""Every function that builds an axis map, by its name in texts."""
 
 
 def _map(
@@ -178,7 +179,7 @@ def _map(
     units: Units,
     turns: bool,
 ) -> AxisMap:
-    """A map whose sections go to the axes of ``order``, and what its text says."""
+    """A map whose sections go to the axes of ``order``, with the arguments that its text shows."""
     if order is not None:
         if sorted(order) != sorted(set(axis_of_pair)):
             raise InvalidArgument(f"order={order} must name every axis from 0 to {max(axis_of_pair)} once")

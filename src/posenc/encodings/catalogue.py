@@ -1,4 +1,4 @@
-"""The catalogue: every encoding by name, and how a name or a text becomes a module."""
+"""The catalogue of all encodings by name, and the functions that turn a name or a text into a module."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -66,7 +66,7 @@ class ModelShape:
     layers: int | None = None
 
     def need(self, fact: str) -> int:
-        """The fact of that name; an error says what to add if it is missing."""
+        """The fact with this name; if it is missing, an error says what to add."""
         value: int | None = getattr(self, fact)
         if value is None:
             raise InvalidArgument(f"this encoding needs {fact}; add {fact}=… to the call")
@@ -82,7 +82,8 @@ class Entry:
 
     Args:
         make: the class.
-        fresh: settings of a fresh transformer that differ from the defaults of the class, or have none there.
+        fresh: settings for a fresh transformer that differ from the defaults of the class, or have no default
+            there.
     """
 
     make: Callable[..., Encoding]
@@ -134,15 +135,15 @@ def encoding(
     """Build the encoding that a text describes, for a fresh transformer.
 
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
-    what is known of the model; each encoding uses the facts that it needs (see ``ModelShape``), so one call serves
-    every text. Every other argument is a setting of the class. The pairing is ``"half"`` unless the text sets it;
-    for a checkpoint, set its own. ``total_length`` is the planned length of a request, prompt and answer together,
-    for scalings that depend on it. With ``layers`` an encoding that has parameters of its own in every layer is
-    returned as ``Layers`` of that many.
+    what is known about the model; each encoding uses the facts that it needs (see ``ModelShape``), so the same
+    call works for every text. Every other argument is a setting of the class. The pairing is ``"half"`` unless the
+    text sets it; for a checkpoint, set the pairing that it was trained with. ``total_length`` is the planned
+    length of a request, prompt and answer together, for scalings that depend on it. With ``layers``, an encoding
+    whose parameters differ from layer to layer is returned as ``Layers`` for that many layers.
 
     Raises:
-        UnknownName: no encoding or setting has that name; the message lists the nearest.
-        InvalidArgument: a fact is missing, or a value out of range.
+        UnknownName: no encoding or setting has that name; the message lists the closest names.
+        InvalidArgument: a fact is missing, or a value is out of range.
     """
     recipe = parse(text)
     if settings and recipe.parts:
@@ -156,14 +157,14 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     """Build the module of a recipe for a model of this shape.
 
     ``total_length`` is the planned length of a request, for scalings that depend on it. Building a recipe with a
-    custom class imports its module.
+    custom class imports the module of that class.
     """
     if recipe.name == "stack":
         return Stack(*(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
     if recipe.name == "layers":
         return _layers(recipe, shape, total_length)
     if recipe.name == "local":
-        raise InvalidArgument(f"{recipe} says what a layer sees; write it in layers(…): layers({recipe})")
+        raise InvalidArgument(f"{recipe} limits what a layer sees; write it inside layers(…): layers({recipe})")
     if recipe.name in REMAPS:
         return remap(recipe, *(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
     entry = lookup(recipe.name)
@@ -199,13 +200,13 @@ def remap(recipe: Recipe, *rotary: Encoding) -> Encoding:
 
 
 MOST_LAYERS = 1 << 12
-"""The most layers of a pattern, before it is repeated."""
+"""The largest number of layers in a pattern, before it is repeated."""
 
 MOST = {"heads": 1 << 16, "head_dim": 1 << 16, "width": 1 << 16, "layers": MOST_LAYERS}
 """The largest value of settings that allocate memory; other whole numbers are at most 2^24."""
 
 MOST_NUMBERS = 1 << 33
-"""The most numbers in the parameters of one encoding: 32 GiB in float32."""
+"""The largest total size of an encoding's parameters, in elements: 32 GiB in float32."""
 
 
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
@@ -225,9 +226,7 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
         with torch.device("meta"):
             numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())
         if numbers > MOST_NUMBERS:
-            raise InvalidArgument(
-                f"{max(sizes)} among the settings makes {numbers} parameters; use smaller numbers"
-            )
+            raise InvalidArgument(f"the setting {max(sizes)} leads to {numbers} parameters; use smaller numbers")
     return entry.make(**settings)
 
 
@@ -239,7 +238,7 @@ def lookup(name: str) -> Entry:
 
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
-    """The settings of a recipe, all by name, checked against those of the class."""
+    """The settings of a recipe, all by name and checked against the parameters of the class."""
     known = parameters_of(entry.make)
     order = [name for name in known if name not in FACTS]
     given: dict[str, Any] = {}

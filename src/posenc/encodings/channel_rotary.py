@@ -2,11 +2,11 @@
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
-c' is the channel's partner; the sign is − for the first of a pair and + for the second. If partners share one angle
-this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. If tables are laid out for
-one pairing and channels are paired by the other, partners have two angles: lengths change, and scores depend on
-both positions and not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image, and HunYuanVL as transformers
-runs it were trained that way, and their weights need it.
+c' is the channel's partner; the sign is − for the first of a pair and + for the second. If partners share one
+angle, this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. If tables are laid
+out for one pairing and channels are paired by the other, partners have different angles: lengths change, and
+scores depend on both positions, not only on the offset. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image, and HunYuanVL as
+transformers runs it were trained that way, so their weights need it.
 """
 
 from collections.abc import Callable
@@ -59,16 +59,16 @@ def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) ->
 
 
 def _ernie_image(head_dim: int) -> list[Channel]:
-    """Axes with 2, 3 and 3 eighths of the head; angles laid out for neighbours, channels paired half a head
-    apart."""
+    """Three axes get 2/8, 3/8 and 3/8 of the head; angles are laid out for neighbours, and channels are paired
+    half a head apart."""
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
     angles = [(axis, index, share) for axis, share in enumerate(shares) for index in range(share)]
     return [Channel(_partner(c, head_dim, "half"), *angles[c // 2]) for c in range(2 * len(angles))]
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """A quarter of the head for each of four axes; one list of frequencies is used twice; paired half a head
-    apart."""
+    """Four axes get a quarter of the head each; one list of frequencies is used twice, and channels are paired
+    half a head apart."""
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
 
@@ -81,8 +81,8 @@ LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
     "ernie-image": (_ernie_image, 16, 256.0),
     "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
 }
-"""For each layout its channels, the least head_dim, and its base. The head_dim of ERNIE-Image, Gemma 4 and
-HunYuanVL is a multiple of that least; V-JEPA 2 leaves the rest of a head unchanged."""
+"""For each layout: its channels, the smallest head_dim, and its base. The head_dim of ERNIE-Image, Gemma 4 and
+HunYuanVL is a multiple of the smallest; V-JEPA 2 leaves the rest of a head unchanged."""
 
 
 class PlacedChannelRotary(PlacedTables):
@@ -103,11 +103,11 @@ class ChannelRotary(Encoding):
         layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
             ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as transformers runs it; the
             authors' own code is ``Rotary(axes=chunked(16, 16, 16, 16))``).
-        base: of the frequencies; by default the layout's.
+        base: the base of the frequencies; by default the layout's.
         signed: whether positions may be negative.
         phases: ``"exact"``, or ``"float32"`` for the angles that the checkpoints were trained with.
 
-    ``isometric`` and ``relative`` say whether this layout is a rotation at this head_dim. For a new model use
+    ``isometric`` and ``relative`` say whether this layout is a rotation at this head_dim. For a new model, use
     ``Rotary(axes=axial(…))``, which is a rotation.
     """
 
@@ -135,7 +135,7 @@ class ChannelRotary(Encoding):
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed
-        # Partners of a rotation have one angle.
+        # In a rotation, both partners have the same angle.
         self.isometric = self.relative = all(c[1:] == self.channels[c.partner][1:] for c in self.channels)
         by_pairs = {
             n: Default().frequencies(2 * n, self.base) for n in {channel.pairs for channel in self.channels}
@@ -154,7 +154,7 @@ class ChannelRotary(Encoding):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "*table T n"], Float[Tensor, "*table T n"]]:
-        """cos of every channel and sin with its sign at these positions."""
+        """cos and signed sin of every channel at these positions."""
         cos, sin = self.clock(positions, dtype)
         first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
         return cos, torch.where(first, -sin, sin)
@@ -165,7 +165,7 @@ class ChannelRotary(Encoding):
         """x with every channel mixed with its partner, computed in the wider type and rounded once to x's."""
         n = len(self.channels)
         rotary = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
-        partners = self.partners.clone()  # autograd keeps it, and could not if this was built in inference mode
+        partners = self.partners.clone()  # autograd saves it, which fails for a tensor built in inference mode
         mixed = (rotary * cos + rotary[..., partners] * sin).to(x.dtype)
         return torch.cat((mixed, x[..., n:]), dim=-1) if n < self.head_dim else mixed
 

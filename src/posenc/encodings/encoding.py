@@ -3,7 +3,7 @@
     placed = encoding.at(positions)                          # all work that depends on positions alone
     x = placed.embed(x)                                      # token embeddings
     here, state = placed[layer].with_content(x, state)       # what depends on content
-    q, k = here.rotate(q, k)                                 # queries and keys, v never
+    q, k = here.rotate(q, k)                                 # queries and keys, never v
     y = posenc.attention(q, k, v, here, causal=True)         # scores, through here.bias and here.scale
 
 Laws and callers rely on what an encoding declares.
@@ -33,8 +33,8 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Stores the settings of an encoding. Checks them by their annotations (see ``checked``), and turns Python's
-    errors about arguments into ours, unless the class is custom."""
+    """Checks an encoding's settings against their annotations (see ``checked``), stores them, and turns Python's errors
+    about arguments into posenc's. A custom class keeps Python's errors."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -107,7 +107,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """The first position without a value."""
 
     places: tuple[int, ...] = ()
-    """The number of positions per axis, if axes differ; ``position_limit`` is then the least of them."""
+    """The number of positions per axis, if axes differ; ``position_limit`` is then the smallest of them."""
 
     past_limit: str = ""
     """What an error says about a position beyond the limit; by default it names the last position."""
@@ -120,7 +120,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return dict(self._settings)
 
     def with_settings(self: E, **changes: Any) -> E:
-        """A new encoding with these settings changed and all others kept, of the same device and type."""
+        """A new encoding with these settings changed and all others kept, on the same device, in the same dtype."""
         encoding = type(self)(**{**self.settings, **changes})
         like = next(itertools.chain(self.parameters(), self.buffers()), None)
         if like is None:
@@ -134,7 +134,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """Call ``place``, and remember the parameters that its numbers were computed from."""
+        """Call ``place``, and record the parameters that its result was computed from."""
         parameters = tuple(self.parameters())
         sharded = "DTensor" in [type(x).__name__ for x in parameters]
         try:
@@ -164,9 +164,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             positions: int64 or int32 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token
                 embeddings); ``(A, T)`` or ``(A, B, T)`` if the encoding has A > 1 axes.
             k_positions: the positions of the keys if they differ, as with a KV cache; by default those of the
-            queries.
-            dtype: of the tables computed here; float32 (the default) serves every model up to float32; pass float64
-                for a float64 model.
+                queries.
+            dtype: the dtype of the tables computed here. float32, the default, is enough for every model up to
+                float32; pass float64 for a float64 model.
 
         Raises:
             InvalidArgument: positions are neither int64 nor int32, or have another shape.
@@ -196,8 +196,8 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self
 
     def enlarged(self, *places: int) -> "Encoding":
-        """The encoding for a picture of this size: itself if its tables have a value for every place, else with
-        resized tables if a convention is set. It shares the parameters.
+        """The encoding for an image of this size. It is this encoding if its tables have a value for every place;
+        if not, its tables are resized, provided that a convention is set. It shares the parameters.
         """
         return self
 
@@ -212,7 +212,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @final
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """Keys alone, rotated as by ``rotate``; also in float64 if the device has it."""
+        """The keys, rotated as by ``rotate``; in float64 for float64 keys if the device supports it."""
         return self.placed(positions, positions, k.dtype).rotate(None, k)[1]
 
     @final
@@ -221,7 +221,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
         return self.placed(positions, positions, k.dtype).unrotate(k)
 
     def extra_repr(self) -> str:
-        """Its settings, except those that are off."""
+        """The settings, except those that are None or False."""
         settings = {
             name: value for name, value in self.settings.items() if value is not None and value is not False
         }
@@ -252,14 +252,14 @@ def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]
 
 
 def _text(value: object) -> str:
-    """A setting as ``repr`` prints it, numbers short."""
+    """A setting as ``repr`` prints it, with numbers shortened."""
     if isinstance(value, float):
         return f"{value:g}"
     return repr(value) if isinstance(value, str) else str(value)
 
 
 def _reset_below(module: nn.Module) -> None:
-    """Reset every child that has ``reset_parameters``, and the children of containers, which have none."""
+    """Reset every child that has ``reset_parameters``, and the children of containers, which do not have it."""
     for child in module.children():
         reset = getattr(child, "reset_parameters", None)
         _reset_below(child) if reset is None else reset()
@@ -271,7 +271,7 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
         with torch.inference_mode(False), torch.no_grad():  # its tables are used in training too
             return _at(encoding, positions, k_positions, dtype)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
+        raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 is right for most models")
     encoding.check(positions, "positions")
     _refuse_unfilled(encoding, positions.device)
     # Copies: a decoding loop may increment its positions in place, which must not change what was placed.
@@ -294,8 +294,8 @@ torch.fx.wrap("_at")
 
 
 def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
-    """Refuse numbers on another device than positions, and buffers with memory but no values. Each buffer is read
-    once, which may synchronise with its device."""
+    """Refuse parameters and buffers on a different device from the positions, and buffers that were allocated but
+    never filled. Each buffer is read once, which may synchronise with its device."""
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
@@ -323,6 +323,6 @@ def _refuse_unfilled(encoding: Encoding, device: torch.device) -> None:
                 raise InvalidArgument(
                     f"the buffer {name} of {type(module).__name__} has lost its initial values, as when a model "
                     "is built on meta and only weights are loaded; call encoding.reset_buffers(), "
-                    "in a model of transformers from _init_weights"
+                    "from _init_weights in a transformers model"
                 )
         module._looked_at = looked_at  # type: ignore[assignment]

@@ -3,11 +3,11 @@
     cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
-(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. Their
-pairs have no position: cos **and** sin are 1, as in the authors' training, so these pairs rotate by 45°, grow by
-√2, and count twice in a score. (A server that pads sin with 0 departs from training.) C and S start as the identity
-plus ``spread`` times Xavier's normal numbers. A mixture of waves is not on a circle, so lengths change and scores
-depend on both positions, not only on the offset. Used by Intern-S1-Pro.
+(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped.
+Their pairs carry no position: cos **and** sin are 1, as in the authors' training, so these pairs rotate by 45°,
+grow by √2, and count double in a score. (Inference code that pads sin with 0 departs from training.) C and S start
+as the identity plus ``spread`` times Xavier's normal initialisation. A mixture of waves does not lie on a circle,
+so lengths change, and scores depend on both positions, not only on the offset. Used by Intern-S1-Pro.
 """
 
 import math
@@ -40,11 +40,13 @@ class FoPE(Rotation):
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
         base: the base of the frequencies; 10000 in the paper.
-        kept: how many of the fastest frequencies are kept; by default those with at least one rotation in L.
-        groups: groups of consecutive heads with coefficients of their own; the heads of keys are a multiple of it.
-        heads: H, query heads; needed where a rank holds some of several groups.
+        kept: how many of the fastest frequencies are kept; by default, those that complete at least one rotation
+            in L.
+        groups: the number of groups of consecutive heads with coefficients of their own; the number of key heads
+            is a multiple of it.
+        heads: H, query heads; needed if a rank holds only some of several groups.
         spread: how far fresh coefficients are from the identity; 0.5 in Intern-S1-Pro.
-        shared: whether all layers read the same coefficients.
+        shared: whether all layers share the same coefficients.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
 
@@ -96,7 +98,7 @@ class FoPE(Rotation):
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
-        """Mixed cos and sin of every group, position and pair; both are 1 for a dropped frequency."""
+        """The mixed cos and sin of every group, position and pair; both are 1 for a dropped frequency."""
         missing = (0, self.head_dim // 2 - self.kept)
         rows = positions if positions.dim() == 2 else positions[None]
         cos, sin = (

@@ -2,13 +2,13 @@
 
     φ_i = Σ_a p_a·F[a, g, i]
 
-F is one trained tensor of radians per position, by axis a, group of heads g and pair i. With any number of axes a
-score sees offsets only, because angles add up before they rotate; with two axes a pair may look along a diagonal,
-which axial rotation cannot. A fresh F has pairs/A frequencies, each A times, pointing along the axes of a random
-rotation: with one axis those of RoPE, with two the start of RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F =
-θ·exp(α) and one group; set F to that.
+F is one trained tensor of radians per position, indexed by axis a, group of heads g and pair i. With any number of
+axes a score depends on offsets only, because angles add up before they rotate. With two axes a pair may look along
+a diagonal, which axial rotation cannot. A fresh F has pairs/A frequencies, each A times, pointing along the axes
+of a random rotation: with one axis these are RoPE's frequencies, with two they are the initialisation of
+RoPE-Mixed. Mistral Large 4 (LeRoPE) stores α, with F = θ·exp(α) and one group; set F to that.
 
-The authors multiply floating-point positions by F, which is wrong by full rotations at far positions. Here F is
+The authors multiply floating-point positions by F, which is off by whole rotations at far positions. Here F is
 rounded to the nearest 64-bit fraction of a turn and multiplied in wrapping integers; its gradient is the exact
 p·∂φ.
 """
@@ -29,21 +29,24 @@ from posenc.scaling.scaling import Base, unscaled_float32
 
 @final
 class LearnedRotary(Rotation):
-    """Rotates queries and keys at frequencies that are trained.
+    """Rotates queries and keys at trained frequencies.
 
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``; RoPE-Mixed is interleaved.
-        base: of the fresh frequencies; 10000, and 10 in RoPE-Mixed, whose positions are rows and columns.
-        rotary_dim: channels that rotate, a multiple of 2·axes; the rest pass bit for bit. Default all.
-        axes: coordinates of a position; with A > 1 positions are ``(A, T)`` or ``(A, B, T)``.
-        groups: groups of consecutive heads with frequencies of their own; the heads of keys are a multiple of it.
-        heads: H, query heads; needed where a rank holds some of several groups.
-        shared: whether all layers read one F (LeRoPE), or each has its own (RoPE-Mixed).
+        base: the base of the fresh frequencies; 10000 by default, 10 in RoPE-Mixed, whose positions are rows and
+            columns.
+        rotary_dim: the number of channels that rotate, a multiple of 2·axes; the rest pass through unchanged.
+            Default: all.
+        axes: A, the number of coordinates of a position; with A > 1 positions are ``(A, T)`` or ``(A, B, T)``.
+        groups: the number of groups of consecutive heads with frequencies of their own; the number of key heads is
+            a multiple of it.
+        heads: H, query heads; needed if a rank holds only some of several groups.
+        shared: whether all layers share one F (LeRoPE), or each has its own (RoPE-Mixed).
         signed: whether positions may be negative.
 
-    ``.to(torch.bfloat16)`` rounds F like every parameter, and far positions then rotate by wrong angles: cos is off
-    by 0.7 at position 4096. In a 16-bit model keep F in float32: call ``encoding.float()`` after the cast, then
+    ``.to(torch.bfloat16)`` rounds F like every parameter, so far positions rotate by wrong angles: cos is off
+    by 0.7 at position 4096. In a 16-bit model, keep F in float32: call ``encoding.float()`` after the cast, then
     load its weights again, since the cast rounded them.
     """
 
@@ -76,7 +79,7 @@ class LearnedRotary(Rotation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Fill F as in RoPE for one axis; for more, along the axes of a random rotation."""
+        """Fill F as in RoPE for one axis; with more axes, along the axes of a random rotation."""
         A, G, pairs = self.frequencies.shape
         frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)
         if A == 1:

@@ -1,14 +1,14 @@
-"""PoPE, polar positions: content is a channel's length, position its angle (Gopalakrishnan et al. 2025).
+"""PoPE, polar positions: content sets a channel's length, and position its angle (Gopalakrishnan et al. 2025).
 
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
 (arXiv 2509.10534, section 3). RoPE rotates pairs, so content shifts the angle; here every channel has its own
-frequency and content never changes the angle. Queries and keys are returned as real parts, then imaginary parts: 2D
-channels, and a key cache of twice the size. Scores are still divided by √D. δ is learned for every query head and
-channel. The authors apply it to keys; here it is applied to queries, so that grouped keys stay shared. The authors
-clamp δ to [−2π, 0] in use, which stops its gradient at the ends; here it is not clamped: clamp a checkpoint's δ
-once, when it is loaded.
+frequency and content never changes the angle. Queries and keys are returned as real parts, then imaginary parts:
+they have 2D channels, and the key cache doubles in size. Scores are still divided by √D. δ is learned for every
+query head and channel. The authors apply it to keys; here it is applied to queries, so that grouped keys stay
+shared. The authors clamp δ to [−2π, 0] in every forward pass, which stops its gradient at the ends. Here it is not
+clamped: clamp a checkpoint's δ once, when you load it.
 """
 
 import math
@@ -31,10 +31,10 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
-"""The least length when keys are unrotated; lengths that were rounded to less are set to it."""
+"""The smallest length when keys are unrotated; lengths that were rounded to less are set to it."""
 
 CACHED = 1 << 16
-"""Numbers rotated at a time: a quarter of a megabyte in float32, and as much again for the result."""
+"""Elements that are rotated at a time: a quarter of a megabyte in float32, and as much again for the result."""
 
 Start = Literal["zero", "uniform"]
 
@@ -45,7 +45,7 @@ class PlacedPoPE(PlacedTables):
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(pope, q_positions, k_positions, dtype)
         self.added = pope.rotary_dim
-        self.delta = pope.weight.clone()  # a copy, which later changes of the parameter do not reach
+        self.delta = pope.weight.clone()  # a copy, so that later changes to the parameter do not affect it
 
     def slice_heads(self, first: int, last: int) -> Placed:
         sliced = cast(PlacedPoPE, super().slice_heads(first, last))
@@ -75,14 +75,15 @@ class PlacedPoPE(PlacedTables):
 
 @final
 class PoPE(Encoding):
-    """Softplus of every channel as a length, its position as an angle; q and k become wider.
+    """Gives every channel of q and k its softplus as a length and its position as an angle; q and k become wider.
 
     Args:
         head_dim: D, channels of one head as the model projects them.
         heads: H, query heads.
-        base: of the D frequencies; 10000 in the paper.
-        rotary_dim: channels that become polar, at most head_dim; the rest pass bit for bit. Default all.
-        start: the authors' two initialisations of δ: ``"zero"``, or ``"uniform"`` in −2π … 0.
+        base: the base of the D frequencies; 10000 in the paper.
+        rotary_dim: the number of channels that become polar, at most head_dim; the rest pass through unchanged.
+            Default: all.
+        start: which of the authors' two initialisations of δ to use: ``"zero"``, or ``"uniform"`` in −2π … 0.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
@@ -124,7 +125,7 @@ class PoPE(Encoding):
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """The same δ with other frequencies; with None all are zero, and only lengths are left."""
+        """The same δ with other frequencies; with None all frequencies are zero, and only lengths are left."""
         other = self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.clock.phases)
         other.weight = self.weight
         return other
@@ -138,7 +139,7 @@ class PoPE(Encoding):
     ) -> Float[Tensor, "B H T E"]:
         """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type.
 
-        Long inputs are computed some tokens at a time, so that lengths are still in cache when they are rotated.
+        Long inputs are processed a few tokens at a time, so that lengths are still in cache when they are rotated.
         """
         B, H, T, _ = x.shape
         if torch.is_grad_enabled() or not is_concrete(x, cos) or B * H * T * self.rotary_dim <= CACHED:

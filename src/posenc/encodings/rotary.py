@@ -2,9 +2,9 @@
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
-so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score sees only the offset, key − query. The *pairing* says which two channels
-form pair i: (2i, 2i+1) with ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) with ``"half"``, as in
-Llama, GPT-NeoX and most public checkpoints. They differ by a fixed permutation of channels and are not
+so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score depends only on the offset, key − query. The *pairing* says which two
+channels form pair i: (2i, 2i+1) with ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) with ``"half"``,
+as in Llama, GPT-NeoX and most public checkpoints. They differ by a fixed permutation of channels and are not
 interchangeable on trained weights. Values are never rotated.
 """
 
@@ -31,7 +31,7 @@ from posenc.scaling.scaling import Base, Scaling, check_dim_and_base, fixed
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
-    """Channel order that turns interleaved vectors into half ones: ``half = interleaved[..., order]``."""
+    """The channel order that turns interleaved vectors into half ones: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]
 
 
@@ -46,24 +46,25 @@ class Rotary(Rotation):
 
     Args:
         head_dim: D, channels of one head.
-        pairing: ``"half"`` or ``"interleaved"``. There is no default here (in a text of ``posenc.encoding`` it is
-            half): a checkpoint needs the pairing that it was trained with, and the other breaks it without an
-            error.
-        base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
-        rotary_dim: channels that rotate, even, at most head_dim; the rest pass bit for bit. Default all.
+        pairing: ``"half"`` or ``"interleaved"``. It has no default here (in a text for ``posenc.encoding`` the
+            default is half): a checkpoint needs the pairing that it was trained with, and the other one breaks it
+            without an error.
+        base: 10000 in the paper; 500 000 in Llama 3. For a checkpoint, read it from the config.
+        rotary_dim: the number of channels that rotate, even and at most head_dim; the rest pass through unchanged.
+            Default: all.
         scaling: how the frequencies are set; ``Default()`` changes nothing.
         axes: the map from pairs to coordinates of a position, such as ``chunked(16, 24, 24)`` of
-            ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
+            ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for one-axis positions.
         signed: whether positions may be negative, as coordinates around a centre are.
         backwards: whether pairs rotate in the other direction, φ = −p·θ_i, as in nanochat.
         softmax_factor: the factor of attention's 1/√D; by default the scaling's, which differs from 1 only for
-            ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores it. ``scale=`` of attention
-            overrides it.
+            ``YaRN(…, mscale_all_dim=…)``. Pass 1 for models whose code ignores it. The ``scale=`` argument of
+            attention overrides it.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
-        backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` equal it,
-            forward and backward; ``"auto"`` picks by device (the native kernel if it was compiled with the
-            package), and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one operator, ``"auto"``
-            a formula that the compiler fuses.
+        backend: the implementation. ``"torch"`` is the specification; ``"eager"`` and ``"native"`` give the same
+            results, forward and backward; ``"auto"`` picks by device (the native kernel if it was compiled with
+            the package), and ``explain()`` says why. Inside ``torch.compile``, ``"native"`` is one operator and
+            ``"auto"`` is a formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"
@@ -90,14 +91,14 @@ class Rotary(Rotation):
             check_dim_and_base(head_dim, base, "head_dim")
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if rotary_dim > head_dim:
-            raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
+            raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use head_dim or less")
         self.rotary_dim = rotary_dim
         self.base = base
         self.backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
-                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; set rotary_dim={rotary_dim} so"
+                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, but rotary_dim={rotary_dim}"
             )
         self.axis_map, self.signed, self.backwards = axes, signed, backwards
         self.softmax_factor = as_scale(softmax_factor, "softmax_factor") or self.scaling.softmax_factor
@@ -111,7 +112,7 @@ class Rotary(Rotation):
         self.clock = Clock(frequencies, phases, () if axes is None else axes.axis_of_pair)
 
     def explain(self) -> str:
-        """The backend on this module's device, and the reason, in one sentence."""
+        """The backend that this module's device uses, and the reason, in one sentence."""
         return explained(self.backend, self.clock.turns.device.type)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -120,7 +121,7 @@ class Rotary(Rotation):
         return self.with_settings(scaling=scaling, phases=phases or self.clock.phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        """cos and sin at these positions, times the attention factor, with the axis of heads inserted."""
+        """cos and sin at these positions, times the attention factor, with an axis for heads inserted."""
         cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
         return (cos.unsqueeze(1), sin.unsqueeze(1)) if cos.dim() == 3 else (cos, sin)
 
@@ -132,7 +133,7 @@ class Rotary(Rotation):
         return (cos, -sin) if self.backwards else (cos, sin)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:
-        """How every channel rotates, the first of each pair before the second."""
+        """How every channel rotates; the first channel of each pair comes before the second."""
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]

@@ -23,7 +23,7 @@ class Rotation(Encoding):
     """Rotates pairs of channels of queries and keys by the angles of ``tables``.
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ) for every pair of channels. A subclass implements ``tables``
-    and declares ``relative``; then caches, gradients, 16-bit types and ``rerotate`` work. Learned frequencies:
+    and declares ``relative``; caches, gradients, 16-bit types and ``rerotate`` then work. Learned frequencies:
 
         class LearnedFrequencies(posenc.Rotation):
             name, relative = "learned-frequencies", True
@@ -40,11 +40,11 @@ class Rotation(Encoding):
                 angles = self.angles(positions, self.frequencies)
                 return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    Compute from trained parameters in float64, such as ``self.a.double().exp()``, so that a cast to 16 bits rounds
+    Compute in float64 from trained parameters, as in ``self.a.double().exp()``, so that a cast to 16 bits rounds
     only the parameters.
 
     Args:
-        head_dim: D, channels of one head; channels beyond the pairs of ``tables`` pass bit for bit.
+        head_dim: D, channels of one head; channels beyond the pairs of ``tables`` pass through unchanged.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
     """
 
@@ -52,19 +52,20 @@ class Rotation(Encoding):
     not_rerotatable = ""
 
     attention_factor: float = 1.0
-    """The factor of its tables."""
+    """The factor that its tables are multiplied by."""
 
     groups: int = 1
-    """Groups of consecutive heads with tables of their own; the heads of keys are a multiple of it."""
+    """The number of groups of consecutive heads with tables of their own; the number of key heads is a multiple of
+    it."""
 
     heads: int | None = None
-    """H, query heads; needed where a rank holds some of several groups."""
+    """H, query heads; needed if a rank holds only some of several groups."""
 
     softmax_factor: float = 1.0
-    """The factor of attention's 1/√D."""
+    """The factor that attention's 1/√D is multiplied by."""
 
     backend: RotationBackend = "auto"
-    """Who computes."""
+    """The implementation that rotates."""
 
     def __init__(self, head_dim: int, pairing: Pairing) -> None:
         super().__init__()
@@ -93,7 +94,7 @@ class Rotation(Encoding):
         fractions = F.detach() / (RADIANS_PER_UNIT * 2.0**64)
         words = ((fractions - (fractions + 0.5).floor()) * 2.0**64).round().to(torch.int64)
         phases = (at * words[:, None, :, None]).sum(0)
-        # Plus zero, with the gradient of the angle: autograd sees p·F, and the number stays that of the integers.
+        # Adds zero, with the gradient of the angle: autograd sees p·F, and the value stays that of the integers.
         return phases.to(compute_dtype) * RADIANS_PER_UNIT + (
             at.to(compute_dtype) * (F - F.detach())[:, None, :, None]
         ).sum(0)
@@ -103,8 +104,8 @@ class Rotation(Encoding):
 
 
 class PlacedTables(Placed):
-    """Tables of cos and sin at the queries' positions. Tables of other keys are built when those keys are rotated:
-    a model that caches rotated keys never needs them."""
+    """Tables of cos and sin at the queries' positions. Tables for keys at other positions are built only when
+    those keys are rotated: a model that caches rotated keys never needs them."""
 
     def __init__(
         self, encoding: Any, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
@@ -142,13 +143,13 @@ class PlacedRotation(PlacedTables):
             return sliced
         if heads is None or heads % groups:
             raise InvalidArgument(
-                f"heads={heads} with groups={groups}: pass heads= of the whole model to give some of them to a rank"
+                f"heads={heads} with groups={groups}: to slice heads for a rank, pass heads= of the whole model"
             )
         size = heads // groups
         cuts = first % size or last % size
         if cuts and first // size != (last - 1) // size:
             raise InvalidArgument(
-                f"first={first} and last={last} cut groups of {size} heads; slice whole groups, or a part of one"
+                f"first={first} and last={last} cut groups of {size} heads; slice whole groups, or part of one"
             )
         sliced.of_groups = slice(first // size, (last - 1) // size + 1)
         return sliced
@@ -176,7 +177,7 @@ class PlacedRotation(PlacedTables):
             if again is not None:
                 return again
         q_tables, k_tables, encoding = self.q_tables, self.key_tables(q, k), self.encoding
-        if encoding.groups > 1:  # one that is None has tables too, which are not read
+        if encoding.groups > 1:  # q or k that is None has tables too, which are not read
             q_tables = q_tables if q is None else self._tables_for_heads(q_tables, q.shape[1])
             k_tables = k_tables if k is None else self._tables_for_heads(k_tables, k.shape[1])
         if plain is not None:
@@ -190,9 +191,9 @@ class PlacedRotation(PlacedTables):
     def unrotate(self, k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B K S D"]:
         """Keys rotated back by the queries' positions: ``unrotate(rotate(None, x)[1])`` is x, up to rounding.
 
-        DeepSeek-V4 does this to the outputs of attention, since its values are its rotated keys: the part of a
-        value in an output then depends on the distance alone. There the last 64 of 512 channels rotate: pass
-        ``y[..., -64:]``.
+        DeepSeek-V4 does this to the outputs of attention, because its values are its rotated keys: what a value
+        contributes to an output then depends on the distance alone. Only the last 64 of its 512 channels rotate:
+        pass ``y[..., -64:]``.
 
         Raises:
             InvalidArgument: k does not fit the queries' positions.
@@ -204,7 +205,7 @@ class PlacedRotation(PlacedTables):
         return rotate_both(k, None, tables, tables, self.encoding.pairing, self.encoding.backend)[0]  # type: ignore[return-value]
 
     def _tables_for_heads(self, tables: Tables, heads: int) -> Tables:
-        """Those of so many heads: consecutive heads are a group."""
+        """The tables for this many heads, where each group is a run of consecutive heads."""
         groups = self.of_groups.stop - self.of_groups.start
         if heads % groups:
             raise InvalidArgument(

@@ -20,7 +20,7 @@ def linear(
 
 
 def product(x: Float[Tensor, "*shape n m"], y: Float[Tensor, "*shape2 m k"]) -> Float[Tensor, "*shape3 n k"]:
-    """x @ y, in the wider of their types and float32."""
+    """x @ y, in the widest of their dtypes and float32."""
     compute_dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     with unrounded(x):
         return x.to(compute_dtype) @ y.to(compute_dtype)
@@ -32,7 +32,7 @@ def unrounded(x: Tensor) -> AbstractContextManager[object]:
 
 
 def attended_dtype(x: Tensor) -> torch.dtype:
-    """The type of x inside attention: autocast's, if that is on."""
+    """The dtype of x inside attention: autocast's dtype if autocast is on."""
     device = x.device.type
     if x.dtype == torch.float64 or device == "meta" or not torch.is_autocast_enabled(device):
         return x.dtype
@@ -40,5 +40,5 @@ def attended_dtype(x: Tensor) -> torch.dtype:
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """float64, or float32 on a device without it."""
+    """float64, or float32 on a device that does not support it."""
     return torch.float32 if device.type == "mps" else torch.float64

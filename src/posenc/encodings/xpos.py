@@ -1,13 +1,13 @@
-"""xPos: rotary positions whose pairs fade with distance, the fast ones sooner (Sun et al. 2023, arXiv 2212.10554).
+"""xPos: rotary positions whose pairs fade with distance, fast pairs sooner (Sun et al. 2023, arXiv 2212.10554).
 
     score(q, k) = Σ_i ζ_i^{(p_q − p_k)/s}·Re(q_i·conj(k_i)·e^{i(p_q − p_k)θ_i}) / √D
     ζ_i = (2i/D + γ)/(1 + γ),   θ_i = base^(−2i/D),   s = 512,  γ = 0.4
 
 (section 2.2), so that far scores stop oscillating. As the authors do, ``rotate`` multiplies queries by ζ^{p/s} and
 keys by ζ^{−p/s}. They count p from half the length, so a cached key becomes stale when the length grows; here p is
-the position. Queries shrink and keys grow with it, up to e^±64, which limits positions. Scores of keys ahead of
-their query would grow with distance, so the model is causal. LeX, the authors' windowed attention at test time, is
-a ``Mask`` with a window.
+the position. Queries shrink and keys grow with it, up to e^±64, which limits positions. The scores of keys ahead
+of their query would grow with distance, so the model must be causal. LeX, the authors' windowed attention at test
+time, is a ``Mask`` with a window.
 """
 
 import math
@@ -31,8 +31,9 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
 LARGEST = 64.0
-"""The largest exponent of a factor. float32 and bfloat16 hold e^±87, which leaves e^23 = 1e10 for the product of a
-query with a hidden key far ahead, and for the spread of gradients, before a number overflows or vanishes."""
+"""The largest exponent of a factor. float32 and bfloat16 can represent e^±87. That leaves e^23 = 1e10 for the
+product of a query with a hidden key far ahead, and for the spread of gradients, before a number overflows or
+vanishes."""
 
 
 class PlacedXPos(PlacedRotation):
@@ -43,13 +44,13 @@ class PlacedXPos(PlacedRotation):
         self.k_tables = self.tables(q_positions, -1)
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
-        alike = super().key_tables(q, k).cos is self.q_tables.cos  # torch 2.8 compares no named tuples
+        alike = super().key_tables(q, k).cos is self.q_tables.cos  # torch 2.8 cannot compare named tuples
         return self.k_tables if alike else self.tables(self.k_positions, -1)
 
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None
     ) -> tuple[Queries, Keys]:
-        """As ``PlacedRotation.rotate``.
+        """Like ``PlacedRotation.rotate``.
 
         Raises:
             InvalidArgument: float16, whose largest number is 65 504, or ``out`` does not fit q and k.
@@ -74,7 +75,7 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 
 @final
 class XPos(Rotation):
-    """Rotates queries and keys, and lets pairs fade with distance; no parameters.
+    """Rotates queries and keys, and makes pairs fade with distance; no parameters.
 
     The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,155 with the paper's settings.
 
@@ -130,7 +131,7 @@ class XPos(Rotation):
         return (cos * factors).to(dtype), (sin * factors).to(dtype)
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
-        """As in ``Encoding.with_scaling``; without rotation pairs still fade."""
+        """Like ``Encoding.with_scaling``; without rotation, pairs still fade."""
         return self.with_settings(scaling=scaling or Proportional(0.0), phases=phases or self.rotary.clock.phases)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
