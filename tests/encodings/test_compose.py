@@ -68,7 +68,7 @@ def test_layers_inside_a_composition_stay_layers() -> None:
         assert here.window == 3
         assert nothing.window is None
     assert torch.equal(here.bias.rows(0, 5, 5), ALiBi(8).at(arange(5)).bias.rows(0, 5, 5)[:, 4:])
-    with pytest.raises(InvalidArgument, match=r"heads can be cut only in one layer .* placed\[layer\]"):
+    with pytest.raises(InvalidArgument, match=r"heads can be sliced only in one layer .* placed\[layer\]"):
         mixed.at(arange(5)).slice_heads(0, 4)
     with pytest.raises(InvalidArgument, match=r"then here\.slice_heads"):
         Stack(rope(), FoX(16, 4)).at(arange(5)).slice_heads(0, 2)

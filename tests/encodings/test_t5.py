@@ -160,7 +160,7 @@ def test_layers_share_one_table_or_have_their_own() -> None:
         ({"heads": 2, "buckets": 31}, "buckets=31 must be even and at least 4; T5 has 32"),
         (
             {"heads": 2, "max_distance": 16},
-            "max_distance=16 must be above 16, the number of distances with own buckets",
+            "max_distance=16 must be above 16; nearer keys have their own buckets",
         ),
         ({"heads": 2, "max_distance": 8, "two_sided": True}, "max_distance=8 must be above 8"),
     ],

@@ -2,10 +2,10 @@
 
     score(q, k) = q·k/√D − m_h·|p_k − p_q|
 
-Slopes m_h are fixed. For n = 2^j heads m_h = 2^(−8h/n), h = 1…n, one geometric series. For any other n they are, as
-in the authors' code, the slopes of the largest power of two n₀ ≤ n and then the 1st, 3rd, 5th … slope of 2n₀. The
-bias is added after the 1/√D scaling. It is 0 at distance 0, negative elsewhere, and the same on both sides, so a
-two-sided model never rewards the future. The causal mask is not part of ALiBi: attention applies it.
+Slopes m_h are fixed. For n = 2^j heads m_h = 2^(−8h/n), h = 1…n, one geometric series. For any other n, as in the
+authors' code, they are the slopes for the largest power of two n₀ ≤ n, followed by the 1st, 3rd, 5th … slopes for
+2n₀. The bias is added after the 1/√D scaling. It is 0 at distance 0, negative elsewhere, and the same on both
+sides, so a two-sided model never favours later keys. The causal mask is not part of ALiBi: attention applies it.
 """
 
 from collections.abc import Sequence
@@ -109,9 +109,8 @@ class ALiBi(Encoding):
     Args:
         heads: H, query heads; any count.
         max_exponent: the smallest slope of a power-of-two head count is 2^(−max_exponent); 8 in the paper.
-        slopes: m of every head, in place of the series; 0 for a head without a bias. ``ALiBi(8, slopes=[*slopes(4),
-        0, 0, 0, 0])``
-            is ALiBi on half of the heads.
+        slopes: m of every head, in place of the series; 0 for a head without a bias.
+            ``ALiBi(8, slopes=[*slopes(4), 0, 0, 0, 0])`` is ALiBi on half of the heads.
     """
 
     name: ClassVar[str] = "alibi"

@@ -29,8 +29,8 @@ class Bias(Pytree, ABC):
     - ``toeplitz`` ``(H, S+T−1)``: every value once, at the offsets −(S−1) … T−1, if the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
-      in ``dtype``; scale · their products, summed in order, is the bias of every key that is not after its query,
-      up to a constant per row of scores, which softmax ignores.
+      in ``dtype``; ``scale`` times their product, summed in order, is the bias of every key that is not after its
+      query, up to a constant per row of scores, which softmax ignores.
     - ``modifier``: what FlexAttention adds to one score, as a function of the score's indices.
     - ``fall`` ``(H,)``: the bias of a key d positions behind its query is at most −fall·d, and 0 at d = 0, if
       positions count up by one and the queries are the last T of the S keys.
@@ -44,8 +44,8 @@ class Bias(Pytree, ABC):
     """Whether ``rows`` reads the scaled scores of its block, which are −∞ for hidden keys, as CoPE does."""
 
     indexed_by: ClassVar[dict[str, str]] = {}
-    """For each attribute the meaning of its tensors' last axes, by which ``cut`` slices them: ``b`` for rows of the
-    batch, ``h`` heads, ``q`` queries, ``k`` keys, and a dot for anything else."""
+    """For each attribute, the meaning of its tensors' last axes, which ``cut`` uses to slice them: ``b`` for rows
+    of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys, and a dot for anything else."""
 
     @property
     def trained(self) -> tuple[Tensor, ...]:
@@ -83,7 +83,7 @@ class Bias(Pytree, ABC):
         float32 or wider."""
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """The extra channels for q and k of this type and q·k multiplied by ``scale``; None if there are none.
+        """The extra channels for q and k of this dtype, if q·k is multiplied by ``scale``; None if there are none.
 
         Only called if queries and keys are the same tokens and no query sees a later one.
         """
@@ -97,9 +97,8 @@ class Bias(Pytree, ABC):
         queries: slice | None = None,
         keys: slice | None = None,
     ) -> "Bias":
-        """The bias of these heads, queries and keys alone, of one row of the batch or of all.
-
-        Slices have two ends. A bias that declares ``indexed_by`` computes nothing for the rest.
+        """The bias for only these heads, queries and keys, in one row of the batch or in all rows. Slices must
+        have both ends. A bias that declares ``indexed_by`` computes nothing for the rest.
 
         Raises:
             InvalidArgument: heads are cut from a bias that uses queries and has no ``indexed_by``.
@@ -216,7 +215,7 @@ def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> Non
     if x.shape[-1] != channels:
         raise InvalidArgument(
             f"{name} has {x.shape[-1]} channels per head and the bias reads {channels}; make the encoding with "
-            f"head_dim={x.shape[-1]}, what {name} has when it enters attention"
+            f"head_dim={x.shape[-1]}, the width of {name} when it enters attention"
         )
 
 
@@ -226,8 +225,8 @@ def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
-    """The slices of tensors with these last axes. Rows and heads that broadcast stay, and so does what is no
-    tensor."""
+    """The slices of tensors with these last axes. Axes of rows and heads that broadcast are not sliced, and
+    anything that is not a tensor is returned unchanged."""
     if isinstance(attribute, Bias):
         b, h, q, k = (places[axis] for axis in "bhqk")
         return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
@@ -239,7 +238,8 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     """Whether positions never decrease from one token to the next and span at most ``span``.
 
-    Reads values on the CPU only; False on GPUs, and for more keys than ``span``. A graph assumes it and asserts it.
+    Values are read on the CPU only; on GPUs, and for more keys than ``span``, the result is False. A graph assumes
+    and asserts that it is True.
     """
     if not torch.compiler.is_exporting() and k_positions.shape[-1] > span:  # an exported graph has no second branch
         return False
@@ -252,7 +252,7 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     torch._assert_async(
         inside,
         f"positions decrease from one token to the next, or span {span}; compiled attention and attention on a "
-        "GPU need increasing ones: pass backend='blocks' to it",
+        "GPU need increasing positions: pass backend='blocks' to attention",
     )
     return True
 
@@ -265,7 +265,8 @@ def line_of_offsets(q_positions: Tensor, k_positions: Tensor) -> Int[Tensor, " o
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
-    """Whether keys count up by one and the queries are the last of them; looks at values on the CPU only."""
+    """Whether the keys' positions count up by one and the queries are the last of them; values are read on the CPU
+    only."""
     if k_positions.device.type != "cpu" or not is_concrete(q_positions, k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):

@@ -92,9 +92,9 @@ class Composed(Encoding):
 
 
 class PlacedStack(Placed):
-    """Placed encodings one after the other: biases add, scales multiply.
+    """Placed encodings, applied one after the other: biases are added, scales are multiplied.
 
-    States lie side by side along the middle axis, in order.
+    Their states are concatenated along the middle axis, in order.
     """
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
@@ -109,8 +109,8 @@ class PlacedStack(Placed):
         counts = {count for part in parts for count in head_counts(part).values()}
         if len(counts) > 1:
             raise InvalidArgument(
-                f"encodings in this stack have {' and '.join(map(str, sorted(counts)))} heads; make all of "
-                "them for as many as the model has"
+                f"encodings in this stack have {' and '.join(map(str, sorted(counts)))} heads; build all "
+                "of them for the model's number of heads"
             )
         self.added = sum(part.added for part in parts)
         scales = {(part.softmax_scale, part.softmax_factor) for part in parts} - {(None, 1.0)}

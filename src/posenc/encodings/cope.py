@@ -3,12 +3,12 @@
     score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
     s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
 
-The sum runs over the keys that the query sees from key j on, in the order of tokens, both ends included: a key's
-position is the number of keys between the two that matter to the query. E has P rows of D numbers, which all heads
-share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before the gate. (Some
+The sum runs over the keys that the query sees, in the order of tokens, from key j to the query, both included: a
+key's position is the number of keys between the two that matter to the query. E has P rows of D numbers, which all
+heads share; q is not divided by √D. Hidden keys count as zero, because their score is −∞ before the gate. (Some
 implementations gate the scores of later keys too, which lets a token see ahead.)
 
-Positions need all scores of a row, so no fused kernel can serve: attention computes some rows at a time. CoPE uses
+Positions need all scores of a row, so no fused kernel applies: attention computes a few rows at a time. CoPE uses
 the order of tokens, not their positions.
 """
 
@@ -33,7 +33,7 @@ class CountedBias(Bias):
         table: E, ``(P, D)``.
         heads: H.
         order: the keys' places in their sequence; None until it is known.
-        products: of each query with the P rows; None until queries are known.
+        products: the products of each query with the P rows; None until queries are known.
     """
 
     indexed_by: ClassVar[dict[str, str]] = {"order": "bk", "products": "bhq·"}
@@ -64,8 +64,8 @@ class CountedBias(Bias):
     ) -> Float[Tensor, "B H rows S"]:
         if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
-                "this bias counts by scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, and "
-                "pass rows the scores of its block"
+                "this bias is computed from scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, "
+                "and pass the block's scores to rows"
             )
         counted = self._counted(scores.sigmoid(), start, keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
@@ -85,7 +85,7 @@ class CountedBias(Bias):
         return torch.empty_like(sums).scatter(-1, place, sums)
 
 
-Counted = Annotated[int, at_least(2, ", to count further than nothing")]
+Counted = Annotated[int, at_least(2, ", to count beyond zero")]
 
 
 @final
@@ -95,7 +95,8 @@ class CoPE(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        positions: P, counted positions with a row; larger ones share the last. 64 in the paper's language models.
+        positions: P, the number of counted positions with a row; larger positions share the last row. 64 in the
+            paper's language models.
         std: the table starts as N(0, std²).
     """
 

@@ -3,9 +3,10 @@ section 4.1; 2112.01526; as in ViTDet and SAM).
 
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
-R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. The query is not
-divided by √D before that, as in the authors' code. One number per pair of offsets, as in Swin's windows, would need
-(2·size_y − 1)(2·size_x − 1) numbers per head; these tables need (2·size_y + 2·size_x − 2)·D for all heads.
+R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. As in the authors'
+code, the query is not divided by √D before this product. One number per pair of offsets, as in Swin's windows,
+would need (2·size_y − 1)(2·size_x − 1) numbers per head; these tables need (2·size_y + 2·size_x − 2)·D for all
+heads.
 """
 
 from collections.abc import Sequence
@@ -30,12 +31,12 @@ class Decomposed(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        size: places along every axis, rows before columns; (64, 64) in SAM's whole-picture layers, (14, 14) in its
-            windows.
-        shared: whether all layers read the same tables; in models in use every layer has its own.
+        size: the number of places along every axis, rows before columns; (64, 64) in SAM's layers with global
+            attention, (14, 14) in its windows.
+        shared: whether all layers share the same tables; in released models every layer has its own.
         std: tables start as N(0, std²).
 
-    ``tables`` are R_y and R_x: what checkpoints call rel_pos_h and rel_pos_w.
+    ``tables`` holds R_y and R_x, which checkpoints call rel_pos_h and rel_pos_w.
     """
 
     name: ClassVar[str] = "decomposed"
@@ -57,13 +58,13 @@ class Decomposed(RelativeTable):
         self.reset_parameters()
 
     def resized(self, *size: int) -> "Decomposed":
-        """The encoding for another size, its tables interpolated as in SAM: linearly, with outer edges aligned. It
-        shares the parameters, gradients included.
+        """The encoding for another size, with its tables interpolated as in SAM: linearly, with outer edges
+        aligned. It shares the parameters, gradients included.
         """
         with torch.device("meta"):
             other = Decomposed(**{**self.settings, "size": size})
         if len(other.size) != len(self.size):
-            raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, as these tables have")
+            raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, like these tables")
         other.tables = self.tables
         return other
 

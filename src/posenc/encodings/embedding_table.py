@@ -18,7 +18,7 @@ class PlacedTable(Placed):
         self.rows = rows
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """x + rows, added in the wider of the two types and rounded once to x's."""
+        """x + rows, added in the wider of the two dtypes and rounded once to the dtype of x."""
         self.check_current()
         self.check_embeddings(x, self.rows.shape[-1])
         return (x + self.rows).to(x.dtype)

@@ -1,14 +1,14 @@
-"""FIRE: a small network of the distance, measured by how far the query could look (Li et al. 2024; 2310.04418).
+"""FIRE: a small network of the distance, relative to how far the query can look (Li et al. 2024; 2310.04418).
 
     score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
 
-n is the distance |p_k − p_q| and p_q the query's own position, the furthest that a causal query can look. It is not
-the length of the sequence, which would give a cached token another bias than the same token in a full pass. c and m
-are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀ the normaliser is constant and the bias a function of the
-offset; beyond it every row has its own normaliser.
+n is the distance |p_k − p_q| and p_q is the query's own position, the furthest that a causal query can look. The
+length of the sequence in its place would give a cached token a different bias from the same token in a full pass.
+c and m are learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀ the normaliser is constant and the bias is a
+function of the offset; beyond it every row has its own normaliser.
 
-The network reads one number, so it is piecewise linear with one piece more than it has units. The piece of z is
-looked up, without a tensor that has an axis of units. Values and gradients equal the network's.
+The network's input is one number, so it is piecewise linear with one more piece than it has units. The piece for z
+is looked up, so no tensor has an axis of units. Values and gradients equal the network's.
 """
 
 from math import inf
@@ -34,7 +34,7 @@ class FireBias(Bias):
 
     Args:
         c: the factor of distances inside the logarithm.
-        nearest: |m|·L₀, the least position that a row is normalised by.
+        nearest: |m|·L₀, the smallest position that a row is normalised by.
         breaks: the values of z at which pieces of the network end, ascending.
         pieces: value at z = 0 and slope of every piece, two numbers per head.
     """
@@ -62,7 +62,7 @@ class FireBias(Bias):
             self.toeplitz = self.values(line, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
-        """The network at these offsets in rows divided by ``normaliser``, which broadcasts."""
+        """The network's output at these offsets, in rows divided by ``normaliser``, which broadcasts."""
         z = self.psi(offsets.abs().to(self.c.dtype)) / (self.psi(normaliser) + EPSILON)
         piece = torch.bucketize(z.detach(), self.breaks)
         value, slope = (embedding(piece, table).movedim(-1, 0) for table in self.pieces)
@@ -93,8 +93,8 @@ class FIRE(Encoding):
 
     Args:
         heads: H, query heads.
-        units: units of the network's hidden layer; 32 in the paper.
-        nearest: L₀; m·L₀ is the least position that distances are normalised by; 512 in the authors' code.
+        units: the number of units in the network's hidden layer; 32 in the paper.
+        nearest: L₀; |m|·L₀ is the smallest position that distances are normalised by. 512 in the authors' code.
         shared: whether all layers share one network (FIRE-S) or each has its own.
     """
 
@@ -120,7 +120,7 @@ class FIRE(Encoding):
             nn.init.uniform_(parameter, -(self.units**-0.5), self.units**-0.5)
 
     def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Where the pieces of the network end, and of every piece its value at z = 0 and its slope."""
+        """Where the pieces of the network end, and the value at z = 0 and the slope of every piece."""
         compute_dtype = widest(self.inner.device)
         inner, bias = self.inner.to(compute_dtype), self.inner_bias.to(compute_dtype)
         with torch.no_grad():

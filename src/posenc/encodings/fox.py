@@ -48,7 +48,7 @@ class ForgetBias(Bias):
             return self
         if k_order.shape[-1] != S:
             raise InvalidArgument(
-                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass the state of the "
+                f"the encoding has the gates of {S} keys, but there are {k_order.shape[-1]}; pass the state of the "
                 "cached keys to with_content, or the state of all keys to with_state"
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
@@ -107,9 +107,9 @@ class FoX(Encoding):
     Args:
         width: C, channels of the tokens that enter attention.
         heads: H, query heads.
-        bias: the start value of b: σ(b) is the share of the past that a fresh model keeps at every token.
+        bias: the initial value of b; σ(b) is the share of the past that a fresh model keeps at every token.
 
-    Every layer has its own gates. Beside keys and values a cache stores one log gate per head and key.
+    Every layer has its own gates. In addition to keys and values, a cache stores one log gate per head and key.
     """
 
     name: ClassVar[str] = "fox"

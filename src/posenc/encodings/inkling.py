@@ -3,12 +3,12 @@ no paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
-n is p_i − p_j, x_i the token that enters attention, r ``basis`` numbers per head, P their curves over the distance,
-shared by all heads. The model has no rotation. In its full layers, with ``log_floor`` N, scores and bias are
-multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+n is p_i − p_j, x_i is the token that enters attention, r holds ``basis`` numbers per head, and P holds their
+curves over the distance, shared by all heads. The model has no rotation. In its full layers, with ``log_floor`` N,
+scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
 
-The model's own code computes the bias of all queries and keys at once; here only r is stored, and the bias is
-computed for some rows at a time. A cache stores only keys and values.
+The model's own code computes the bias of all queries and keys in one step; here only r is stored, and the bias is
+computed for a few rows at a time. A cache stores only keys and values.
 
 Inkling 2 multiplies r by a learned number per channel and limits its length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
@@ -67,12 +67,12 @@ class Inkling(Encoding):
         width: C, channels of the tokens that enter attention.
         heads: H, query heads.
         extent: the number of distances with a value: 1024 in Inkling's full layers, the window's width in the
-        others.
-        basis: curves that a head combines; 16 in Inkling (``d_rel``).
-        log_floor: the position from which rows are scaled up (``log_scaling_n_floor``); None for never.
+            other layers.
+        basis: the number of curves that a head combines; 16 in Inkling (``d_rel``).
+        log_floor: the position from which rows are scaled up (``log_scaling_n_floor``); None for no scaling.
         log_amount: the strength of that scaling; 0.1 in Inkling (``log_scaling_alpha``).
         clip: the largest length of r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, for no
-        limit.
+            limit.
         std: curves start as N(0, std²).
     """
 

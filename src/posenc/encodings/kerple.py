@@ -3,11 +3,11 @@
     log:    score(q, k) = q·k/√D − r_h·ln(1 + g_h·n)
     power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
 
-n is the distance |p_k − p_q|, r_h and g_h are two positive numbers per head. The power kernel with g_h = 1 is ALiBi
-with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside autograd. Here
-the parameters are ln r and ln g (for the power kernel the logit of g/2), so that no step leaves the range and every
-gradient is exact. The authors cast distances to the model's type, which merges distances past 256 in bfloat16; ours
-are integers.
+n is the distance |p_k − p_q|; r_h and g_h are two positive numbers per head. The power kernel with g_h = 1 is
+ALiBi with learned slopes. The authors' code clamps r and g to at least 0.01 in every forward pass, outside
+autograd. Here the parameters are ln r and ln g (for the power kernel the logit of g/2), so that no optimiser step
+leaves the range and every gradient is exact. The authors cast distances to the model's type, which merges
+distances past 256 in bfloat16; here distances are integers.
 """
 
 import math
@@ -25,7 +25,7 @@ from posenc.errors import InvalidArgument
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
-"""The least start value of r and g, as in the authors' code."""
+"""The smallest initial value of r and g, as in the authors' code."""
 
 
 class Penalty(OffsetBias):
@@ -50,8 +50,8 @@ class Kerple(Encoding):
 
     Args:
         heads: H, query heads.
-        kernel: ``"log"`` or ``"power"``. Fresh ones draw r from U(0, 2) and g from U(0, 1) for ``"log"``, and r
-            from U(0, 1) and g from U(0, 2) for ``"power"``.
+        kernel: ``"log"`` or ``"power"``. A fresh encoding draws r from U(0, 2) and g from U(0, 1) for ``"log"``,
+            and r from U(0, 1) and g from U(0, 2) for ``"power"``.
         shared: whether all layers share one penalty; in the authors' code each layer has its own.
     """
 

@@ -22,7 +22,8 @@ _NO_LAYER = "these are the placed encodings of all layers; pass the one of this 
 
 
 class PlacedLayers(Placed):
-    """Every module placed once: ``placed[layer]`` is the encoding of a layer; only ``embed`` serves all layers."""
+    """Every module placed once: ``placed[layer]`` is the encoding of a layer; only ``embed`` acts for all
+    layers."""
 
     def __init__(
         self,
@@ -57,17 +58,18 @@ class Layers(Composed):
     """Encodings by layer type, and the type of every layer, as in the ``layer_types`` of transformers.
 
     Args:
-        encodings: one per layer type; a layer without positions has ``NoPE``, not None. An encoding that declares
-            ``per_layer`` is copied, and every layer has its own parameters: the first layer those that are passed,
-            every other layer fresh ones. Other encodings are shared and placed once.
+        encodings: one per layer type; for a layer without positions pass ``NoPE()``, not None. An encoding that
+            declares ``per_layer`` is copied, so that every layer has its own parameters: the first layer of the
+            type gets the ones that are passed, and every other layer gets fresh ones. Other encodings are shared
+            and placed once.
         layer_types: the type of every layer, first to last; if it is shorter than the model, it is repeated.
-        windows: the window of layer types that only see so many tokens back; see ``Mask.window``. ``placed[layer]``
-            stores it, and attention applies it.
-        chunks: the chunk length of layer types that only see their own chunk of tokens; see ``Mask.chunk``.
-        layers: the number of layers of the model; needed if an encoding is ``per_layer``. A layer beyond them is an
-            error; without it the types keep repeating.
+        windows: the window of each layer type that sees only a limited number of tokens back; see ``Mask.window``.
+            ``placed[layer]`` stores it, and attention applies it.
+        chunks: the chunk length of each layer type that sees only its own chunk of tokens; see ``Mask.chunk``.
+        layers: the number of layers of the model; needed if an encoding is ``per_layer``. A layer index beyond it
+            is an error; if it is None, the types keep repeating.
 
-    ``by_name`` has every module by its layer type, or by ``"type_i"`` if layer i has its own.
+    ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3, and with
     ``chunks={"rope": 8192}`` Llama 4.
     """
@@ -134,8 +136,8 @@ class Layers(Composed):
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The modules that are scaled for a longer context: of those that rotate, the ones without a window, or all
-        if each has a window."""
+        """The modules that are scaled for a longer context: the rotating modules without a window, or all rotating
+        modules if each has a window."""
         rotating = [name for name, part in self.by_name.items() if part.scaling is not None]
         return stretched(rotating, {name for name in rotating if self.type_of[name] in self.windows})
 
@@ -192,15 +194,15 @@ def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
     """The name of a layer's module."""
     if layers is not None and not -layers <= layer < layers:
         raise InvalidArgument(
-            f"layer={layer} is beyond layers={layers}, which these positions were made for; make them for as many "
-            "as the model has"
+            f"layer={layer} is beyond layers={layers}, which these positions were made for; build the encoding "
+            "for the model's number of layers"
         )
     return name_of_layer[layer % len(name_of_layer)]
 
 
 def stretched(rotating: Sequence[str], windowed: Collection[str]) -> tuple[str, ...]:
-    """The layer types that are scaled for a longer context: of those that rotate, the ones without a window, or
-    else all."""
+    """The layer types that are scaled for a longer context: the rotating ones without a window, or all rotating
+    ones if each has a window."""
     return tuple(name for name in rotating if name not in windowed) or tuple(rotating)
 
 

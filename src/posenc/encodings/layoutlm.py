@@ -4,9 +4,8 @@
 
 Axis 0 is the token's place in the text, axes 1 and 2 are x and y of its box on the page, in whole steps (the page
 is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders; all distances from
-``max_distance`` on share the last bucket, so that no position is too far. LayoutLMv2
-adds the numbers to scores already divided by √D, as here; LayoutLMv3 divides them by √D too: multiply its tables by
-1/√D.
+``max_distance`` on share the last bucket, so that no position is too far. LayoutLMv2 adds these numbers to scores
+already divided by √D, as here. LayoutLMv3 divides the numbers by √D too, so multiply its tables by 1/√D.
 """
 
 from collections.abc import Sequence
@@ -24,16 +23,15 @@ from posenc.errors import InvalidArgument
 
 @final
 class LayoutLM(RelativeTable):
-    """Adds one learned number per axis to the scores, by head and bucket of the distance along it.
+    """Adds, for every axis, one learned number per head and distance bucket to the scores.
 
     Args:
         heads: H, query heads.
-        buckets: of both sides together, for every axis; 32, 64, 64 in LayoutLM (``rel_pos_bins``,
-            ``rel_2d_pos_bins``).
-        max_distance: the distance along an axis from which all share the last bucket; 128, 256, 256
-        (``max_rel_pos``,
-            ``max_rel_2d_pos``).
-        shared: whether all layers read the same tables, as in LayoutLM, or each has its own.
+        buckets: the number of buckets for every axis, both sides together; 32, 64, 64 in LayoutLM
+            (``rel_pos_bins``, ``rel_2d_pos_bins``).
+        max_distance: for every axis, the distance from which all distances share the last bucket; 128, 256, 256 in
+            LayoutLM (``max_rel_pos``, ``max_rel_2d_pos``).
+        shared: whether all layers share the same tables, as in LayoutLM, or each has its own.
         std: tables start as N(0, std²).
     """
 
@@ -51,8 +49,8 @@ class LayoutLM(RelativeTable):
         super().__init__(heads=heads, shared=shared, std=std)
         if len(buckets) != len(max_distance) or len(buckets) < 2:
             raise InvalidArgument(
-                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must each have a number for "
-                "every axis, of at least two; LayoutLM has three axes"
+                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must each have one number "
+                "per axis, for at least two axes; LayoutLM has three axes"
             )
         self.axes = len(buckets)
         axes = zip(buckets, max_distance, strict=True)

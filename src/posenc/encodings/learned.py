@@ -2,7 +2,7 @@
 
     x_p + W[p],   W is a trained table of num_positions × C
 
-A table of 512 rows serves positions 0–511, that is length 512; position 512 has no row and is an error.
+A table of 512 rows covers positions 0–511, that is length 512; position 512 has no row and raises an error.
 """
 
 from typing import ClassVar, Literal, final
@@ -26,8 +26,8 @@ class Learned(EmbeddingTable):
         num_positions: rows of the table; the last position is ``num_positions − 1``.
         width: C, channels of the token embeddings.
         past_end: ``"error"`` (default) refuses a position without a row; ``"clamp"`` gives it the last row, for
-            experiments that score past the end. Positions inside the table but past the trained length have
-            untrained rows, which no error can detect.
+            experiments that evaluate past the end. Positions inside the table but past the trained length have
+            untrained rows, which no check can detect.
         std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
     """
 

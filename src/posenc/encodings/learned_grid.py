@@ -1,9 +1,9 @@
-"""A learned table over rows and columns, resized to any picture (ViT: Dosovitskiy et al. 2020, arXiv 2010.11929).
+"""A learned table over rows and columns, resized to any image (ViT: Dosovitskiy et al. 2020, arXiv 2010.11929).
 
     x_t + W[y, x],   or   x_t + R[y] + C[x]
 
-for a token in row y and column x of its picture. W has an entry for every row and column; R and C are tables of
-rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another size uses the resized table
+for a token in row y and column x of its image. W has an entry for every row and column; R and C are tables of
+rows and of columns alone (Pix2Struct, Gemma 4's tower). An image of another size uses the resized table
 A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
 """
 
@@ -25,21 +25,21 @@ GridTables = Literal["grid", "sum"]
 
 @final
 class LearnedGrid(EmbeddingTable):
-    """Adds a trained row per place in a picture to the token embeddings; positions are row and column.
+    """Adds a trained row per place in an image to the token embeddings; positions are row and column.
 
     Args:
-        num_positions: rows of the table, and its columns unless ``columns`` is given.
+        num_positions: the number of rows of the table, and of its columns unless ``columns`` is given.
         width: C, channels of the token embeddings.
-        columns: of the table, if it is not square.
+        columns: the number of columns of the table, if it is not square.
         tables: ``"grid"``, one entry for every pair of row and column; ``"sum"``, a table for rows plus one for
-        columns.
-        resize: the convention for pictures of another size, such as ``"timm"``; a name of
+            columns.
+        resize: the convention for images of another size, such as ``"timm"``; a name of
             ``posenc.encodings.resize.RESIZES``, or a ``Resize``. Optional until it is needed.
         std: entries start as N(0, std²); 0.02 as in ViT.
 
-    ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints without the class token's entry; or
-    ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after
-    ``embed``.
+    ``weight`` is ``(rows·columns, C)``, row by row, as in public checkpoints without the class token's entry; for
+    ``"sum"`` it is ``(rows + columns, C)``. Prepend tokens without a place in the image (class token, registers)
+    after ``embed``.
     """
 
     name: ClassVar[str] = "learned-grid"
@@ -70,9 +70,8 @@ class LearnedGrid(EmbeddingTable):
         nn.init.normal_(self.weight, std=self.std)
 
     def resized(self, rows: int, columns: int, resize: str | Resize | None = None) -> "LearnedGrid":
-        """The encoding for pictures of this many rows and columns; it shares the parameter, gradients included.
-
-        ``resize`` is the convention, by default that of the encoding.
+        """The encoding for images of this many rows and columns; it shares the parameter, gradients included.
+        ``resize`` is the convention; by default, the encoding's own.
         """
         how = self.resize if resize is None else named(resize)
         if how is None:
@@ -101,10 +100,10 @@ class LearnedGrid(EmbeddingTable):
             "with the picture's own"
         )
 
-    def table(  # type: ignore[override]  # the whole picture, not some positions
+    def table(  # type: ignore[override]  # the whole image, not some positions
         self, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "rows columns C"]:
-        """The row of every place in the picture, in ``dtype`` or the parameter's if that is wider."""
+        """The row of every place in the image, in ``dtype`` or in the parameter's dtype if that is wider."""
         compute_dtype = torch.promote_types(self.weight.dtype, dtype)
         if self.tables == "sum":
             rows, columns = self.weight.to(compute_dtype).split(self.shape)
@@ -113,7 +112,7 @@ class LearnedGrid(EmbeddingTable):
         return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
 
     def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:
-        """A table resized along its first axis, which is this axis of the picture."""
+        """A table resized along its first axis, which is this axis of the image."""
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)

@@ -20,12 +20,13 @@ from posenc.kernels.attention.softmax import repeat_kv
 from posenc.pytrees import Pytree
 
 TILE = 128
-"""Keys per tile that share their columns. With as many rows in a block, a tile has twice as many columns as are
-used."""
+"""The number of keys in a tile, which share their columns. If a block has as many rows, a tile has twice as many
+columns as are used."""
 
 
 class Rows(Pytree, ABC):
-    """The row of a table that an offset, key position − query position, picks; several axes are leading."""
+    """The function that gives the table row of an offset, key position − query position; with several axes, these
+    come first."""
 
     @abstractmethod
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape2"]:
@@ -33,7 +34,7 @@ class Rows(Pytree, ABC):
 
 
 class LookedUp(Bias):
-    """The common part of tables that are multiplied by queries or by keys.
+    """The base class of tables that are multiplied by queries or by keys.
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
@@ -86,7 +87,7 @@ class QueryTable(LookedUp):
         super().__init__(table, column, heads, q_positions, k_positions)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        if self.queries is not None:  # a stand-in for queries
+        if self.queries is not None:  # something that stands in for queries
             return self
         check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))
@@ -107,7 +108,8 @@ class QueryTable(LookedUp):
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """The bias if positions count up by one. Every row is multiplied by the columns of all offsets of its
-        block. The bias is a view of that product in which each row begins one number earlier than the row above."""
+        block. The bias is a view of that product in which each row begins one element earlier than the row
+        above."""
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
@@ -144,8 +146,8 @@ class KeyTable(LookedUp):
         return products.gather(-2, expand_to_heads(picked, products))
 
     def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
-        """The bias if positions count up by one: tiles of keys are multiplied by the columns of their offsets, last
-        first; a view whose keys each begin one number earlier than the key before is the bias."""
+        """The bias if positions count up by one. Tiles of keys are multiplied by the columns of their offsets,
+        last first. The bias is a view in which each key begins one element earlier than the key before."""
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
         size, nearest = min(TILE, keys - begin), begin - start

@@ -18,7 +18,7 @@ from posenc.positions import grid
 
 class OffsetBias(Bias):
     """A bias that is a function of the offset alone; a subclass implements ``values``. If positions can be read and
-    span few offsets, the function is evaluated once per offset. A logarithm of the distance:
+    span few offsets, the function is evaluated once per offset. An example, a logarithm of the distance:
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
@@ -28,13 +28,14 @@ class OffsetBias(Bias):
 
     Args:
         heads: H.
-        q_positions: ``(T,)`` or ``(B, T)``, after the axes if there are several.
-        k_positions: the keys', likewise.
-        axes: coordinates of a position.
-        bound: with one axis, all offsets beyond ±bound have the value at ±bound; None if the function has no such
-            end. With a bound positions need not be read.
+        q_positions: the positions of the queries, ``(T,)`` or ``(B, T)``, with a leading axis if ``axes`` is above
+            1.
+        k_positions: the positions of the keys, in the same form.
+        axes: the number of coordinates of a position.
+        bound: with one axis, all offsets beyond ±bound have the value at ±bound; None if there is no such bound.
+            With a bound, positions need not be read.
         attributes: the inputs of ``values``, stored under these names. Gradients flow to the tensors among them,
-            also in tuples, lists and dicts.
+            including tensors in tuples, lists and dicts.
 
     Raises:
         InvalidArgument: ``values`` reads a trainable tensor that is not among the attributes.
@@ -43,7 +44,7 @@ class OffsetBias(Bias):
     indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
     table: Float[Tensor, "offsets H"] | None = None
     head_range: slice = slice(None)
-    """The heads of the function that it has."""
+    """The slice of the function's heads that this bias has."""
 
     def __init__(
         self,
@@ -82,8 +83,8 @@ class OffsetBias(Bias):
 
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
-        """The bias at these offsets (key position − query position), int64 of any shape after their axes: float32
-        or float64, heads first."""
+        """The bias at these offsets (key position − query position), in float32 or float64, heads first. The
+        offsets are int64, of any shape; with several axes, these come first."""
 
     def derive(self) -> None:
         self.toeplitz, self.table = None, None
@@ -109,8 +110,8 @@ class OffsetBias(Bias):
         self.table = self._at(points if self.axes > 1 else points[0]).T
         # The index of an offset in the table: a number with one digit per axis.
         steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-        # Tensors, because a compiler would freeze Python numbers; filled, because a copy from the host would
-        # synchronise.
+        # Tensors, because a compiler would freeze Python numbers; built by filling, because a copy from the host
+        # would synchronise.
         self.low, self.steps = (
             torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
         )
@@ -147,5 +148,4 @@ class OffsetBias(Bias):
 
 
 LONGEST_TABLE = 4
-"""The most offsets that are tabulated, as a multiple of the tokens, if positions do not count up by one: enough for
-a grid."""
+"""If positions do not count up by one, at most this many offsets per token are tabulated: enough for a grid."""

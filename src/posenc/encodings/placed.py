@@ -1,11 +1,11 @@
 """An encoding at given positions: embeddings, rotation, bias, and the scale of each row's scores.
 
     x = placed.embed(x)                        # token embeddings
-    here, state = placed.with_content(x, state)        # what depends on content; itself where nothing does
-    q, k = here.rotate(q, k)                   # queries and keys, v never
-    y = posenc.attention(q, k, v, here, mask) # here.bias and here.scale enter there
+    here, state = placed.with_content(x, state)        # what depends on content
+    q, k = here.rotate(q, k)                   # queries and keys, never v
+    y = posenc.attention(q, k, v, here, mask) # applies here.bias and here.scale
 
-What an encoding does not act on is returned unchanged.
+Whatever an encoding does not act on is returned unchanged.
 """
 
 import copy
@@ -28,12 +28,12 @@ Queries = TypeVar("Queries", bound=Tensor | None)
 Keys = TypeVar("Keys", bound=Tensor | None)
 """``(B, K, S, D)``, or None."""
 ContentState = Float[Tensor, "B n _"]
-"""n raw values per key, gathered, sharded and cached like keys and values. The last axis is as long as the keys so
-far: first those of the cache, then all."""
+"""n raw values per key, gathered, sharded and cached like keys and values. The last axis has an entry for every
+key so far: for those of the cache before ``with_content``, for all keys after it."""
 
 
 class Stamp:
-    """A parameter and torch's count of its changes; empty in copies and pickles, whose tensors differ."""
+    """A parameter and torch's count of its changes; empty in copies and pickles, which hold other tensors."""
 
     def __init__(self, parameter: Tensor | None = None) -> None:
         self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
@@ -54,7 +54,8 @@ class Placed(Pytree):
     Args:
         q_positions: positions of the queries and of the token embeddings.
         k_positions: positions of the keys.
-        axes: coordinates of a position; if there are several, positions have them as a leading axis.
+        axes: the number of coordinates of a position; if there are several, they are the leading axis of
+            positions.
         bias: added to the scores after they are scaled.
         scale: a factor per query for its row of scores, in addition to 1/√D.
         softmax_scale: the factor of q·k in place of 1/√D.
@@ -63,7 +64,7 @@ class Placed(Pytree):
     facts: ClassVar[tuple[str, ...]] = ("stamps", "asked_by")
 
     state_size: int = 0
-    """Values of its state per key."""
+    """The number of values per key in its state."""
 
     awaits_content: bool = False
     """Whether it needs ``with_content`` before attention can use it."""
@@ -81,7 +82,7 @@ class Placed(Pytree):
     """Channels that ``rotate`` adds to every head; D in 1/√D does not count them."""
 
     softmax_factor: float = 1.0
-    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's second number."""
+    """A factor of q·k in addition to ``softmax_scale`` or 1/√D: YaRN's second factor."""
 
     causal: bool = False
     """Whether it has no values for keys ahead of their query; attention then refuses a mask that shows them."""
@@ -124,17 +125,15 @@ class Placed(Pytree):
     def with_content(
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple["Placed", ContentState | None]:
-        """Read the tokens x that enter a layer's attention; returns the encoding with them and the state of all
-        keys so far.
-
-        ``state`` is that of the keys in the cache; without a cache it is None. If nothing depends on content, it
-        returns the encoding itself and None.
+        """Read the tokens x that enter a layer's attention, and return the encoding with them and the state of all
+        keys so far. ``state`` is the state of the keys in the cache; without a cache it is None. If nothing
+        depends on content, the encoding itself and None are returned.
         """
         return self, state
 
     def with_state(self, state: ContentState | None) -> "Placed":
-        """The encoding with this state in place of its own, for example after gathering shards; itself if it has
-        none."""
+        """The encoding with this state in place of its own, for example after gathering shards; the encoding
+        itself if it has no state."""
         return self
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
@@ -158,7 +157,7 @@ class Placed(Pytree):
         self.chunk = chunk or self.chunk
 
     def check_current(self) -> None:
-        """Refuse to continue with numbers from parameters that have changed since.
+        """Refuse to use values that were computed from parameters before they changed.
 
         Raises:
             InvalidArgument: a parameter was changed in place, for example by an optimiser's step; changes through
@@ -171,18 +170,18 @@ class Placed(Pytree):
             )
 
     def slice_heads(self, first: int, last: int) -> "Placed":
-        """The encoding of query heads ``first`` to ``last`` (excluded) alone, for one rank of a model that is split
-        by heads.
+        """The encoding for only the query heads ``first`` to ``last`` (excluded), for one rank of a model that is
+        split by heads.
 
         ``ALiBi(8).at(positions).slice_heads(4, 8)`` has the slopes 2^−5 … 2^−8, unlike ``ALiBi(4)``. Read content
-        first; its state stays that of all heads.
+        first; the state remains that of all heads.
 
         Raises:
             InvalidArgument: there are no such heads, or content was not read yet.
         """
         if self.awaits_content:
             raise InvalidArgument(
-                "heads can be cut only in one layer that has read its tokens; call "
+                "heads can be sliced only in one layer that has read its tokens; call "
                 "here, state = placed[layer].with_content(x, "
                 "state), then here.slice_heads(first, last)"
             )
@@ -202,11 +201,11 @@ class Placed(Pytree):
         return sliced
 
     def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Whether k are at the queries' positions: all keys, or those of T new tokens while the others are in a
-        cache."""
+        """Whether the keys k are at the queries' positions: either all keys, or the T new ones while the others
+        are in a cache."""
         if self.k_positions is self.q_positions:
             return True
-        # Decided by a branch, to get a plain bool even if a compiler has lengths as symbols.
+        # The branch gives a plain bool even if a compiler treats lengths as symbols.
         if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
             return True
         return False
@@ -264,7 +263,7 @@ class RemappedPart(Pytree):
 
     Args:
         queries: the rotation at the queries' positions in this part.
-        keys: the rotation of all keys at once; None if they stay as the cache has them.
+        keys: the rotation of all keys; None if they are used as the cache stores them.
         q_from, q_until: the bounds of the keys; None for no bound.
     """
 
@@ -274,13 +273,13 @@ class RemappedPart(Pytree):
     q_until: Positions | None = None
 
     def rotate(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]) -> tuple[Tensor, Tensor]:
-        """Queries rotated to the positions of this part, and keys rotated or as the cache has them."""
+        """Queries rotated to the positions of this part, and keys rotated or as the cache stores them."""
         return self.queries.rotate(q, None)[0], k if self.keys is None else self.keys.rotate(k, None)[0]
 
 
 def head_counts(placed: Placed) -> dict[str, int]:
-    """The number of heads it has values for, by the part that holds them; parts that serve any number of heads are
-    omitted."""
+    """The number of heads that it has values for, by the part that holds them; parts that work for any number of
+    heads are omitted."""
     counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
         counts["scale"] = placed.scale.shape[1]

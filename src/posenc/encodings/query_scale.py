@@ -2,19 +2,19 @@
 
     score(q, k) = factor(p_q)·q·k/√D
 
-    rule         factor at position p
+    rule         factor at position p                 models: amount, floor
     llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)     Llama 4: .1, 8192, in its layers without rotation
     ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: .1, the original length
     beam         (1 + (p+1)/floor)^amount             Beam: .1, 2048, in its layers without rotation
     inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its full layers;
-                                                      Qwen 1's log n: 1/ln L, L, its trained length, in every layer
+                                                      Qwen 1's log n: 1/ln L, L its trained length, in every layer
 
 The first two differ by one position: at 8191 llama4 gives 1.0693147 and ministral3 gives 1. p is the position, so
 it restarts in every packed document and padding does not count; for Llama 4 transformers uses the length of the
-cache. Computed in float64
-(float32 on a device without it) and rounded once, while transformers rounds every operation to float32, and
-Ministral 3's factors to the model's type. Rotation, masks and biases are unchanged (Inkling's own bias does its
-scaling): stack it on a layer's encoding, ``stack(nope, query-scale)``. For learned factors see ``ssmax``.
+cache. Factors are computed in float64 (float32 on a device without it) and rounded once, while transformers rounds
+every operation to float32, and Ministral 3's factors to the model's dtype. Rotation, masks and biases are unchanged
+(Inkling's own bias does its scaling), so stack it on a layer's encoding: ``stack(nope, query-scale)``. For learned
+factors see ``ssmax``.
 """
 
 from collections.abc import Callable

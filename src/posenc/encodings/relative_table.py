@@ -20,7 +20,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 class Clip(Rows):
     """A row for every offset from −``behind`` to ``ahead``; offsets outside use the row of the nearer end.
 
-    ``sign`` −1 counts query position − key position instead.
+    With ``sign`` −1 the offset is query position − key position instead.
     """
 
     def __init__(self, behind: int, ahead: int, sign: int = 1) -> None:
@@ -44,7 +44,7 @@ class Grid(Rows):
 
 
 class TableBias(OffsetBias):
-    """The numbers that an offset picks from tables ``(rows, H)``: from one table, or the sum over one table per
+    """The values that an offset picks from tables ``(rows, H)``: from one table, or summed over one table per
     axis."""
 
     rows_of_tables: Sequence[Rows]
@@ -58,7 +58,7 @@ class TableBias(OffsetBias):
 
 
 class RelativeTable(Encoding):
-    """An encoding of learned tables that start as N(0, std²); its sizes are attributes."""
+    """The base class of encodings with learned tables, which start as N(0, std²); the sizes become attributes."""
 
     acts_on = ("bias",)
     relative = True

@@ -23,7 +23,7 @@ ABSENT = object()
 
 
 def _rotations(encoding: Encoding) -> list[Encoding]:
-    """The rotations in it, in order."""
+    """The rotations in an encoding, in order."""
     if isinstance(encoding, Composed):
         return [rotation for part in encoding.encodings for rotation in _rotations(part)]
     return [encoding] if "queries_keys" in encoding.acts_on else []
@@ -46,11 +46,11 @@ def rerotate(
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: one of the two cannot be undone or applied to keys alone (the message says why), or other
-        channels rotate.
+        InvalidArgument: one of the two cannot be undone or applied to keys alone (the message says why), or the
+            two rotate different channels.
 
-    Computed in float64 (float32 where a device has none) and rounded once, so the result has one rounding more than
-    keys rotated once.
+    The result is computed in float64 (float32 on a device without float64) and rounded once, so it has one more
+    rounding than keys that were rotated only once.
     """
     tensors(k=k)
     for encoding in (from_, to):

@@ -1,13 +1,14 @@
-"""Resizes a learned table to another number of cells: named conventions, as weights along one axis.
+"""Resizing of a learned table to another number of cells, with named conventions for the weights along one axis.
 
-Cell i of n is Σ_j w((j − c_i)/s)·T[j] over a table of N cells, where c_i is the place of its middle in the table:
+Cell i of n is Σ_j w((j − c_i)/s)·T[j] over a table of N cells, where c_i is the position of its centre in the
+table:
 
     c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
 
-w is the triangle, or Keys' cubic (1981) with its parameter a. Without antialiasing s is 1 and cells beyond an edge
-count as the edge; with it s is N/n (if above 1), cells beyond an edge are left out, and weights add up to 1. Rows
-and columns are resized one after the other. Public implementations differ in all of this; results differ by up to
-the size of the table's entries.
+w is the triangle kernel, or Keys' cubic kernel (1981) with parameter a. Without antialiasing, s is 1 and cells
+beyond an edge take the value of the edge. With antialiasing, s is N/n (if above 1), cells beyond an edge are left
+out, and weights add up to 1. Rows and columns are resized one after the other. Public implementations differ in
+all of this; results differ by up to the size of the table's entries.
 """
 
 from dataclasses import dataclass
@@ -68,11 +69,11 @@ def taps(
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
     """The table's cells that cell ``index`` of ``target`` reads, and their weights in float64.
 
-    ``target`` may differ from cell to cell, so that one call serves pictures of several sizes; no tensor is read on
+    ``target`` may differ from cell to cell, so that one call handles images of several sizes; no tensor is read on
     the host.
     """
     at = index.to(torch.float64)
-    cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # which is copied to no device
+    cells = target.to(torch.float64) if isinstance(target, Tensor) else target  # an int needs no copy to a device
     if resize.align_corners:
         gaps = (cells - 1).clamp(min=1) if isinstance(cells, Tensor) else max(cells - 1, 1)
         centre = at * (source - 1) / gaps
@@ -102,16 +103,16 @@ def gathered(
     sizes: Int[Tensor, "2 *#S"],
     resize: str | Resize,
 ) -> Float[Tensor, "*S C"]:
-    """Rows of a table resized to each token's own picture, with gathers and sums only.
+    """Rows of a table resized to each token's own image, computed with gathers and sums only.
 
     Args:
         table: rows, columns, channels.
-        positions: row and column of every token in its picture, ``(2, *S)``.
-        sizes: rows and columns of its picture, in the same shape or one that broadcasts to it.
+        positions: row and column of every token in its image, ``(2, *S)``.
+        sizes: the number of rows and columns of its image, in the same shape or one that broadcasts to it.
         resize: a convention without antialiasing (which would read a number of cells that depends on the sizes).
 
-    Sizes are data: one compiled or exported graph serves all of them, in ONNX too. Sums and result are in float32
-    or wider.
+    Sizes are data, so one compiled or exported graph works for all sizes, also in ONNX. Sums and result are in
+    float32 or wider.
     """
     resize = named(resize)
     if resize.antialias:

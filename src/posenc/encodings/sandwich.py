@@ -2,9 +2,10 @@
 
     score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
 
-n is the distance |p_k − p_q|, C the channels of the sinusoids, and i runs over C/2 numbers from ``first`` on. The
-sum is the product of two sinusoidal positions, with its maximum C/2 at distance 0. Subtracting C/2 makes the bias a
-penalty, which softmax ignores. It falls roughly with the logarithm of the distance, with ripples.
+n is the distance |p_k − p_q|, C is the number of channels of the sinusoids, and i takes C/2 values, starting at
+``first``. The sum is the product of two sinusoidal positions, with its maximum C/2 at distance 0. Subtracting C/2
+makes the bias a penalty; softmax ignores the shift. The bias falls roughly with the logarithm of the distance,
+with ripples.
 
 The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 the
 paper gives −0.623 and attention-gym −1.083, before the heads' factor.
@@ -27,7 +28,7 @@ from posenc.scaling.scaling import Base, falling
 
 
 def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
-    """base^(−2i/C) for C/2 numbers i from ``first`` on."""
+    """base^(−2i/C) for C/2 values of i, starting at ``first``."""
     frequencies = falling(base, range(2 * first, 2 * first + channels, 2), channels)
     return Frequencies(frequencies, tuple(float(frequency) for frequency in frequencies))
 
@@ -108,7 +109,7 @@ class Sandwich(Encoding):
         compute_dtype, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
-        # From the first key on: only distances count, and near ones are more exact.
+        # Counted from the first key: only distances matter, and small positions are more exact.
         q, k = (
             torch.cat(self.clock(at - k_positions[..., :1], compute_dtype), -1) for at in (q_positions, k_positions)
         )

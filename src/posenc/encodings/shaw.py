@@ -1,10 +1,10 @@
-"""Shaw's relative keys: a learned vector per offset that queries are multiplied by (Shaw et al. 2018; 1803.02155).
+"""Shaw's relative keys: queries are multiplied by one learned vector per offset (Shaw et al. 2018; 1803.02155).
 
     score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
 
 A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away use the
-row of the nearer end, so that no position is too far. In the paper values may have a table too; no model in use has
-one, so there is none here. The ``scale`` of attention multiplies q·A too.
+row of the nearer end, so that no position is too far. In the paper, values may have a table too; no released model
+has one, so there is none here. The ``scale`` of attention multiplies q·A too.
 """
 
 from typing import ClassVar, final
@@ -26,10 +26,10 @@ class Shaw(RelativeTable):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        behind: the largest distance before the query with its own row; 64 in wav2vec2-BERT
+        behind: the largest distance before the query that has its own row; 64 in wav2vec2-BERT
             (``left_max_position_embeddings``).
-        ahead: the same after the query; 8 there (``right_max_position_embeddings``).
-        shared: whether all layers share one table; in models in use every layer has its own.
+        ahead: the same after the query; 8 in wav2vec2-BERT (``right_max_position_embeddings``).
+        shared: whether all layers share one table; in released models every layer has its own.
         std: the table starts as N(0, std²).
     """
 

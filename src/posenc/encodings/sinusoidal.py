@@ -56,11 +56,11 @@ class Sinusoidal(EmbeddingTable):
     Args:
         width: C, channels of the token embeddings; an odd width leaves out the last cosine.
         base: 10000 in the paper.
-        scale: the factor of the rows. The paper multiplies embeddings by √C instead; at small widths the ratio of
-            the two decides whether training succeeds.
+        scale: the factor that the rows are multiplied by. The paper multiplies embeddings by √C instead; at small
+            widths the ratio of the two decides whether training succeeds.
         order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
         spacing: ``"paper"``, θ_i = base^(−2i/C); ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), the authors'
-            code (also Whisper and M2M100): this is another table, whose longest wavelength is exactly 2π·base.
+            code (also Whisper and M2M100): this is a different table, whose longest wavelength is exactly 2π·base.
     """
 
     name: ClassVar[str] = "sinusoidal"

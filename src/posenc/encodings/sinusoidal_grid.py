@@ -29,14 +29,14 @@ class SinusoidalGrid(EmbeddingTable):
         width: C, channels of the token embeddings, even.
         axes: the channels of each coordinate, in pairs: by default ``axial(C/4, C/4)``, rows before columns, as in
             DETR; with ``order=(1, 0)`` columns come first, as in MAE's code. ``units`` and ``turns`` make
-            coordinates relative to the picture: DETR's ``normalize`` is ``units=("1/parts", "1/parts"),
+            coordinates relative to the image: DETR's ``normalize`` is ``units=("1/parts", "1/parts"),
             turns=True``.
         base: 10000 in the paper.
         order: within an axis, ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"`` (sines first; MAE).
         signed: whether positions may be negative.
 
-    DETR counts cells from 1, MAE from 0: ``posenc.positions.grid(rows, columns, corner=1)``. Its ``normalize`` also
-    adds 10⁻⁶ to the number of cells, which is left out here.
+    DETR counts cells from 1 (``posenc.positions.grid(rows, columns, corner=1)``), MAE from 0. Its ``normalize``
+    also adds 10⁻⁶ to the number of cells, which is left out here.
     """
 
     name: ClassVar[str] = "sinusoidal-grid"

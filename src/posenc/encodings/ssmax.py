@@ -4,9 +4,9 @@
 
 so that softmax over many keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
 head and layer; b is optional (the paper omits it, Mistral Large 4 has it). n is the query's position plus one, the
-number of keys that a causal query sees without a window: it restarts in every packed document and padding does not
-count, while the paper uses the length of the sequence. Computed in float32 for every type of model; transformers
-rounds ln(p+1) and s to the model's type, and so ln 131072 to 11.8125 in bfloat16.
+number of keys that a causal query sees without a window. It restarts in every packed document, and padding does
+not count; the paper uses the length of the sequence. Factors are computed in float32 for models of every dtype;
+transformers rounds ln(p+1) and s to the model's dtype, so that ln 131072 becomes 11.8125 in bfloat16.
 """
 
 import math

@@ -1,11 +1,12 @@
-"""T5's relative bias: a learned number per head and distance bucket (Raffel et al. 2020, section 2.1; 1910.10683).
+"""T5's relative bias: one learned number per head and distance bucket (Raffel et al. 2020, section 2.1;
+1910.10683).
 
     score(q, k) = q·k·scale + T[h, bucket(p_k − p_q)]
 
-In encoders (two-sided) half of the buckets serve keys behind the query and half keys ahead. In decoders (one-sided)
-all serve keys behind, and every key ahead is in bucket 0. Of a side's N buckets the first e = N/2 hold one distance
-each; distance n ≥ e is in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1. The last bucket is open, so no position
-is too far.
+In encoders (two-sided) half of the buckets are for keys behind the query and half for keys ahead. In decoders
+(one-sided) all buckets are for keys behind, and every key ahead is in bucket 0. Each side has N buckets: the first
+e = N/2 hold one distance each, and a distance n ≥ e is in bucket e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1. The
+last bucket has no upper end, so no position is too far.
 
 T5 itself does not divide q·k by √D: its checkpoints need ``softmax_scale=1.0``. The authors' code takes the
 logarithm in floating point; here the first distance of every bucket is computed in integers, so that it is the same
@@ -37,8 +38,8 @@ def first_distances(buckets: int, max_distance: int) -> list[int]:
 
 
 class Logarithmic(Rows):
-    """T5's buckets: ``firsts`` are the first distances of one side's buckets, from the second bucket on. Keys ahead
-    have the buckets from ``ahead`` on; if it is None they share the first."""
+    """T5's buckets: ``firsts`` are the first distances of one side's buckets, from the second bucket on. The
+    buckets of keys ahead start at ``ahead``; if it is None, all keys ahead are in the first bucket."""
 
     def __init__(self, firsts: Tensor, ahead: int | None) -> None:
         self.firsts, self.ahead = firsts, ahead
@@ -51,12 +52,12 @@ class Logarithmic(Rows):
 
 @final
 class T5(RelativeTable):
-    """Adds a learned number to the scores, by head and bucket of the distance.
+    """Adds one learned number per head and distance bucket to the scores.
 
     Args:
         heads: H, query heads.
-        buckets: of both sides together; 32 in T5. Even, at least 4.
-        max_distance: M, the distance from which all share the last bucket; 128 in T5.
+        buckets: the number of buckets, both sides together; even, at least 4. 32 in T5.
+        max_distance: M; all distances from M on share the last bucket. 128 in T5.
         two_sided: whether keys ahead have buckets of their own, as in encoders. Bucket buckets/2 (distance 0 ahead)
             is then never used, as in T5.
         shared: whether all layers share one table (T5) or each has its own (UMT5).
@@ -83,7 +84,7 @@ class T5(RelativeTable):
         side = buckets // 2 if two_sided else buckets
         if max_distance <= side // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {side // 2}, the number of distances with own buckets"
+                f"max_distance={max_distance} must be above {side // 2}; nearer keys have their own buckets"
             )
         self.buckets, self.max_distance, self.two_sided = buckets, max_distance, two_sided
         self.softmax_scale = as_scale(softmax_scale, "softmax_scale")

@@ -6,7 +6,7 @@ stack(rotary, fox)                      on top of each other
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
 layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
 self-extend(rotary, group=8, window=1024)       rotary, positions remapped: see posenc.remap
-my_module:Mine(width=3)                 a custom class; imported when it is built, and not before
+my_module:Mine(width=3)                 a custom class; imported only when it is built
 """
 
 import ast
@@ -30,7 +30,7 @@ LAYER_SETTINGS = ("window", "chunk")
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
 )
-"""Names that are no Python identifiers, such as my_module:Mine and query-scale; strings are skipped."""
+"""Names that are not Python identifiers, such as my_module:Mine and query-scale; strings are skipped."""
 
 WORDS = str.maketrans("-:.", "ーːˑ")
 """Letters, unused in names, that stand for the punctuation in long names while Python's parser reads a text."""
@@ -139,7 +139,7 @@ def parse(text: str) -> Recipe:
 
 
 def split(texts: str) -> list[str]:
-    """Split at commas outside brackets: ``"t5,stack(rotary, fox)"`` are two."""
+    """Split at commas outside brackets: ``"t5,stack(rotary, fox)"`` gives two texts."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
@@ -160,7 +160,7 @@ def _recipe(node: ast.expr) -> Recipe:
     settings = tuple((key, by_name[key]) for key in sorted(by_name))
     if name in TAKES:
         return _composed(name, node, settings)
-    # Positional settings first, sorted by number: sorted as text, the eleventh would be the second.
+    # Positional settings come first, in numeric order: sorted as text, the eleventh would come second.
     return Recipe(name, (*((str(i), _value(argument)) for i, argument in enumerate(node.args)), *settings))
 
 
@@ -186,7 +186,7 @@ def _terms(node: ast.expr) -> list[tuple[Recipe, int]]:
         return [(_recipe(node), 1)]
     count = node.right.value if isinstance(node.right, ast.Constant) else None
     if type(count) is not int or count < 1:
-        raise InvalidArgument(f"{_shown(node)}: after * comes a whole number of at least 1")
+        raise InvalidArgument(f"{_shown(node)}: * must be followed by a whole number of at least 1")
     return [(_recipe(node.left), count)]
 
 

@@ -2,8 +2,8 @@
 
     score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
 
-s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns, W maps it to D numbers per
-head, u and v are two learned vectors per head. The authors arrange scores by distance and shift the rows into
+s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns; W maps it to D numbers per
+head; u and v are two learned vectors per head. The authors arrange scores by distance and shift the rows into
 place, which needs a table of the exact length and breaks with padding and caches. Here, if positions count up by
 one, distances are looked up; if not, sin and cos of a difference are computed from those of its two ends, so that
 packed and padded sequences and decoding with a cache get the same numbers.
@@ -83,14 +83,15 @@ class TransformerXL(Encoding):
     """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Behind and ahead differ; no position is too far.
 
     Args:
-        width: C, columns of the sinusoids; even. It equals the model's width in every model in use.
+        width: C, columns of the sinusoids; even. It equals the model's width in every released model.
         heads: H, query heads.
         head_dim: D, channels of a head.
-        base: of the sinusoids; 10000 in the paper.
-        order: of columns: ``"interleaved"`` (conformers), or ``"block"``, all sines first (Transformer-XL, XLNet).
+        base: the base of the sinusoids; 10000 in the paper.
+        order: the order of the columns: ``"interleaved"`` (conformers), or ``"block"``, with all sines first
+            (Transformer-XL, XLNet).
 
-    ``weight`` is W, ``(H·D, C)``, ``u`` and ``v`` are ``(H, D)``: what checkpoints call linear_pos or
-    relative_k_proj, pos_bias_u or bias_u, pos_bias_v or bias_v. Every layer has its own.
+    ``weight`` is W, ``(H·D, C)``; ``u`` and ``v`` are ``(H, D)``. Checkpoints call them linear_pos or
+    relative_k_proj, pos_bias_u or bias_u, and pos_bias_v or bias_v. Every layer has its own.
     """
 
     name: ClassVar[str] = "transformer-xl"
@@ -119,9 +120,9 @@ class TransformerXL(Encoding):
         weight = self.weight.to(dtype).unflatten(0, (self.heads, self.head_dim))
         u, v = self.u.to(dtype)[:, :, None], self.v.to(dtype)[:, None]
         of_keys = KeyTable(u, Clip(0, 0), self.heads, q_positions, k_positions)
-        # A table multiplies W by every distance, products multiply it by every query: cheaper for fewer queries
-        # than channels.
-        # The count is tested last, so that a graph, which cannot read positions, serves every length.
+        # A table multiplies W by every distance; products multiply it by every query, which is cheaper if there
+        # are fewer queries than channels. The count is tested last, so that a graph, which cannot read positions,
+        # works for every length.
         looked_up = consecutive(q_positions, k_positions) and q_positions.shape[-1] >= self.head_dim
         of_distance = self._looked_up if looked_up else self._multiplied
         bias = SumBias((of_keys, of_distance(weight, v, q_positions, k_positions)))
