@@ -110,5 +110,5 @@ def test_cope_counts_along_the_order_of_tokens() -> None:
 def test_what_counts_by_scores_says_what_it_lacks() -> None:
     bias = CoPE(4, 2).at(arange(3)).bias
     assert bias is not None
-    with pytest.raises(InvalidArgument, match="this bias is computed from scores: call"):
+    with pytest.raises(InvalidArgument, match="this bias is made from scores: call"):
         bias.rows(0, 3, 3)
