@@ -3,7 +3,7 @@
     y = softmax(scores) v,   scores = capped(q·kᵀ · scale · placed.scale) + placed.bias, −∞ where ``mask`` hides
 
 The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``.
-``scores`` is that formula, ``attention`` the same without an L×L tensor.
+``scores`` is that formula; ``attention`` computes the same without an L×L tensor.
 """
 
 from posenc.attend.attend import attention as attention

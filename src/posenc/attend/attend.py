@@ -1,7 +1,6 @@
-"""Attention without an L×L tensor: a list of backends, of which a call uses the first that can serve it.
-
-``ways.py`` is that list, from top to bottom; every backend equals softmax(``scores``)·v. ``explain`` reports which
-one serves a call, and ``backend=`` forces one.
+"""Attention without an L×L tensor: a list of backends, of which a call uses the first that supports it.
+``ways.py`` is that list, in order; every backend computes softmax(``scores``)·v. ``explain`` reports which one a
+call uses, and ``backend=`` forces one.
 """
 
 from collections.abc import Callable
@@ -29,20 +28,21 @@ from posenc.mask import Mask
 Backend = Literal[
     "auto", "documents", "reach", "low_rank", "dense", "sdpa", "toeplitz", "flex", "blocks", "operators"
 ]
-"""A way to compute, by name; ways differ from each other in the last digits.
+"""A way to compute attention, by name; results differ only in the last digits.
 
-- ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
-- ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
-- ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
-- ``"dense"``: all scores at once, where they are few and the bias learns.
+- ``"documents"``: documents, or rows without their padding, one at a time, each by a backend of its own.
+- ``"reach"``: heads whose bias falls so fast that far keys have no weight, computed separately without those keys.
+- ``"low_rank"``: the bias as extra channels of queries and keys, in one call of torch's attention.
+- ``"dense"``: all scores at once, if there are few and the bias is trained.
 - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
-- ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
+- ``"toeplitz"``: blocks of rows, with bias and window as views of one line of offsets.
 - ``"flex"``: FlexAttention.
-- ``"blocks"``: blocks of rows, for each of which mask and bias are made.
+- ``"blocks"``: blocks of rows, with mask and bias computed for each block.
 - ``"operators"``: plain operators, in float32 or wider, block by block.
 
-``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where ``"toeplitz"`` serves too,
-and from 128 on where the bias learns. ``explain`` says which that is, and why not those before it."""
+``"auto"`` uses the first that supports the call, but ``"low_rank"`` only from 1024 tokens on if ``"toeplitz"``
+supports the call too, and only from 128 on if the bias is trained. ``explain`` says which one it uses, and why not
+the ones before it."""
 
 Result = TypeVar("Result")
 
@@ -103,27 +103,30 @@ def attention(
 
     Args:
         q: queries, ``(B, heads, length, channels)``.
-        k: keys; they may have fewer heads, a divisor of q's (grouped query).
+        k: keys; their number of heads may be a divisor of q's (grouped-query attention).
         v: values, with as many heads as the keys.
-        placed: ``encoding.at(q_positions, k_positions)``; of ``Layers``, that of this layer, whose window is
-            heeded beside the mask's.
-        mask: who may see whom. A query that sees no key returns zeros.
-        causal, window: the short form of ``Mask(causal=…, window=…)``. A causal query sees itself and what comes
-            before it, both sequences ending at the same token; ``window`` keys of those, itself included.
-        scale: multiplies the scores before the bias, in place of the encoding's: 1/√D, D without channels that
-            ``rotate`` added, unless its ``softmax_scale`` or YaRN's ``mscale_all_dim`` says otherwise.
-        softcap: squeezes scores into ±softcap, softcap·tanh(score/softcap), before the bias (Gemma 2).
+        placed: ``encoding.at(q_positions, k_positions)``; for ``Layers``, ``placed[layer]``, whose window applies
+            in addition to the mask's.
+        mask: which keys each query may see. A query that sees no key returns zeros.
+        causal, window: short for ``Mask(causal=…, window=…)``. A causal query sees itself and the keys before it,
+        where both sequences end at the same token; with a window, only the last ``window`` of those keys, itself
+        included.
+        scale: the factor of the scores before the bias, in place of the encoding's own: 1/√D, where D does not
+            count channels that ``rotate`` added, unless ``softmax_scale`` or YaRN's ``mscale_all_dim`` changes it.
+        softcap: limits scores to ±softcap, by softcap·tanh(score/softcap), before the bias (Gemma 2).
         sinks: a learned logit for every query head, which takes part in every row's softmax and has no value
             (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Gradients flow to it.
-        dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
+        dropout: the share of the weights that is set to zero; the rest are multiplied by 1/(1 − dropout). Pass 0
+            outside training.
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
-            row sees no key, by which ``merge`` puts together parts of a sequence that were attended to one by one
-            (ring attention). Sinks enter there, once.
-        backend: a way to compute by name: ``Backend`` says what each does, and ``explain`` which one ``"auto"``
-            takes.
+            row sees no key. ``merge`` uses it to combine parts of a sequence that were attended to separately
+            (ring attention); pass sinks to ``merge``, once.
+        backend: the backend by name: ``Backend`` says what each one does, and ``explain`` says which one
+            ``"auto"`` uses.
 
     Raises:
-        InvalidArgument: shapes, devices or head counts do not fit together, or the backend cannot serve this call.
+        InvalidArgument: shapes, devices or head counts do not fit together, or the backend does not support this
+            call.
         UnknownName: there is no backend of that name.
 
     Second derivatives work on the CPU; on other devices torch's kernels have none, so use ``scores(…).softmax(-1) @
@@ -147,11 +150,11 @@ def explain(
 ) -> Explanation:
     """Explain which backend ``attention`` would use with these arguments, and why; nothing is computed.
 
-    The answer depends on whether gradients are recorded, as for ``attention``. With remapped positions it is that
-    of the first part, and the reason lists the backends of all parts.
+    The answer depends on whether gradients are recorded, as for ``attention``. With remapped positions it is the
+    backend of the first part, and the reason lists the backends of all parts.
 
     Raises:
-        InvalidArgument, UnknownName: as ``attention``.
+        InvalidArgument, UnknownName: as in ``attention``.
     """
     ways = _prepared(chosen, q, k, v, placed, mask, return_logsumexp, options)
     if len(ways) == 1:
@@ -171,7 +174,7 @@ def _settings(return_logsumexp: bool, options: Options) -> Settings:
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
-            f"dropout={dropout!r} must be a number in 0 … 1 (1 excluded), the share of dropped weights"
+            f"dropout={dropout!r} must be a number of at least 0 and below 1, the share of dropped weights"
         )
     if backend != "auto" and backend not in WAYS:
         raise UnknownName("backend", backend, ("auto", *WAYS))
@@ -189,8 +192,8 @@ def _settings(return_logsumexp: bool, options: Options) -> Settings:
 
 def _refused_dropout(dropout: float, what: str) -> InvalidArgument:
     return InvalidArgument(
-        f"dropout={dropout} beside {what}: rows are merged by their logsumexp, which torch's kernels do not "
-        "return with dropout; use dropout=0, in a config of transformers attention_dropout=0"
+        f"dropout={dropout} with {what}: rows are merged by their logsumexp, which torch's kernels do not "
+        "return with dropout; use dropout=0, or attention_dropout=0 in a config of transformers"
     )
 
 

@@ -32,14 +32,14 @@ from posenc.kernels.attention.softmax import (
 )
 
 ROWS = 128
-"""Query rows per block: few, to keep its mask small, but enough to read long keys rarely."""
+"""Query rows per block: few enough for a small mask, but enough that long keys are read rarely."""
 
 WINDOW_ROWS = 64
 """Query rows per block of a window, if all blocks are one call: few, so that little outside the window is
 computed."""
 
 FEW_SCORES = 1 << 24
-"""The most scores, or numbers of a mask, that are stored for gradients: 64 MB in float32."""
+"""The largest number of scores, or of elements of a mask, that are stored for gradients: 64 MB in float32."""
 
 TRAINING_ROWS = 256
 """Query rows per block with gradients: each block adds to the gradients of all its keys and values."""
@@ -86,8 +86,8 @@ class Masks:
     def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor, Tensor | None]:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.
 
-        If the logsumexp is requested, also the largest number of each row, which is subtracted: far from all keys
-        it uses most digits.
+        If the logsumexp is requested, also the largest value of each row, which is subtracted from it: far from
+        all keys, that value would take up most digits.
         """
         if self.line is None:
             mask = self.call.additive_mask(first, last, keys, start)
@@ -98,12 +98,12 @@ class Masks:
         return mask, None
 
     def flipped(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Rows in the order of their mask; applied twice, the original order."""
+        """Rows in the order of their mask; applying this twice restores the original order."""
         return tensors if self.line is None or self.call.queries == 1 else tuple([x.flip(2) for x in tensors])
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
-    """Every block by torch's attention; for inference, and with dropout."""
+    """Compute every block by torch's attention; for inference, and with dropout."""
     q, k, v = readable(q, k, v)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     alike = range(0) if out is None else _rows_alike(call, WINDOW_ROWS)
@@ -164,9 +164,9 @@ def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, o
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp by plain operators, which every transform of functions knows; of a length that an
-    exporter leaves open in one block."""
-    if torch.compiler.is_exporting():  # without the views of groups, whose lengths it cannot tell
+    """Output and logsumexp by plain operators, which every function transform supports; in one block if an
+    exporter leaves the length open."""
+    if torch.compiler.is_exporting():  # without the views of groups, whose lengths it cannot determine
         k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         return plain_forward(block_scores(q, k, call, 0), v)
     results = []
@@ -229,7 +229,7 @@ class _Recomputed(torch.autograd.Function):
         call: AttentionCall = ctx.call
         if torch.is_grad_enabled():  # the gradient of a gradient is wanted
             return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), call))
-        # What other layers computed from these tensors, such as these queries, is not ours: stop here.
+        # Gradients stop here: what other layers computed from these tensors, such as these queries, is theirs.
         with torch.enable_grad():
             call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
         grad = torch.zeros_like(out) if grad is None else grad

@@ -18,7 +18,8 @@ from posenc.mask import Mask
 from posenc.mask.fields import per
 
 LONG = 1024
-"""From this many tokens on it pays to leave out far keys of some heads, and to use channels in place of a line."""
+"""From this many tokens on, it is faster to leave out far keys of some heads, and to use channels in place of a
+line."""
 
 
 @dataclass(eq=False)
@@ -26,7 +27,7 @@ class Settings:
     """The settings of a call besides its scores."""
 
     needs_logsumexp: bool
-    """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
+    """Whether the logsumexp is requested, so that a number added to a whole row must be kept."""
     softcap: float | None
     """The limit of scores, ±softcap, before the bias."""
     dropout: float
@@ -45,7 +46,7 @@ class AttentionCall(Settings):
     all_keys: int
     device: torch.device
     dtype: torch.dtype
-    """The type of masks."""
+    """The dtype of masks."""
     q_dtype: torch.dtype
     trained: tuple[Tensor, ...]
     """The bias's tensors that need a gradient; stored here, because autograd calls backward with gradients off."""
@@ -70,7 +71,7 @@ class AttentionCall(Settings):
             bias = bias.meeting(q, k, scale)
         trained = bias.trained if bias is not None and torch.is_grad_enabled() else ()
         return cls(
-            settings.needs_logsumexp,  # one by one: torch 2.8 compiles no vars()
+            settings.needs_logsumexp,  # one by one: torch 2.8 cannot compile vars()
             settings.softcap,
             settings.dropout,
             settings.backend,
@@ -101,7 +102,7 @@ class AttentionCall(Settings):
         return self.bias.toeplitz if self.mask.by_offset else None
 
     def learns(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether gradients of these or of the bias are taken by hand, block by block."""
+        """Whether gradients of q, k, v or the bias are computed by hand, block by block."""
         if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return False
         return bool(self.trained) or q.requires_grad or k.requires_grad or v.requires_grad
@@ -154,7 +155,7 @@ class AttentionCall(Settings):
         """``additive_mask`` for torch's attention with queries of the call's type, on any device.
 
         Without a bias it is a boolean mask for all heads. GPU kernels do not accept float32 with 16-bit queries:
-        numbers are rounded to the queries' type after the largest of their row is subtracted, so that near keys
+        so numbers are rounded to the queries' dtype after the largest of each row is subtracted, and near keys
         still differ.
         """
         if self.bias is None:
@@ -170,7 +171,7 @@ class AttentionCall(Settings):
     def additive_mask(
         self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None
     ) -> Float[Tensor, "#B #H #rows near"]:
-        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``.
+        """The bias, with −∞ at hidden keys, for the rows ``first`` to ``last`` and the keys ``start`` to ``keys``.
 
         ``scores`` are those of the block, for a bias that reads them.
         """
@@ -230,7 +231,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added}; pass its result"
+            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added}; pass the result of rotate"
         )
     if placed.window is not None or placed.chunk is not None:
         mask = mask.within(placed.window, placed.chunk)
@@ -290,7 +291,7 @@ def _fits(q: Tensor, k: Tensor, placed: Placed) -> None:
     placed.check_tokens("q", q, placed.q_positions)
     placed.check_tokens("k", k, placed.k_positions)
     if placed.bias is None and placed.scale is None:
-        return  # what rotates alone serves any number of heads
+        return  # an encoding that only rotates works with any number of heads
     for what, heads in head_counts(placed).items():
         if heads != q.shape[1]:
             raise InvalidArgument(

@@ -12,7 +12,7 @@ from posenc.mask import PER_KEY, PER_QUERY, Keys, Mask, Queries
 
 @dataclass(frozen=True, eq=False)
 class RemappedMask(Mask):
-    """The mask of one part of a remapped encoding: of the visible keys those whose ``k_positions`` are at least
+    """The mask of one part of a remapped encoding: the visible keys whose ``k_positions`` are at least
     ``q_from`` and below ``q_until``; None for no bound."""
 
     k_positions: Keys = field(kw_only=True, metadata=PER_KEY)

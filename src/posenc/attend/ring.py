@@ -45,22 +45,22 @@ def ring_attention(
         y = posenc.ring_attention(q, k, v, placed, mask)
 
     Outputs and gradients are those of ``attention`` over gathered keys. A rank stores the keys, values and
-    gradients of two ranks at a time, and of the whole sequence only ``placed`` and ``mask``: positions, orders,
+    gradients of two ranks at a time, but of the whole sequence only ``placed`` and ``mask``: positions, orders,
     segments and padding. On the CPU, keys that no query of a rank sees are passed on without computation.
 
     Args:
         q, k, v: this rank's tensors; all ranks have the same number of keys.
         placed: the encoding at this rank's queries and at all S keys, in the order of ranks. An encoding with a
             state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
-        mask: the mask of this rank's queries and all S keys; if it is causal or has a window or chunks, with
+        mask: the mask of this rank's queries and all S keys. If it is causal or has a window or chunks, it needs
             ``q_order`` and ``k_order``.
-        group: the ranks; all by default.
+        group: the process group; all ranks by default.
         scale, softcap, sinks: as in ``attention``. Gradients of sinks, and of the encoding's parameters, are this
             rank's share: sum them over ranks, as data-parallel training does.
 
     Raises:
-        InvalidArgument: as in ``attention``; or keys do not add up to S, the mask lacks orders, or the bias reads
-            the scores of all keys (CoPE).
+        InvalidArgument: as in ``attention``; or the keys do not add up to S, the mask lacks orders, or the bias
+            reads the scores of all keys (CoPE).
     """
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask
@@ -81,7 +81,7 @@ def _check_ring(placed: Placed, mask: Mask, ranks: int, n: int) -> None:
     """Refuse encodings and masks that do not work over ranks with n keys each."""
     if placed.k_positions.shape[-1] != ranks * n:
         raise InvalidArgument(
-            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, and {ranks} ranks have {n} each; "
+            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, but {ranks} ranks have {n} each; "
             "place it at the keys of all ranks: encoding.at(shards[rank], torch.cat(shards))"
         )
     if placed.remaps:
@@ -121,7 +121,7 @@ class _Ring:
         return slice(owner * n, (owner + 1) * n)
 
     def hides(self, step: int, n: int) -> bool:
-        """Whether no query is known to see any of these keys."""
+        """Whether it is known that no query sees any of these keys."""
         q, k = self.mask.q_order, self.mask.k_order
         if not self.mask.causal or q is None or k is None or not (q.is_cpu and is_concrete(q, k)):
             return False

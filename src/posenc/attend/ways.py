@@ -1,7 +1,8 @@
-"""The backends of attention in order of preference: their features, the calls that they serve, and their
+"""The backends of attention in order of preference: their features, the calls that they support, and their
 computation.
 
-A way makes an ``Offer``. ``choose`` takes the first that has all that is asked for and serves.
+Each way makes an ``Offer``. ``choose`` takes the first way that has all features that the call needs and supports
+it.
 """
 
 import math
@@ -70,7 +71,7 @@ def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Attenti
 
 
 def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
-    """The requested backend, or else the first that can serve, and its function."""
+    """The requested backend, or else the first that supports the call, and its function."""
     asked = _asked(call)
     ways = WAYS if call.backend == "auto" else {call.backend: WAYS[call.backend]}
     declined: list[tuple[str, str]] = []
@@ -199,20 +200,20 @@ def low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.bias is None:
         return "no bias is added", None
     aligned = call.mask.causal and call.mask.only_causal and plain_bool(call.queries == call.all_keys)
-    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # where torch holds all weights
+    if not aligned or call.scale < LEAST_SCALE or (call.dropout and q.is_cpu):  # where torch stores all weights
         return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
     if call.backend == "auto" and q.is_cpu and call.line is not None and not call.trained and call.queries < LONG:
         return f"below {LONG} tokens, blocks along the bias's line are faster", None
-    small = call.trained and not torch.compiler.is_compiling()  # a length that is read while compiling binds it
+    small = call.trained and not torch.compiler.is_compiling()  # reading a length while compiling fixes it
     if call.backend == "auto" and q.is_cpu and small and call.queries < ROWS:
         return f"below {ROWS} tokens, computing all scores is faster", None
     if not exact(q.device, q.dtype):
-        return "this device does not sum channels of this type exactly enough", None
+        return "this device does not sum channels of this dtype exactly enough", None
     channels = call.bias.low_rank(q.dtype, call.scale)
     if channels is None:
         return "the bias has no extra channels at these positions", None
     widened_qkv, unbiased = widened(q, k, v, channels), replace(call, bias=None, trained=())
-    return "the bias is a product of few channels, beside those of queries and keys", partial(
+    return "the bias is a product of a few extra channels of queries and keys", partial(
         _as_narrow, v.shape[-1], *widened_qkv, unbiased
     )
 
@@ -229,7 +230,7 @@ def dense(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
         return "no gradient of a bias is needed", None
     few = training_rows(q, k) * 3 // 2  # blocks take as long from here on
     if call.backend == "auto" and call.queries > few:
-        return f"above {few} queries blocks are faster", None
+        return f"above {few} queries, blocks are faster", None
     if q.shape[0] * q.shape[1] * call.queries * call.all_keys > FEW_SCORES:
         return f"more than {FEW_SCORES:,} scores would be stored for their gradients", None
     return "few scores, stored for the gradient of the bias", partial(_at_once, q, k, v, call)
@@ -272,7 +273,7 @@ def toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.trained and (call.dropout or not fused(q, k, v)):
         return "views of a bias pass no gradient to it", None
     if call.backend == "auto" and not call.trained and call.learns(q, k, v) and call.queries <= training_rows(q, k):
-        return "a single block of the mask is computed faster, and stored for the gradients", None
+        return "one block for the whole mask is faster, and it is stored for the gradients", None
     return "the bias depends only on the offset, and each block is a view of one line", partial(
         _in_blocks, q, k, v, replace(call, backend="toeplitz")
     )
@@ -326,7 +327,7 @@ def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     scores = None
-    if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot tell
+    if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot determine
         compute_dtype = torch.promote_types(q.dtype, torch.float32)
         scores = q.to(compute_dtype) @ repeat_kv(k, q.shape[1]).to(compute_dtype).mT * call.scale
     return attended(
@@ -337,4 +338,4 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")
 def operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     run = by_operators if is_transformed() or torch.compiler.is_compiling() else recomputed
-    return "plain operators can serve every call", partial(run, q, k, v, replace(call, backend="operators"))
+    return "plain operators support every call", partial(run, q, k, v, replace(call, backend="operators"))
