@@ -231,7 +231,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
     B, H, T, D = q_shape
     if placed.added >= D:
         raise InvalidArgument(
-            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added}; pass the result of rotate"
+            f"q has {D} channels per head, but this encoding's rotate() adds {placed.added}; pass its result"
         )
     if placed.window is not None or placed.chunk is not None:
         mask = mask.within(placed.window, placed.chunk)
