@@ -233,7 +233,7 @@ def test_more_pairs_than_any_head_has_are_refused_before_they_are_counted(made: 
         (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must name every axis from 0 to 1 once"),
         (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
         (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
-        (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels; set rotary_dim=10"),
+        (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, but rotary_dim=10"),
         (
             lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
             r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",

@@ -147,7 +147,7 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
         (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
         (
             lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
-            "encodings in this stack have 4 and 8 heads; make all",
+            "encodings in this stack have 4 and 8 heads; build all",
         ),
         (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack have 1 and 8 heads"),
         (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack have 4 and 8 heads"),

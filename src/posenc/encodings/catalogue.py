@@ -164,7 +164,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     if recipe.name == "layers":
         return _layers(recipe, shape, total_length)
     if recipe.name == "local":
-        raise InvalidArgument(f"{recipe} limits what a layer sees; write it inside layers(…): layers({recipe})")
+        raise InvalidArgument(f"{recipe} limits what a layer sees; write it in layers(…): layers({recipe})")
     if recipe.name in REMAPS:
         return remap(recipe, *(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
     entry = lookup(recipe.name)
@@ -226,7 +226,7 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
         with torch.device("meta"):
             numbers = sum(parameter.numel() for parameter in entry.make(**settings).parameters())
         if numbers > MOST_NUMBERS:
-            raise InvalidArgument(f"the setting {max(sizes)} leads to {numbers} parameters; use smaller numbers")
+            raise InvalidArgument(f"the setting {max(sizes)} makes {numbers} parameters; use smaller numbers")
     return entry.make(**settings)
 
 

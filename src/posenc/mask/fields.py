@@ -13,12 +13,12 @@ from posenc.errors import InvalidArgument
 Row = Mapping[str, str]
 """The properties of a field that holds a tensor.
 
-``axes``: what its axes count, ``b`` rows of the batch, ``h`` heads, ``q`` queries, ``k`` keys. Integers may lack
-``b``; b and h may be 1. ``truth``, for booleans, which hide a key if they are false: what true means, and how to
-convert other types.
+``axes``: what its axes count: ``b`` for rows of the batch, ``h`` for heads, ``q`` for queries, ``k`` for keys.
+Integers may lack ``b``; b and h may have size 1. ``truth``, for booleans, which hide a key if they are false: what
+true means, and how to convert other types.
 
-With these the field is checked, copied, sliced, sharded and passed to FlexAttention. That suffices for booleans;
-the meaning of integers is a line of ``Mask.sees``.
+With these the field is checked, copied, sliced, sharded and passed to FlexAttention. Booleans need nothing else;
+integers get their meaning from a line in ``Mask.sees``.
 """
 
 PER_QUERY, PER_KEY = {"axes": "bq"}, {"axes": "bk"}

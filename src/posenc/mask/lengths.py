@@ -10,7 +10,7 @@ Lengths = tuple[tuple[int, ...], ...]
 
 
 def common_names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Small numbers in place of any int64, 0 … 2S: in the same order, and equal where a query's is a key's."""
+    """Small numbers, 0 … 2S, in place of any int64: in the same order, and equal if a query's equals a key's."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values

@@ -1,8 +1,8 @@
-"""Which query sees which key: a value made once per forward pass, like a placed encoding, and read by attention.
+"""Which query sees which key: an object built once per forward pass, like a placed encoding, for attention.
 
 A query sees a key unless something hides it: the key comes later in the sequence (causal), lies outside the
 window, in another chunk or document, or is padding. Causality, windows and chunks compare *order*, a token's place
-in its sequence, and never its position: positions restart in packed documents and repeat in pictures.
+in its sequence, and never its position: positions restart in packed documents and repeat in images.
 """
 
 from collections.abc import Callable
@@ -32,23 +32,23 @@ class Mask(Pytree):
     """The keys that each query may see; a pytree of its tensors. ``Mask()`` hides nothing.
 
     Args:
-        causal: a query sees itself and the keys before it in order.
+        causal: whether a query sees only itself and the keys before it in order.
         q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default both
             sequences end at the same token, as with a cache that grows: query t is at t + (S − T). Pass it for a
             shard, a permuted sequence or a preallocated cache.
         k_order: the same for keys; by default ``q_order``.
-        window: a query sees the keys less than this many places before it in order, itself included, and, if not
-            causal, after it.
+        window: a query sees only the keys fewer than this many places before it in order, itself included, and, if
+            not causal, after it.
         q_segments: integers of the same shapes, the document of every query; no token sees another document.
-        k_segments: the same for keys; by default ``q_segments``. With a cache give both.
+        k_segments: the same for keys; by default ``q_segments``. With a cache, pass both.
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
         document_lengths: for every row of segments, the lengths of its documents, end to end: ``((3, 5),)``.
         left_padding: for every row of the key mask, how many keys it hides, all of them at its start.
         chunk: places per chunk; a query sees only the keys of its own chunk (Llama 4). Chunks are counted from the
             first real token of a document, or by ``q_order`` and ``k_order``.
         bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T of
-            them. Tokens of one group, 0 or more, see each other both ways, past causality and window, as the tokens
-            of a picture in PaliGemma and Gemma 3; −1 for all others.
+            them. Tokens of the same group, 0 or above, see each other in both directions, regardless of causality
+            and window, like the tokens of an image in PaliGemma and Gemma 3; −1 for all other tokens.
         dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for any other rule, such as a tree of
             drafted tokens. It costs T·S bytes, and every block of keys is computed.
 
@@ -57,7 +57,7 @@ class Mask(Pytree):
     Tensors are copied: a later change in place has no effect, so make a new mask for every step.
 
     ``document_lengths`` and ``left_padding`` only make attention faster: it then goes document by document, or
-    skips padding, instead of masking. They are read from tensors on the CPU; for other devices declare them, since
+    skips padding, instead of masking. They are read from tensors on the CPU; for other devices pass them, since
     reading would synchronise. After ``tree_map`` to other tensors, for beams or microbatches, they are read again.
 
     A query that may see no key attends to nothing and returns zeros.
@@ -139,7 +139,7 @@ class Mask(Pytree):
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
-        """The mask itself, or that of ``causal`` and ``window``; both at once are refused."""
+        """The mask itself, or the one for ``causal`` and ``window``; passing both is refused."""
         if mask is None:
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
@@ -147,7 +147,7 @@ class Mask(Pytree):
         if isinstance(mask, Tensor):
             raise InvalidArgument(
                 f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): posenc.Mask(causal=True, "
-                "key_mask=…) where it says which keys are padding, posenc.Mask(dense=…) for (B, H, T, S)"
+                "key_mask=…) if it says which keys are padding, posenc.Mask(dense=…) for (B, H, T, S)"
             )
         if not isinstance(mask, cls):
             raise InvalidArgument(
@@ -172,10 +172,10 @@ class Mask(Pytree):
         return self.become(type(self), **whole(window=window, chunk=chunk))
 
     def become(self, kind: type[Kind], **changes: Any) -> Kind:
-        """The same as a mask of this kind, which may have more fields or fewer, with these attributes; it shares
-        tensors, which nobody else holds, and what was found in them."""
+        """The same mask as a ``kind``, which may have more fields or fewer, with these attributes changed. It
+        shares the tensors, which no other code holds, and what was found in them."""
         state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
-        if torch.compiler.is_compiling():  # which knows the constructor, and makes no copy of T×S here
+        if torch.compiler.is_compiling():  # it traces the constructor; here without a T×S copy
             mask = kind(**{**state, "dense": None})
             object.__setattr__(mask, "dense", self.dense)
             return mask
@@ -233,7 +233,7 @@ class Mask(Pytree):
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The order with documents one after the other, for sums along it that must not mix documents."""
         q, k = self.places(T, S, device)
-        # A compiled program serves documents of any lengths, without shortcuts for some.
+        # A compiled program must work for documents of any lengths, so it has no shortcuts for some.
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
@@ -281,7 +281,8 @@ class Mask(Pytree):
         return reduce(torch.logical_and, near) if near else None
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
-        """What ``sees`` reads, of T queries and S keys: by name, with axes of batch, heads, queries and keys."""
+        """What ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads, queries and
+        keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
         known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}
@@ -303,7 +304,7 @@ class Mask(Pytree):
     ) -> Bool[Tensor, "#B #H #rows seen"] | None:
         """The same from ``known``, which is computed once for all blocks."""
         q, k, every = slice(first, last), slice(start, keys), slice(None)
-        single = every if start < keys else k  # of one key too, none may be asked for
+        single = every if start < keys else k  # even of a single key, none may be requested
         return self.sees(
             {
                 n: x[:, :, every if x.shape[2] == 1 else q, single if x.shape[3] == 1 else k]

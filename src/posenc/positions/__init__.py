@@ -1,4 +1,4 @@
-"""Makes position tensors: of tokens in a row, of grids, and of text, pictures and videos in one sequence.
+"""Builds position tensors for tokens in a row, for grids, and for text, images and videos in one sequence.
 
 A position is an int64 from 0 to 2^31−1. It is never made from an activation's dtype and never a bare length:
 caches, padding, packing and sharded sequences differ only in the positions that are passed.

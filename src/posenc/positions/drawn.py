@@ -1,4 +1,4 @@
-"""Positions drawn from a longer range than a text has tokens: train on short texts, read long ones."""
+"""Random positions from a range longer than a text, to train on short texts and read long ones."""
 
 import torch
 from jaxtyping import Int
@@ -16,7 +16,7 @@ def randomised(
 
     Ruoss et al. 2023, arXiv 2305.16843, section 3: draw them again for every training text, so that all distances
     below ``up_to`` occur, though few tokens are neighbours. Evaluate at drawn positions or at 0, 1, 2 …. For a
-    batch draw each row and ``torch.stack`` them.
+    batch, draw each row and ``torch.stack`` the rows.
 
     Raises:
         InvalidArgument: fewer positions than tokens, or more than there are.
@@ -64,8 +64,8 @@ def coupled(
     """Positions that tokens of one group share, with a random start for each row.
 
     Position Coupling (Cho et al. 2024, arXiv 2405.20671, section 3): ``groups`` numbers the tokens that belong
-    together, such as digits of one significance in both operands and the sum. While training, a start uniform in 0
-    … up_to − 1 − max(groups) is added, so that a model sees all positions that longer sums need. Evaluate at
+    together, such as digits of the same significance in both operands and the sum. In training, a start uniform in
+    0 … up_to − 1 − max(groups) is added, so that a model sees all positions that longer sums need. Evaluate at
     ``groups`` with any start. The authors reserve position 0 for padding and for the beginning and end of a text;
     to do the same, number groups from 1 and set these tokens to 0 afterwards.
 

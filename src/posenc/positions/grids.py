@@ -1,4 +1,5 @@
-"""Positions of grids: every point of a picture or a video, one coordinate per axis, the last axis fastest."""
+"""Positions of grids: every point of an image or a video, one coordinate per axis; the last axis varies
+fastest."""
 
 from collections.abc import Sequence
 
@@ -17,16 +18,16 @@ def grid(
     """Point i of every axis at ``corner + step·i``: ``grid(2, 3)`` → rows 0 0 0 1 1 1, columns 0 1 2 0 1 2.
 
     Args:
-        shape: points along every axis, such as rows and columns, or frames, rows and columns.
-        corner: the first point's coordinate, one for all axes or one each: the place of a crop in its picture, or 1
-            if a model counts from 1. Below 0 it needs an encoding that is ``signed``.
-        step: from one point to the next, one for all axes or one each.
+        shape: the number of points along every axis, such as rows and columns, or frames, rows and columns.
+        corner: the first point's coordinate, one for all axes or one per axis: the place of a crop in its image,
+            or 1 if a model counts from 1. Negative coordinates need an encoding that is ``signed``.
+        step: the step from one point to the next, one for all axes or one per axis.
 
-    The result is int64 ``(A, T)``, T the product of the shape.
+    The result is int64 ``(A, T)``, where T is the product of the shape.
     """
     shape = tuple(as_integer(n, f"shape[{axis}]") for axis, n in enumerate(shape))
     if not shape or any(n < 1 for n in shape):
-        raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; omit empty pictures")
+        raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; omit empty images")
     corners, steps = _each(corner, "corner", len(shape)), _each(step, "step", len(shape))
     lines = [
         first + by * torch.arange(n, dtype=torch.int64, device=device)
@@ -41,11 +42,11 @@ def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
 
 
 def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
-    """Middles of cells of a picture that spans −1 to 1, in units of 1/parts (DINOv3).
+    """Midpoints of the cells of an image that spans −1 to 1, in units of 1/parts (DINOv3).
 
     Cell i of n is at (2i + 1 − n)/n, so that the result is (2i + 1 − n)·parts/n, exactly: parts must be a multiple
-    of the cells along every axis. For pictures of several sizes use ``math.lcm(…)`` of all sizes;
-    the encoding's units are 1/parts.
+    of the number of cells along every axis. For images of several sizes use ``math.lcm(…)`` of all sizes; the
+    encoding's units are 1/parts.
     """
     parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):
@@ -58,7 +59,7 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
 
 
 def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
-    """Sequences of positions with axes as one batch, and the mask of real tokens; shorter ones are padded in front.
+    """A left-padded batch of sequences of positions with axes, and the mask of its real tokens.
 
     Padding has position 0; hide it with ``key_mask=mask`` in attention.
     """
@@ -70,9 +71,9 @@ def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A
 
 
 def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
-    """Concatenated sequences of positions with axes, and their segments: pictures of any sizes in one row.
+    """Concatenated sequences of positions with axes, and their segments: images of any sizes in one row.
 
-    Pass the segments to attention so that no picture sees another.
+    Pass the segments to attention so that no image sees another.
     """
     _check_rows(rows)
     lengths = torch.tensor([row.shape[1] for row in rows], device=rows[0].device)
@@ -85,7 +86,7 @@ def _check_rows(rows: Sequence[Tensor]) -> None:
     tensors(**{f"rows[{i}]": row for i, row in enumerate(rows)})
     if not rows or any(row.dim() != 2 or row.shape[0] != rows[0].shape[0] for row in rows):
         raise InvalidArgument(
-            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one, each (A, T) with one A"
+            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one, each (A, T) with the same A"
         )
 
 

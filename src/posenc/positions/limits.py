@@ -21,11 +21,11 @@ def check(
     signed: bool = False,
     past_limit: str = "",
 ) -> None:
-    """Refuse invalid positions: another type or shape, below 0 (signed: below −limit), or at ``limit`` and beyond.
+    """Refuse positions of another dtype or shape, below 0 (signed: at −limit or below), or at ``limit`` or above.
 
-    On the CPU a value out of range raises here. If values cannot be read (traced, fake, or on another device, where
-    reading would synchronise) the check is an asynchronous assertion. ``past_limit`` ends the error for a position
-    beyond the limit; by default it names the last one.
+    On the CPU, a value out of range raises here. If values cannot be read (traced, fake, or on another device,
+    where reading would synchronise) the check is an asynchronous assertion. ``past_limit`` ends the error for a
+    position beyond the limit; by default it names the last position.
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(

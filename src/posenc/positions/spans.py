@@ -1,7 +1,7 @@
-"""Positions of text, pictures and videos in one sequence, as each family counts them (arXiv 2409.12191, M-RoPE).
+"""Positions of text, images and videos in one sequence, as each family counts them (arXiv 2409.12191, M-RoPE).
 
 A sequence is a row of spans. Every token has three coordinates, time, row and column. Text has all three equal and
-advances by one per token; a picture or a video starts at one coordinate s on every axis:
+advances by one per token; an image or a video starts at one coordinate s on every axis:
 
     time = s + t(frame),   row = s + y,   column = s + x,   and the next span starts at 1 + the largest of all.
 
@@ -33,10 +33,10 @@ class Counting:
 
     Args:
         merge: patches that one token stands for, along rows and along columns (``spatial_merge_size``).
-        frames: of a video's grid that one token stands for (``temporal_merge_size``).
+        frames: frames of a video's grid that one token stands for (``temporal_merge_size``).
         ids_per_second: time ids per second of video (``tokens_per_second``, ``position_id_per_seconds``); None
             counts one id per frame.
-        whole_videos: whether a video is one span; if not, its frames are pictures with text between them.
+        whole_videos: whether a video is one span; if not, its frames are images with text between them.
     """
 
     merge: int = 2
@@ -53,7 +53,7 @@ COUNTINGS = {
     "glm-4v": Counting(whole_videos=False),
     "ernie-4.5-vl": Counting(frames=2),
 }
-"""The rule of every family by name, with the numbers of its public checkpoints; ``replace`` changes one."""
+"""The rule of every family by name, with the numbers of its public checkpoints; use ``replace`` to change one."""
 
 
 class Span(ABC):
@@ -66,7 +66,7 @@ class Span(ABC):
 
 @dataclass(frozen=True)
 class Text(Span):
-    """A number of tokens of text, including markers around pictures, or of Omni's sound, which counts as text."""
+    """A number of tokens of text, including markers around images, or of Omni's sound, which counts as text."""
 
     tokens: int
 
@@ -77,7 +77,7 @@ class Text(Span):
 
 @dataclass(frozen=True)
 class Image(Span):
-    """A picture, or one frame of a video whose frames are separate: rows and columns of patches before merging."""
+    """An image, or one frame of a video whose frames are separate: rows and columns of patches before merging."""
 
     rows: int
     columns: int
@@ -151,7 +151,7 @@ def multimodal(
 
 
 def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
-    """Tokens along each side, ``by`` patches or frames each."""
+    """The number of tokens along each side, with ``by`` patches or frames per token."""
     _check_size(span, **sizes)
     for name, size in sizes.items():
         if size % by:

@@ -82,7 +82,7 @@ def sharded(
 ) -> Int[Tensor, " T"]:
     """The places of one rank's tokens in a sequence of ``length`` tokens over ``ranks`` ranks.
 
-    In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that
+    They are one piece, or with ``zigzag`` piece ``rank`` from the front and piece ``rank`` from the back, so that
     under a causal mask every rank has the same work. Use them as positions, as ``Mask.q_order`` and to index the
     tokens.
     """

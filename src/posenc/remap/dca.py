@@ -1,6 +1,5 @@
 """Dual Chunk Attention, DCA: the position of a key is its place in a chunk (An et al. 2024, arXiv 2402.17463,
-section
-3).
+section 3).
 
     s tokens per chunk, c = s + w:        key at p mod s
     keys of the query's chunk:            query at p mod s
@@ -25,15 +24,16 @@ from posenc.remap.remap import At, Remap
 
 @final
 class DCA(Remap):
-    """Separate distances within a chunk, to the chunk before and to all others; a cache stores keys at p mod
+    """Uses separate distances within a chunk, to the chunk before and to all others; a cache stores keys at p mod
     ``chunk``.
 
     The authors' code puts far queries at c, not c − 1, and multiplies cos and sin by YaRN's factor for the
-    request's length; for that pass a rotary with ``YaRN``.
+    request's length; for that, pass a rotary with ``YaRN``.
 
     Args:
-        rotary: the model's own.
-        chunk: s, tokens of a chunk; the authors use about three quarters of the trained length, less ``local``.
+        rotary: the model's own rotary encoding.
+        chunk: s, the number of tokens in a chunk; the authors use about three quarters of the trained length, less
+            ``local``.
         local: w, how many tokens of the chunk before keep their distance; chunk + local is at most the trained
             length.
     """
@@ -46,7 +46,7 @@ class DCA(Remap):
         self.chunk, self.local = chunk, local
         if local > chunk:
             raise InvalidArgument(
-                f"local={local} is more than chunk={chunk}, the length of the previous chunk; use at most that"
+                f"local={local} is more than chunk={chunk}, the length of the previous chunk; use at most chunk"
             )
 
     def cached(self, positions: Tensor) -> Tensor:

@@ -82,7 +82,7 @@ class Remap(Encoding):
         if the settings do not remap such short texts."""
 
     def cached(self, positions: Tensor) -> Tensor | None:
-        """The positions to which cached keys are rotated; None if a cache stores them raw."""
+        """The positions to which cached keys are rotated; None if a cache stores them unrotated."""
         return None
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases | None = None) -> Encoding:
@@ -101,7 +101,7 @@ def remapped(encoding: Encoding, text: str) -> Encoding:
     "dca(rotary, chunk=3072, local=384)")``, where ``rotary`` stands for each layer's own.
 
     Raises:
-        InvalidArgument: such a layer is not a rotary of one axis.
+        InvalidArgument: the encoding of such a layer is not a one-axis ``Rotary``.
     """
     if not isinstance(encoding, Layers):
         return remap(parse(text), encoding)

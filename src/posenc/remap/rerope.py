@@ -19,13 +19,13 @@ from posenc.remap.remap import At, Remap
 
 @final
 class ReRoPE(Remap):
-    """Distances up to ``window`` are unchanged, larger ones equal ``window``; a cache stores raw keys.
+    """Distances up to ``window`` are unchanged, larger ones equal ``window``; a cache stores unrotated keys.
 
-    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), L the trained length: that is
-    ``stack(rerope(…), query-scale(…))`` here.
+    The author's code also multiplies queries by max(1, ln(p + 1)/ln L), with the trained length L; here that is
+    ``stack(rerope(…), query-scale(…))``.
 
     Args:
-        rotary: the model's own.
+        rotary: the model's own rotary encoding.
         window: w, the largest distance; below the trained length.
     """
 

@@ -18,16 +18,16 @@ from posenc.remap.remap import At, Remap
 
 @final
 class SelfExtend(Remap):
-    """Near keys keep their distance, far keys get a G-th of it; a cache stores raw keys.
+    """Near keys keep their distance, far keys get a G-th of it; a cache stores unrotated keys.
 
     The authors' code shifts by W − W/G, not a whole number unless G divides W, and does not shift if every query is
     before W, where no key is far. Optionally it multiplies queries by ln(p + 1)/ln(base): that is
     ``stack(self-extend(…), query-scale(…))`` here.
 
     Args:
-        rotary: the model's own.
-        group: G, tokens that share a position.
-        window: W, distances below it stay.
+        rotary: the model's own rotary encoding.
+        group: G, the number of tokens that share a position.
+        window: W; distances below it are unchanged.
     """
 
     name: ClassVar[str] = "self-extend"

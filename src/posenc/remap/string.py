@@ -20,10 +20,10 @@ from posenc.remap.remap import At, Remap
 
 @final
 class STRING(Remap):
-    """Distances below ``shift`` unchanged, all others reduced; a cache keeps keys rotated as RoPE does.
+    """Distances below ``shift`` are unchanged, all others reduced; a cache stores keys as RoPE rotates them.
 
     Args:
-        rotary: the model's own.
+        rotary: the model's own rotary encoding.
         shift: S; the authors use a third of the trained length.
         window: W, at most S; the authors use 128.
     """

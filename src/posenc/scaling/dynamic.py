@@ -25,8 +25,8 @@ class DynamicNTK(LengthScaling):
 
     Cached keys are stale as soon as a request outgrows the length it was planned for: scores of keys rotated under
     one plan with queries of another are wrong. Plan for prompt and answer together, or move the cache with
-    ``posenc.rerotate``. When Hugging Face grows the base during generation it keeps the old keys, and computes the
-    base from a float32 length, so its last bits may differ from ``plan``.
+    ``posenc.rerotate``. When Hugging Face grows the base during generation, it keeps the old keys, and it computes
+    the base from a float32 length, so its last bits may differ from ``plan``.
     """
 
     factor: Factor

@@ -2,8 +2,8 @@
 
     θ'_i = θ_i / s
 
-The same as dividing positions by s: no pair leaves the range of angles seen in training, but neighbours are s times
-closer, which costs quality at every length until the model is tuned a little.
+This equals dividing positions by s: no pair leaves the range of angles seen in training, but neighbours are s
+times closer, which costs quality at every length until the model is fine-tuned a little.
 """
 
 from dataclasses import dataclass

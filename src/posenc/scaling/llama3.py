@@ -1,4 +1,5 @@
-"""Llama 3.1's scaling: fast pairs stay, slow pairs are interpolated, a ramp between (Dubey et al. 2024, code).
+"""Llama 3.1's scaling: fast pairs are kept, slow pairs interpolated, with a ramp between (Dubey et al. 2024,
+code).
 
 With r_i = L/λ_i, the turns that pair i completes within the trained length:
 
@@ -34,7 +35,7 @@ class Llama3(Scaling):
         factor: s ≥ 1; 8 in Llama 3.1, 32 in Llama 3.2.
         original_length: L, the trained context in tokens; 8192.
         low_freq_factor: turns below which a pair is interpolated; 1.
-        high_freq_factor: turns above which a pair stays; 4.
+        high_freq_factor: turns above which a pair is kept; 4.
     """
 
     factor: Factor = 8.0

@@ -1,6 +1,6 @@
 """LongRoPE: a factor for every pair, found by search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
 
-    θ'_i = θ_i / f_i,  f the short list up to the trained length L, the long list beyond it
+    θ'_i = θ_i / f_i,  f is the short list up to the trained length L, the long list beyond it
     a = √(1 + ln s / ln L) for s > 1, else 1
 
 s is the target length over the trained one. The same a holds for both lists.
@@ -59,7 +59,7 @@ class LongRoPE(LengthScaling):
         short_factors: f_i up to and including ``original_length``.
         long_factors: f_i beyond it.
         original_length: L, the trained context in tokens.
-        factor: s ≥ 1, longest length over the trained one; sets the attention factor.
+        factor: s ≥ 1, the longest length over the trained one; sets the attention factor.
         attention_factor: a, if a config states it; default √(1 + ln s / ln L).
 
     Cached keys are stale when a request planned short grows beyond L: plan for prompt and answer together, or

@@ -38,14 +38,14 @@ class NTK(Scaling):
 
     Args:
         factor: s ≥ 1, target length over trained length.
-        form: ``"base"``, the usual meaning of NTK, ``"fixed"``, or ``"abf"``, the largest base.
+        form: ``"base"``, the usual meaning of NTK; ``"fixed"``; or ``"abf"``, which has the largest base.
     """
 
     factor: Factor
     form: Form = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
-        """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""
+        """b' in float64, the base that this scaling is equivalent to; a checkpoint's config can simply set it."""
         _check_pairs(rotary_dim)
         try:
             power = math.log(50) / math.log(8) if self.form == "abf" else rotary_dim / (rotary_dim - 2)

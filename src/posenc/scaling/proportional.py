@@ -31,7 +31,7 @@ class Proportional(Scaling):
     """Only the fastest pairs rotate.
 
     Args:
-        fraction: p, between 0 and 1: ⌊p·D/2⌋ pairs rotate; 0 is NoPE, 1 plain RoPE.
+        fraction: p, between 0 and 1: ⌊p·D/2⌋ pairs rotate; 0 is NoPE, 1 is plain RoPE.
         factor: s ≥ 1; the frequencies of rotating pairs are divided by it, as in Hugging Face; the paper has no
             factor.
     """

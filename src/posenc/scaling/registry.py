@@ -50,12 +50,12 @@ def method(
     """The scaling of an extension method, for ``factor`` times the trained length.
 
     Args:
-        name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is not among them, since its lists of
-            factors are found by a search.
+        name: a name in ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is not among them, since its lists
+            of factors are found by a search.
         factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as in Hugging Face's
             configs: at s times the trained length it is then NTK at s² − s + 1.
         original_length: L, the trained length, if the method depends on it.
-        beta_fast: of YaRN, if not 32.
+        beta_fast: YaRN's ``beta_fast``, if it is not 32.
     """
     name = "none" if name == "default" else name
     scaling, constants = METHODS[one_of("method", name, METHODS)]
@@ -78,7 +78,8 @@ def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
 
     Raises:
         UnknownName: no scaling, or no field, of that name.
-        InvalidArgument: too many fields, one twice, one missing, or a value out of range.
+        InvalidArgument: there are too many fields, a field is given twice or is missing, or a value is out of
+            range.
     """
     known = [f.name for f in fields(SCALINGS[one_of("scaling", name, SCALINGS)])]  # type: ignore[arg-type]
     if len(given) > len(known):
@@ -90,10 +91,10 @@ def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
 
 
 def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
-    """The scaling that ``to_dict`` wrote; its fields are validated, unknown ones refused.
+    """The scaling that ``to_dict`` wrote; its fields are validated, and unknown fields are refused.
 
     Raises:
-        UnknownName: no scaling, or no field, of that name; the message has the nearest.
+        UnknownName: no scaling, or no field, of that name; the message lists the closest names.
         InvalidArgument: the name or a field without a default is missing, or a value is out of range.
     """
     if "scaling" not in values:

@@ -1,4 +1,4 @@
-"""Scalings: frozen values that compute frequencies from (rotary_dim, base)."""
+"""Scalings: immutable objects that compute frequencies from (rotary_dim, base)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ DIGITS = 50
 
 
 class Scaling(Checked, ABC):
-    """A rule for the frequencies of a rotation, perhaps for longer contexts.
+    """A rule for the frequencies of a rotation, possibly for longer contexts.
 
     A scaling is a frozen dataclass of plain numbers, independent of modules, layouts and caches.
     Pairing, partial rotation and dtype are separate choices.
@@ -38,7 +38,7 @@ class Scaling(Checked, ABC):
 
     @property
     def softmax_factor(self) -> float:
-        """A further factor on attention's 1/√D: YaRN's second number, 1 elsewhere."""
+        """An additional factor on attention's 1/√D: YaRN's second factor; 1 for all other scalings."""
         return 1.0
 
 
@@ -96,7 +96,7 @@ Base = Annotated[float, check_base]
 
 
 def exact(formula: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a decimal formula: it runs at 50 digits in any decimal context of the caller."""
+    """Decorate a decimal formula so that it runs at 50 digits in any decimal context of the caller."""
 
     @wraps(formula)
     def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:

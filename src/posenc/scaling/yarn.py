@@ -10,7 +10,7 @@ g_i = 1 − clip((i − low)/(high − low), 0, 1). The two ramps differ by up t
 
 The attention factor a = 0.1·ln s + 1 multiplies cos and sin, so scores grow by a²: attention gets sharper.
 DeepSeek states two numbers, a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and multiplies the softmax
-scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which a placed encoding carries to attention.
+scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which a placed encoding passes to attention.
 """
 
 import math
@@ -54,7 +54,8 @@ class YaRN(Scaling):
         ramp: ``"dimension"`` as in the authors' code and checkpoints, ``"rotations"`` as in the paper.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
         attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the two numbers below.
-        mscale, mscale_all_dim: DeepSeek's two numbers; give both or neither, and no ``attention_factor`` with them.
+        mscale, mscale_all_dim: DeepSeek's two numbers; pass both or neither, and do not pass ``attention_factor``
+        with them.
     """
 
     factor: Factor
@@ -100,7 +101,7 @@ class YaRN(Scaling):
 
     @property
     def softmax_factor(self) -> float:
-        """A further factor on attention's 1/√D: DeepSeek's second number, 1 if none is stated."""
+        """An additional factor on attention's 1/√D: DeepSeek's second factor; 1 if it is not given."""
         return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
 
     def _sharpening(self, weight: float) -> float:
