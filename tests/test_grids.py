@@ -79,7 +79,10 @@ def test_pictures_of_several_sizes_are_one_row() -> None:
         (lambda: grid(2, 2, corner=(1,)), r"corner=\(1,\) has 1 numbers for 2 axes; pass 1, or 2"),
         (lambda: grid(2, 2, step=0.5), "step=0.5 must be an integer"),
         (lambda: midpoints(2, 3, parts=4), r"parts=4 must be a multiple of the cells along every axis, \(2, 3\)"),
-        (lambda: left_padded_rows([]), r"rows have shapes \[\]; expected at least one, each \(A, T\) with the same A"),
+        (
+            lambda: left_padded_rows([]),
+            r"rows have shapes \[\]; expected at least one, each \(A, T\) with the same A",
+        ),
         (lambda: packed_rows([grid(2), grid(2, 2)]), r"rows have shapes \[\(1, 2\), \(2, 4\)\]; expected"),
     ],
 )

@@ -1,7 +1,7 @@
 """The clock with d/2 hands: the exact phase of every hand at any integer position below 2^31.
 
-A hand that rotates by θ radians per position makes θ/2π of a turn. That fraction is stored as a 64-bit integer, F =
-round(θ/2π · 2^64), so that
+A hand that rotates by θ radians per position makes θ/2π of a turn per position. That fraction is stored as a
+64-bit integer, F = round(θ/2π · 2^64), so that
 
     phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
 
@@ -41,8 +41,8 @@ def cos_sin(
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """cos and sin of integer phases, times ``scale``, computed in float64 and rounded once to ``dtype``.
 
-    The error is at most half a unit of ``dtype`` at ``scale``, 2^−25 in float32 without one; in float64 that of its
-    trigonometry, 2e-16, and of the phase.
+    The error is at most half a unit in the last place of ``dtype`` at ``scale``, 2^−25 in float32 without a scale;
+    in float64 it is that of the trigonometry, 2e-16, and of the phase.
     """
     angle = phases.double() * RADIANS_PER_UNIT
     cos, sin = angle.cos(), angle.sin()
@@ -91,7 +91,7 @@ class Clock(ConstantBuffers):
     """cos and sin of every hand at given positions.
 
     Args:
-        frequencies: of every hand.
+        frequencies: the frequency of every hand.
         phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
             public checkpoints computed them, wrong by 6e-2 rad at one million; for parity).
 

@@ -12,7 +12,7 @@ from posenc.errors import InvalidArgument
 
 
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
-    """A view of FlashAttention's layout in ours."""
+    """A view of a tensor in FlashAttention's layout as ``(B, H, T, D)``."""
     tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
@@ -24,7 +24,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
     """A view of concatenated documents, as in varlen kernels, as one sequence.
 
-    Its positions and segments: ``posenc.positions.from_cu_seqlens(cu_seqlens)``.
+    ``posenc.positions.from_cu_seqlens(cu_seqlens)`` gives its positions and segments.
     """
     tensors(x=x)
     if x.dim() != 3:

@@ -12,8 +12,8 @@ Kind = TypeVar("Kind", bound="Pytree")
 
 
 class Fact:
-    """Facts about tensors' numbers; all instances compare equal, so that a compiler does not distinguish calls by
-    them."""
+    """Facts about the values of tensors; all instances compare equal, so that a compiler does not distinguish
+    calls by them."""
 
     def __init__(self, value: object, tensors: Iterable[Tensor] = ()) -> None:
         self.value, self.tensors = value, tuple(weakref.ref(x) for x in tensors)

@@ -1,4 +1,4 @@
-"""Picks an implementation for a device and gives the reason; refuses calls that no implementation can serve."""
+"""Picks an implementation for a device and gives the reason; refuses calls that no implementation supports."""
 
 from typing import Literal, get_args
 
@@ -8,12 +8,12 @@ from posenc.kernels import native
 
 RotationBackend = Literal["auto", "torch", "eager", "native"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
-block, nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
-``"auto"``: the fastest that serves the device at no start-up cost."""
+block, with nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
+``"auto"``: the fastest one for the device without a start-up cost."""
 
 
 def check_backend(backend: str) -> None:
-    """Refuse an unknown name, and an implementation that this installation cannot serve on any device."""
+    """Refuse an unknown name, and an implementation that works on no device in this installation."""
     one_of("backend", backend, get_args(RotationBackend))
     if backend == "native":
         native.load()
@@ -24,7 +24,7 @@ def by_name(backend: str, device: str) -> str:
 
     Raises:
         UnknownName: no implementation of that name.
-        BackendUnavailable: it was requested by name and cannot serve here; only ``"auto"`` falls back to another.
+        BackendUnavailable: it was requested by name and does not work here; only ``"auto"`` falls back to another.
     """
     if backend == "auto":
         return "torch" if device != "cpu" else "eager" if native.lacking() else "native"

@@ -62,7 +62,8 @@ def _span(x: Tensor) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes still available there, not counting cached files; on a Mac its total memory."""
+    """The number of bytes still available there, where cached files count as available; on a Mac, its total
+    memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if MEMINFO.exists():  # Linux

@@ -108,8 +108,8 @@ def check(
     Args:
         encoding: an instance, a class with facts of the model as arguments (``width``, ``heads``, ``head_dim``,
             ``num_positions``, ``layers``), or a text such as ``"my_module:Mine(width=3)"``.
-        width, heads, kv_heads, head_dim, num_positions, layers: of the model; by default from the encoding, or
-        small.
+        width, heads, kv_heads, head_dim, num_positions, layers: the shape of the model; by default taken from the
+        encoding, or small.
         compiled: also test the laws of torch.compile and torch.export, which takes ten more seconds. Your own
             compiled functions stay compiled.
     """

@@ -18,7 +18,7 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """A declared effect acts, an undeclared one is the identity; encodings that read content declare it.
+    """Declared effects change something, and undeclared ones nothing; encodings that read content declare it.
 
     List every effect of its ``Placed`` in ``acts_on``, set ``needs_content`` if ``with_content`` changes something,
     and do not override the other methods.
@@ -41,7 +41,7 @@ def acts_where_it_declares(subject: Subject) -> None:
         owed(not here.awaits_content, "it still awaits content after reading")
         owed(
             (state is not None) == bool(here.state_size),
-            f"state_size={here.state_size}, and read gave {state!r:.20}",
+            f"state_size={here.state_size}, but reading gave {state!r:.20}",
         )
         if state is not None:
             owed(
@@ -49,18 +49,17 @@ def acts_where_it_declares(subject: Subject) -> None:
             )
     owed(
         acting == set(encoding.acts_on),
-        f"acts_on={encoding.acts_on}, but those that act are {tuple(sorted(acting))}",
+        f"acts_on={encoding.acts_on}, but the effects that act are {tuple(sorted(acting))}",
     )
 
 
 @law()
 def sees_only_the_offset(subject: Subject) -> None:
-    """Shifting every position changes no score of a relative encoding; an absolute one declares ``relative =
-    False``.
+    """Shifting every position changes no score of a relative encoding; an absolute one has ``relative = False``.
 
     Compute offsets, or phases, in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
-    float64 are off by 1e-10 at position one million: set ``position_limit`` to the range that they serve. Declare
-    ``relative = False`` if scores depend on positions and not only on offsets.
+    float64 are off by 1e-10 at position one million: set ``position_limit`` to the range in which they are
+    accurate enough. Declare ``relative = False`` if scores depend on positions and not only on offsets.
     """
     encoding = subject.build().double()
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -121,7 +120,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
 def rotates_queries_and_keys_apart(subject: Subject) -> None:
     """Queries without keys, and keys without queries, rotate as they do together; None is returned as None.
 
-    In ``rotate`` handle q and k separately, and return None for None.
+    In ``rotate``, handle q and k separately, and return None for None.
     """
     x, q, k, _ = inputs(subject)
     placed = subject.build().at(subject.plain(9, 7))
@@ -151,12 +150,12 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
             near(tensor, original, 0.0, f"{name} was overwritten in layer {layer}:")
         single = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
         y = attention(*single.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], single, causal=True)
-        near(y, repeat_kv(v[:, :, :1], q.shape[1]), 0.0, "what attends to one key")
+        near(y, repeat_kv(v[:, :, :1], q.shape[1]), 0.0, "attention to one key")
 
 
 @law()
 def tells_orders_apart(subject: Subject) -> None:
-    """Without a causal mask only an encoding without effects is permutation-equivariant, f(PX) = P f(X).
+    """Without a causal mask, only an encoding without effects is permutation-equivariant, f(PX) = P f(X).
 
     Use the positions in ``place``; an encoding without positions declares ``acts_on = ()``.
     """
@@ -185,7 +184,7 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Floats, narrow integers, wrong shapes, negative and too large positions raise errors.
+    """Floats, narrow integers, wrong shapes, and positions that are negative or too large raise errors.
 
     Do not override ``check``, but set ``position_limit``; or call ``posenc.positions.check`` with your limit in it.
     """
@@ -211,5 +210,5 @@ def refuses_what_is_no_position(subject: Subject) -> None:
                 encoding.at(*place)
             except PositionOutOfRange:
                 continue
-            owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was taken")
+            owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was accepted")
     encoding.at(torch.full_like(origin, encoding.position_limit - 1))

@@ -47,7 +47,7 @@ class Whole(nn.Module):
 def outputs(
     subject: Subject, encoding: Encoding, positions: Tensor, given: Sequence[Tensor], mask: Mask = CAUSAL
 ) -> list[Tensor]:
-    """For x, q, k and v at these positions the embeddings and the attention output of every layer."""
+    """The embeddings and the attention output of every layer, for x, q, k and v at these positions."""
     x, q, k, v = given
     placed = encoding.at(positions, dtype=x.dtype)
     layers = [here for _, here, _ in read_layers(placed, subject.period, x)]
@@ -95,8 +95,8 @@ def effects(
 ) -> dict[str, Tensor]:
     """Everything an encoding does at these positions, layer by layer.
 
-    ``far`` is the attention of a zero query from a far position: only the bias decides, by differences of large
-    values that a 16-bit bias would lose.
+    ``far`` is the attention of a zero query from a far position: it depends on the bias alone, through differences
+    of large values that a 16-bit bias would lose.
     """
     x, q, k, v = inputs(subject, positions.shape[-1], dtype)
     placed = encoding.at(positions, dtype=dtype)

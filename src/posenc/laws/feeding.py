@@ -61,7 +61,7 @@ def _with_a_cache(
 
 @law()
 def together_is_apart(subject: Subject) -> None:
-    """Sequences left-padded into one batch, or concatenated as documents, give what each gives alone.
+    """Sequences left-padded into one batch, or concatenated as documents, give the same outputs as each alone.
 
     Compute with positions, which start again in every document, and not with rows of the tensor; keep their batch
     axis, ``(B, T)``: ``insert_head_axis`` inserts the axis of heads.

@@ -71,7 +71,7 @@ def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Hold
 
 
 def owed(holds: bool, complaint: str) -> None:
-    """Raise Broken with this message unless ``kept``."""
+    """Raise Broken with this message unless ``holds``."""
     if not holds:
         raise Broken(complaint)
 

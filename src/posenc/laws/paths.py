@@ -14,7 +14,7 @@ from posenc.laws.subject import Subject
 from posenc.mask import Mask
 
 SEVERAL_BLOCKS = 270
-"""Tokens of several blocks of rows on every path of attention."""
+"""So many tokens that every path of attention has several blocks of rows."""
 
 
 Way = tuple[str, Mask, float | None]
@@ -42,10 +42,10 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 
 @law()
 def paths_are_scores(subject: Subject) -> None:
-    """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp.
+    """Every path of attention computes softmax(scores)·v: whole, cached, masked, in training, with its logsumexp.
 
-    Return the same numbers from ``rows`` and from every shortcut of the bias, and no steeper ``fall`` than the bias
-    has.
+    Return the same numbers from ``rows`` and from every shortcut of the bias, and declare no steeper ``fall`` than
+    the bias has.
     """
     S = subject.longest(SEVERAL_BLOCKS)
     for layer, here, _, _ in Meeting.of(subject, S, S).layers:
@@ -74,7 +74,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
     Keep all trainable tensors as attributes of the ``Bias``, and compute shortcuts from them in ``derive``.
     """
-    S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # more than attention keeps the scores of
+    S = subject.longest(SEVERAL_BLOCKS * 3 // 2)  # too many for attention to store their scores
     meeting = Meeting.of(subject, S, S)
     for i, (name, mask, scale) in enumerate(ways(subject, S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):

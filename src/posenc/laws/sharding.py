@@ -47,7 +47,8 @@ def divisions(length: int) -> dict[str, list[Tensor]]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Ranks with some queries each, in any order, and all keys gathered, give the same as the whole.
+    """Ranks with some queries each, in any order, and all keys gathered give the same outputs as the whole
+    sequence.
 
     Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
     ``Bias.ordered`` and follows ``q_order`` and ``k_order``.
@@ -69,15 +70,15 @@ def _no_ring(subject: Subject) -> str:
         return "its bias reads the scores of all keys of a row"
     layers_apart = each_layer(subject.declared.at(subject.plain(1)), subject.period)
     states = any(here.state_size for _, here in layers_apart)
-    return "what lies between two keys is summed, and a part of the keys lacks it" if states else ""
+    return "it sums over what lies between two keys, which a part of the keys lacks" if states else ""
 
 
 @law(_no_ring)
 def ring_is_whole(subject: Subject) -> None:
-    """Attention to parts of the keys, merged by logsumexp, gives the same as the whole.
+    """Attention to parts of the keys, merged by logsumexp, gives the same outputs as attention to all keys.
 
-    Return complete scores in ``Bias.rows``: a constant that a row omits does not change softmax, but it changes the
-    ring.
+    Return complete scores in ``Bias.rows``: leaving out a constant of a row does not change softmax, but it
+    changes the merged outputs.
     """
     for layer, want in unsharded(subject):
         shards = chunks(layer.q.shape[2], RANKS)
@@ -89,10 +90,10 @@ def ring_is_whole(subject: Subject) -> None:
 
 @law(lambda subject: "" if subject.kv_heads > 1 else "its heads share one key-value head")
 def heads_are_whole(subject: Subject) -> None:
-    """Ranks with some heads each, by ``slice_heads``, give the same as all heads.
+    """Ranks with some heads each, by ``slice_heads``, give the same outputs as all heads together.
 
-    Keep an axis of heads at the front of bias and scale; override ``Placed.slice_heads`` if a rotation has numbers
-    per head.
+    Keep an axis of heads at the front of bias and scale; override ``Placed.slice_heads`` if a rotation has
+    parameters per head.
     """
     group = subject.heads // subject.kv_heads
     for layer, want in unsharded(subject):
@@ -107,7 +108,7 @@ def heads_are_whole(subject: Subject) -> None:
 
 @law()
 def slots_are_a_cache(subject: Subject) -> None:
-    """A preallocated cache, filled from the left or right-aligned, gives the same as a growing one.
+    """A preallocated cache, filled from the left or right-aligned, gives the same outputs as a growing one.
 
     Compute with ``k_positions``; a slot's index is not its position.
     """

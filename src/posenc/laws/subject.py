@@ -25,9 +25,9 @@ class Subject:
     """One encoding in one model.
 
     Args:
-        name: in reports.
+        name: the name in reports.
         make: a function that builds it.
-        width, heads, kv_heads, head_dim, layers: of the model.
+        width, heads, kv_heads, head_dim, layers: the shape of the model.
         constructs: whether ``make`` constructs a new one instead of copying an instance.
     """
 
@@ -95,7 +95,7 @@ class Subject:
 
     @property
     def period(self) -> int:
-        """The number of first layers that include every layer type."""
+        """How many layers, counted from the first, include every layer type."""
         return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @cached_property

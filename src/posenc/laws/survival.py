@@ -28,7 +28,7 @@ def survives_casts(subject: Subject) -> None:
                 parameter.copy_(parameter.to(dtype))
         want = effects(subject, rounded, at)
         same(effects(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
-        if dtype != torch.float64:  # float32 inputs and a float64 module: the wider type computes
+        if dtype != torch.float64:  # float32 inputs and a float64 module: the wider dtype is used
             same(effects(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
 
 
@@ -53,7 +53,7 @@ def survives_copies(subject: Subject) -> None:
     """deepcopy, state_dict and pickle lose nothing; a state dict holds parameters only.
 
     Register everything except parameters by ``register_constants``, which keeps it out of state dicts. Define
-    functions at the top level of a module or as methods; no lambda in an attribute.
+    functions at the top level of a module or as methods, and store no lambda in an attribute.
     """
     encoding, at = subject.build(), late(subject)
     want, state = effects(subject, encoding, at), encoding.state_dict()

@@ -1,8 +1,8 @@
-"""Gradients for a bias that is a learned line of offsets: the line's are sums along diagonals of the scores'.
+"""Gradients for a bias that is a learned line of offsets: sums along diagonals of the gradients of the scores.
 
 Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients
-are padded with as many zeros per row as there are rows; read with a row length one less, each diagonal becomes a
-column. It uses plain matrix products, in float32 or wider, in memory that all blocks share.
+are padded with as many zeros per row as there are rows; if they are read with a row length one less, each diagonal
+becomes a column. It uses plain matrix products, in float32 or wider, in memory that all blocks share.
 """
 
 import torch
@@ -13,7 +13,8 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients in blocks of at most ``rows`` rows; those of the line, ``(H, S+T−1)``, are summed in ``line``."""
+    """Gradients in blocks of at most ``rows`` rows; the gradients of the line, ``(H, S+T−1)``, are summed in
+    ``line``."""
 
     def __init__(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], rows: int, dtype: torch.dtype

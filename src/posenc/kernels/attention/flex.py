@@ -3,8 +3,8 @@ are skipped.
 
     y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
 
-For CUDA devices, in place of blocks of rows. On the CPU it has no backward (torch 2.13). It equals
-the specification uncompiled there, and compiled on a GPU (tests/test_cuda.py).
+It is used on CUDA devices, in place of blocks of rows. On the CPU it has no backward pass (torch 2.13). It equals
+the specification uncompiled on the CPU, and compiled on a GPU (tests/test_cuda.py).
 """
 
 from collections.abc import Callable
@@ -44,8 +44,8 @@ def sums_of_rows() -> dict[str, Any]:
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 GRAPHS = 256
-"""How many kinds of call are compiled: encodings, masks, types, training or not. After torch's default of eight it
-would run uncompiled and store L×L tensors."""
+"""How many kinds of call are compiled: encodings, masks, types, training or not. Beyond torch's default of eight
+it would run uncompiled and store L×L tensors."""
 
 FEW = 8
 """How many block masks are cached: a model has one per layer type."""
@@ -113,7 +113,7 @@ def alibi_score_mod(
 ) -> ScoreMod:
     """score − m_h·|p_k − p_q|, at any positions: with a cache, packed, left-padded.
 
-    ``k_positions`` are the keys' if they differ, as with a cache.
+    ``k_positions`` are the positions of the keys if they differ, as with a cache.
     """
     keys = q_positions if k_positions is None else k_positions
 
@@ -125,7 +125,7 @@ def alibi_score_mod(
 
 
 def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.device) -> ScoreMod:
-    """softcap·tanh(score/softcap), and then what is added."""
+    """softcap·tanh(score/softcap), and then ``added``."""
     cap = as_tensor(softcap, device)
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
@@ -136,10 +136,10 @@ def capped_score_mod(softcap: float, added: ScoreMod | None, device: torch.devic
 
 
 def mask_mod(sees: Callable[[dict[str, Tensor]], Tensor | None], known: dict[str, Tensor]) -> MaskMod:
-    """What a predicate says of one query and one key, from what it reads of them.
+    """The predicate ``sees`` as a function of one query and one key.
 
-    ``known`` has what it reads by name, with axes of the batch, heads, queries and keys, 1 where all are alike; a
-    number has none.
+    ``known`` has the tensors that it reads, by name, with axes for the batch, heads, queries and keys, of size 1
+    where all are alike; a number has no axes.
     """
 
     def picks(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:

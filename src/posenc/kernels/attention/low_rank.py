@@ -1,4 +1,4 @@
-"""Extra channels of queries and keys that add a bias to q·k, in numbers whose products the type holds exactly.
+"""Extra channels of queries and keys that add a bias to q·k, in numbers whose products the dtype holds exactly.
 
 A score is summed channel by channel, so these come first and their large terms cancel before q·k is added: products
 are exact, each key's term follows its query's, and the rest is as large as the bias itself. That depends on how a
@@ -17,7 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc.kernels.attention.softmax import repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
-"""Of queries and of keys; keys without an axis of heads share one, as grouped queries need."""
+"""Channels of queries and of keys; those of keys have one head if all heads share them, as grouped queries
+need."""
 
 UNIT = 256.0
 """The factor of the keys' channels, so that float16, which ends at 65 504, can hold long sequences."""
@@ -47,8 +48,9 @@ def linear(
 ) -> Channels:
     """m_h·(p_k − p_q)/scale for positions less than ``SPAN`` from their row's first.
 
-    Slopes in three pieces of 8 bits; positions whole in float32, in two digits of 256 in 16 bits. The query's term
-    m·p_q is constant along a row, so it may be rounded: it only has to cancel the large terms.
+    Slopes are split into three pieces of 8 bits; positions are whole in float32, and two digits of base 256 in 16
+    bits. The query's term m·p_q is constant along a row, so it may be rounded: it only has to cancel the large
+    terms.
     """
     start = k_positions.amin(-1, keepdim=True)
     q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
@@ -101,7 +103,7 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 
 
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether attention on this device sums channels of this type exactly enough; tested once per process."""
+    """Whether attention on this device sums channels of this dtype exactly enough; tested once per process."""
     # Settings that a process may change and that change how products are summed.
     cuda = torch.backends.cuda
     kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()

@@ -1,6 +1,6 @@
 """One block of query rows against its keys: output, logsumexp and their gradients, from q, k, v and a float mask.
 
-Torch's fused CPU kernel computes if it can, else a few plain operators in float32 or wider. Both support grouped
+Torch's fused CPU kernel is used if it can be, else a few plain operators in float32 or wider. Both support grouped
 queries. A row whose mask is all −∞ gives zeros, and a logsumexp of −∞.
 """
 
@@ -54,8 +54,8 @@ def merge(
     """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
 
     Keys may be split in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
-    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. ``sinks`` enter once, here: a logit per head,
-    like one more key with a zero value, which the logsumexp then includes.
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. Pass ``sinks`` once, here: a logit per head,
+    which acts like one more key with a zero value and is included in the logsumexp.
     """
     pairs = isinstance(parts, list | tuple) and [
         isinstance(part, list | tuple) and len(part) == 2 for part in parts
@@ -172,7 +172,7 @@ def attended(
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensor with contiguous rows, which torch's CPU kernel assumes."""
+    """The tensors with contiguous rows, which torch's CPU kernel assumes."""
     return tuple([x if x.stride(-1) == 1 else x.contiguous() for x in tensors])
 
 

@@ -22,10 +22,10 @@ Pair = tuple[Tensor, Tensor]
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 WORK = {torch.float64: torch.float64}
-"""The type of the kernel's arithmetic and tables if it is not float32."""
+"""The dtype of the kernel's arithmetic and tables if it is not float32."""
 
 SHARE = 1 << 18
-"""The least bytes per thread."""
+"""The smallest number of bytes per thread."""
 
 
 def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
@@ -34,7 +34,7 @@ def by_native(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
         rotated = cast(Tensor, torch.ops.posenc.rotate(x, cos, sin, pairing))
         return rotated if out is None else out.copy_(rotated)
     if x.is_neg() or cos.is_neg() or sin.is_neg() or (out is not None and out.is_neg()):
-        return fusable(x, cos, sin, pairing, out)  # a sign is not in memory
+        return fusable(x, cos, sin, pairing, out)  # the sign of a negated view is not in memory
     return _rotate(x, torch.empty_like(x) if out is None else out, cos, sin, pairing)
 
 

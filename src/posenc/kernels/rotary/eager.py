@@ -17,7 +17,7 @@ same time."""
 def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | None) -> Tensor:
     """x rotated by the tables, into ``out`` (which may be x) or fresh memory of the same strides.
 
-    Reads any strides without a copy; channels after the tables' pairs stay bit for bit.
+    It reads any strides without a copy; channels after the tables' pairs are unchanged.
     """
     out, width = torch.empty_like(x) if out is None else out, 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)

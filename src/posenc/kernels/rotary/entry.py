@@ -46,8 +46,8 @@ def rotate_both(
     Args:
         q, k: either may be None, and is then returned as None.
         q_tables, k_tables: cos and sin; the same object if q and k share them.
-        backend: see ``posenc.kernels.backend``. The choice never depends on whether gradients are recorded, so
-            that the numbers do not either.
+        backend: see ``posenc.kernels.backend``. The choice never depends on whether gradients are recorded, so the
+            results do not either.
         out: tensors for the results, of the same shapes and types: q and k themselves, a part of a cache, or any
             other two tensors that share no memory; None for new tensors.
 
@@ -76,7 +76,7 @@ def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
-    """A prepared call for other q and k of these shapes; None if preparing does not pay."""
+    """A prepared call for other q and k of these shapes; None if preparing one saves nothing."""
     if (
         not is_concrete(q, k)
         or is_recorded(q, k)
@@ -154,7 +154,7 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
 
 
 def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-    """Whether each result can be written at once: over its own x, or where nothing is still to be read."""
+    """Whether each result can be written directly: over its own x, or where nothing remains to be read."""
     if not is_concrete(*xs, *out):
         return False
     return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))

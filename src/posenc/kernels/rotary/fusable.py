@@ -1,7 +1,7 @@
 """Rotation for compilers: the specification, which they fuse with neighbouring operators.
 
-Like every engine it is called through the one differentiable operation, since a backward pass derived by a compiler
-takes 1.6 to 3.5 times as long as rotating back.
+Like every engine, it is called through the one differentiable operation, since a backward pass derived by a
+compiler takes 1.6 to 3.5 times as long as rotating back.
 """
 
 from typing import cast

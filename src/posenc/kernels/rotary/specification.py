@@ -15,10 +15,10 @@ def rotate(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """Rotate the first ``2 × pairs`` channels of x; later channels stay bit for bit.
+    """Rotate the first ``2 × pairs`` channels of x; later channels are unchanged.
 
     ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
-    It computes in the wider of the tables' type and x's, and rounds once to x's. Negate ``sin`` to
+    It computes in the wider of the dtypes of x and the tables, and rounds once to that of x. Negate ``sin`` to
     rotate back.
     """
     pairs = cos.shape[-1]
