@@ -81,7 +81,7 @@ def test_pictures_of_several_sizes_are_one_row() -> None:
         (lambda: midpoints(2, 3, parts=4), r"parts=4 must be a multiple of the cells along every axis, \(2, 3\)"),
         (
             lambda: left_padded_rows([]),
-            r"rows have shapes \[\]; expected at least one, each \(A, T\) with the same A",
+            r"rows have shapes \[\]; expected one or more, each \(A, T\) with equal A",
         ),
         (lambda: packed_rows([grid(2), grid(2, 2)]), r"rows have shapes \[\(1, 2\), \(2, 4\)\]; expected"),
     ],

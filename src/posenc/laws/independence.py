@@ -17,7 +17,7 @@ from posenc.mask import CAUSAL
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16 an effect equals the float32 one on the same inputs, rounded once; attention rounds twice more.
+    """In bf16 and fp16 an effect equals float32's on the same numbers, rounded once; attention adds two roundings.
 
     Compute in float32 or wider for any type of x, q and k, and round once at the end, ``.to(x.dtype)``; compute exp
     of trained parameters in float64, ``self.a.double()``.
