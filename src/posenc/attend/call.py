@@ -154,7 +154,7 @@ class AttentionCall(Settings):
     def sdpa_mask(self, first: int, last: int, keys: int, start: int = 0, scores: Tensor | None = None) -> Tensor:
         """``additive_mask`` for torch's attention with queries of the call's type, on any device.
 
-        Without a bias it is a boolean mask for all heads. GPU kernels do not accept float32 with 16-bit queries:
+        Without a bias it is a boolean mask for all heads. GPU kernels do not accept float32 with 16-bit queries,
         so numbers are rounded to the queries' dtype after the largest of each row is subtracted, and near keys
         still differ.
         """

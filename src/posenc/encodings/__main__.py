@@ -1,4 +1,4 @@
-"""``python -m posenc.encodings alibi``: formula, source and eight numbers of an encoding, to read.
+"""``python -m posenc.encodings alibi``: formula, source and eight numbers of an encoding.
 
 It prints the module's docstring and what the encoding computes.
 """

@@ -1,4 +1,4 @@
-"""Composition: encodings on top of each other."""
+"""Composition: several encodings in one."""
 
 import copy
 from typing import Any, ClassVar, final
@@ -180,7 +180,7 @@ class PlacedStack(Placed):
 
 @final
 class Stack(Composed):
-    """Encodings on top of each other: embeddings and rotations in order, biases added, scales multiplied.
+    """Several encodings in one: embeddings and rotations apply in order, biases are added, scales multiplied.
 
     ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. A one-axis part of a stack with
     more axes uses axis 0.

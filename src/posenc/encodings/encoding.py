@@ -83,7 +83,7 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """Whether positions may be negative."""
 
     needs_content: bool = False
-    """Whether it must read tokens, once placed, before attention can use it."""
+    """Whether, once placed, it must read tokens before attention can use it."""
 
     uses_queries: bool = False
     """Whether its bias reads queries and keys as they enter attention, after any rotation."""

@@ -58,7 +58,7 @@ RESIZES: dict[str, Resize] = {
 
 
 def named(resize: str | Resize) -> Resize:
-    """The convention of that name, or itself."""
+    """The convention of that name; a ``Resize`` is returned as it is."""
     if isinstance(resize, Resize):
         return resize
     return RESIZES[one_of("resize", resize, RESIZES)]

@@ -2,10 +2,10 @@
 
 rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
 rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
-stack(rotary, fox)                      on top of each other
+stack(rotary, fox)                      several encodings in every layer
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
 layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
-self-extend(rotary, group=8, window=1024)       rotary, positions remapped: see posenc.remap
+self-extend(rotary, group=8, window=1024)       rotary at remapped positions: see posenc.remap
 my_module:Mine(width=3)                 a custom class; imported only when it is built
 """
 
@@ -48,7 +48,7 @@ TAKES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an encoding is built: a name, settings, and for composed encodings parts with counts.
+    """How an encoding is built: a name, settings and, for composed encodings, parts with counts.
 
     Args:
         name: a name of the catalogue, ``stack``, ``layers``, ``local`` inside them, or ``module:Class``.

@@ -77,7 +77,7 @@ Gamma = Annotated[float, such_that(lambda x: is_number(x) and x > 0, "be a numbe
 class XPos(Rotation):
     """Rotates queries and keys, and makes pairs fade with distance; no parameters.
 
-    The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,155 with the paper's settings.
+    The largest position is where ζ^{p/s} of the fastest pair reaches e^−64: 26,156 with the paper's settings.
 
     Args:
         head_dim: D, channels of one head, all of which rotate.

@@ -9,7 +9,7 @@ from posenc.kernels import native
 RotationBackend = Literal["auto", "torch", "eager", "native"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
 block, with nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
-``"auto"``: the fastest one for the device without a start-up cost."""
+``"auto"``: the fastest one on the device that has no start-up cost."""
 
 
 def check_backend(backend: str) -> None:

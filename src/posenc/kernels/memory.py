@@ -37,7 +37,7 @@ def is_recorded(*tensors: Tensor) -> bool:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether an element of a and one of b share memory; exact for tensors of one type.
+    """Whether an element of a and one of b share memory; exact for tensors of the same dtype.
 
     Slices of one projection to q, k and v are interleaved and share nothing. So if the ranges overlap, every
     element of one tensor marks a byte, and the elements of the other are looked up.

@@ -13,7 +13,7 @@ from posenc.errors import BackendUnavailable
 
 LIBRARY = Path(__file__).parent / "rotary" / "native.so"
 SOURCES = LIBRARY.with_suffix("")
-"""The folder of the C sources, which a wheel lacks."""
+"""The folder of the C sources, which a wheel does not contain."""
 
 
 class Job(ctypes.Structure):

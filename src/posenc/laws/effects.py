@@ -125,7 +125,7 @@ def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
-    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
+    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; if it reads scores, all scores are zero."""
     (B, H, T, _), S, compute_dtype = q.shape, k.shape[2], torch.promote_types(q.dtype, torch.float32)
     return met(placed, q, k).rows(0, T, S, q.new_zeros(B, H, T, S, dtype=compute_dtype))
 

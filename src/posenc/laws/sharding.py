@@ -47,8 +47,7 @@ def divisions(length: int) -> dict[str, list[Tensor]]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Ranks with some queries each, in any order, and all keys gathered give the same outputs as the whole
-    sequence.
+    """Ranks with some queries each, in any order, and all keys gathered give the outputs of the whole sequence.
 
     Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
     ``Bias.ordered`` and follows ``q_order`` and ``k_order``.

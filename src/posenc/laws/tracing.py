@@ -77,7 +77,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
 
 @law(traces=True)
 def exports_to_one_graph(subject: Subject) -> None:
-    """torch.export with a dynamic length gives the same as eager at ten lengths.
+    """torch.export with a dynamic length gives the same outputs as eager at ten lengths.
 
     Do not branch on values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
     """

@@ -19,7 +19,7 @@ def randomised(
     batch, draw each row and ``torch.stack`` the rows.
 
     Raises:
-        InvalidArgument: fewer positions than tokens, or more than there are.
+        InvalidArgument: ``up_to`` is below T or above 2^31.
     """
     _check(T, up_to)
     if up_to <= 4 * T:
@@ -43,7 +43,7 @@ def pose(
     The authors' code has two chunks, the first at most half of the text; here all cuts are equally likely.
 
     Raises:
-        InvalidArgument: fewer positions than tokens, or more than there are; more chunks than tokens.
+        InvalidArgument: ``up_to`` is below T or above 2^31, or there are more chunks than tokens.
     """
     _check(T, up_to)
     at_least_one(chunks=chunks)

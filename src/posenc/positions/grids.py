@@ -1,5 +1,4 @@
-"""Positions of grids: every point of an image or a video, one coordinate per axis; the last axis varies
-fastest."""
+"""Positions of grids: all points of an image or video, one coordinate per axis; the last axis varies fastest."""
 
 from collections.abc import Sequence
 

@@ -21,8 +21,8 @@ class SelfExtend(Remap):
     """Near keys keep their distance, far keys get a G-th of it; a cache stores unrotated keys.
 
     The authors' code shifts by W − W/G, not a whole number unless G divides W, and does not shift if every query is
-    before W, where no key is far. Optionally it multiplies queries by ln(p + 1)/ln(base): that is
-    ``stack(self-extend(…), query-scale(…))`` here.
+    before W, where no key is far. Optionally it multiplies queries by ln(p + 1)/ln(base); here that is
+    ``stack(self-extend(…), query-scale(…))``.
 
     Args:
         rotary: the model's own rotary encoding.

@@ -1,5 +1,4 @@
-"""Llama 3.1's scaling: fast pairs are kept, slow pairs interpolated, with a ramp between (Dubey et al. 2024,
-code).
+"""Llama 3.1's scaling: fast pairs are kept, slow ones interpolated, with a ramp between (Dubey et al. 2024, code).
 
 With r_i = L/λ_i, the turns that pair i completes within the trained length:
 

@@ -82,8 +82,8 @@ def flexible(
     mask_heads: int | None = None,
     return_logsumexp: bool = False,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
-    """softmax(q·kᵀ·scale, modified, where the mask is true)·v, with zero for rows that see no key, and the
-    logsumexp of its scores if requested.
+    """softmax(q·kᵀ·scale, modified by ``score_mod``, where the mask is true)·v, zero for rows that see no key; and
+    the logsumexp of the scores if requested.
 
     ``made_of`` is everything ``mask_mod`` depends on, numbers and tensors, for ``mask_heads`` heads or one for all.
     """

@@ -89,7 +89,8 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
     """exp(scores − lse), divided by their sum; zeros in a row that sees no key.
 
-    The sum is 1 up to the rounding of lse, which grows with lse: far from all keys ALiBi's is thousands.
+    The sum is 1 up to the rounding of lse, which grows with lse: far from all keys, ALiBi's lse is in the
+    thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
     total = weights.sum(-1, keepdim=True)
@@ -97,7 +98,7 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
 
 
 def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
-    """ln Σ exp(x) along an axis; where all x are −∞ it is −∞ with, unlike torch's, a gradient of 0."""
+    """ln Σ exp(x) along an axis; if all x are −∞, it is −∞ and, unlike torch's, has a gradient of 0."""
     dead = (x == -math.inf).all(dim, keepdim=True)
     return x.masked_fill(dead, 0.0).logsumexp(dim).masked_fill(dead.squeeze(dim), -math.inf)
 
@@ -135,7 +136,7 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's CPU kernel can compute these, also with a mask."""
+    """Whether torch's CPU kernel can compute these, with or without a mask."""
     return (
         q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
