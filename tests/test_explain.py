@@ -89,7 +89,7 @@ def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(q, k, v, placed, mask).backend == "flex"
     assert explain(*given("rotary"), mask).backend == "blocks", "too few queries"
     assert explain(*given("rotary"), mask, backend="flex").backend == "flex"
-    with pytest.raises(InvalidArgument, match="backend='flex' cannot serve this call: it has no dropout"):
+    with pytest.raises(InvalidArgument, match="backend='flex' does not support this call: it has no dropout"):
         explain(q, k, v, placed, mask, backend="flex", dropout=0.1)
 
 
@@ -117,7 +117,7 @@ WRONG = {
 def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) -> None:
     name, settings, reason = WRONG[backend]
     for call in (attention, explain):
-        with pytest.raises(InvalidArgument, match=f"backend='{backend}' cannot serve this call: .*{reason}"):
+        with pytest.raises(InvalidArgument, match=f"backend='{backend}' does not support this call: .*{reason}"):
             call(*given(name), **settings, backend=backend)
 
 

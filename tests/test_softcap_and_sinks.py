@@ -210,7 +210,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "dropout=0.1 with sinks: rows are merged by their logsumexp",
     ),
     ({"softcap": 1.0, "dropout": 0.1}, "no backend has dropout and softcap at once"),
-    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' cannot serve this call: it has no softcap"),
+    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not support this call: it has no softcap"),
 ]
 
 

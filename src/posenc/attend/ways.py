@@ -83,7 +83,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explan
         declined.append((name, reason))
     if call.backend != "auto":
         raise InvalidArgument(
-            f"backend={call.backend!r} cannot serve this call: {declined[0][1]}; use backend='auto' "
+            f"backend={call.backend!r} does not support this call: {declined[0][1]}; use backend='auto' "
             "(posenc.explain shows its choice)"
         )
     raise InvalidArgument(
