@@ -52,7 +52,7 @@ from support.checking import annotations_unchecked
             r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code replaces",
         ),
         (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
-        (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2; every document has"),
+        (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2; every"),
         (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
         (
             lambda: from_cu_seqlens(torch.tensor([1, 2])),

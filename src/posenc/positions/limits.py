@@ -33,9 +33,7 @@ def check(
             "torch.tensor([…])"
         )
     if positions.dtype not in (torch.int64, torch.int32):
-        raise InvalidArgument(
-            f"{name} is {positions.dtype}; positions are exact integers: pass int64 or int32"
-        )
+        raise InvalidArgument(f"{name} is {positions.dtype}; positions are exact integers: pass int64 or int32")
     positions = positions.long()
     if axes == 1 and positions.dim() not in (1, 2):
         raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")

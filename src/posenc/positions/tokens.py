@@ -71,8 +71,8 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     if any(a >= b for a, b in itertools.pairwise(bounds)):
         at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)
         raise InvalidArgument(
-            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at index {at + 1}; every document has at least one "
-            "token: omit empty ones"
+            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at index {at + 1}; every document has "
+            "at least one token: omit empty ones"
         )
     return packed([b - a for a, b in itertools.pairwise(bounds)], device=cu_seqlens.device)
 
