@@ -41,8 +41,7 @@ VARIANTS: Mapping[Any, list[Change]] = {
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
     """All of them for this model, and what the numbers are asked for."""
-    seen: Rows = next((numbers for numbers in rows if "x" in numbers), {})
-    measured = _measured(right, {name: values[:256] for name, values in seen.items()})  # enough rows to measure
+    vectors = [numbers for numbers in rows if "x" in numbers][:1]
     bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
     stated = expected.recipe.get("scaling")
@@ -52,7 +51,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
         *each(
             ladder=[(name, *own) for name, own in expected.ladders.items() if own[1] != tuple(right.theta)],
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
-            base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases, *measured["base"]),
+            base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],
             series=SERIES,
         ),
@@ -62,12 +61,13 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             sign=[-right.sign],
             products=PRODUCTS,
             per_channel=[True],
-            factor=(1.0, f**2, f**0.5, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s, *measured["factor"]),
-            shift=(1, -1, 2, *measured["shift"]),
+            factor=(1.0, f**2, f**0.5, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
+            shift=(1, -1, 2),
             multiple=(2.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 0.0),
             precision=[(low, *names) for names in ROUNDED for low in LOW],
         ),
-        *(_positions(right, seen, (*expected.lengths, *measured["length"])) if seen else []),
+        *(change for seen in vectors for change in _positions(right, seen, expected.lengths)),
+        *(change for seen in vectors for change in _measured(right, seen)),
     ]
 
 
@@ -90,29 +90,34 @@ def _channels(right: Rotation) -> list[Change]:
     ]
 
 
-def _measured(right: Rotation, rows: Rows) -> dict[str, list[Any]]:
-    """Bases, factors, shifts and lengths of tables that the numbers have, under every layout that keeps lengths.
+def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
+    """Bases, factors, shifts and ends of tables that the numbers have, under every layout that keeps lengths.
 
     A position is what the first pair turns by whose period is longer than 2,000, or than twice all positions. A
     clamped one is as late as it lies past the table, and one that starts again by a multiple of the period.
     """
-    measured: dict[str, list[Any]] = {"base": [], "factor": [], "shift": [], "length": []}
-    reaches, theta = (1000, rows["position"].max()) if rows else (), right.theta
+    rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough to measure
+    reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
     slow = [pair for reach in reaches for pair in np.flatnonzero((theta > 0) & (theta * reach < math.pi))[:1]]
-    for port in (right, *(replace(right, **dict(change)) for change in _channels(right))) if rows else ():
+    for port in (right, *(replace(right, **dict(change)) for change in _channels(right))):
         with suppress(InvalidArgument, IndexError), np.errstate(all="ignore"):  # a head of too few channels
             (a, b), (c, d) = port.both_channels
             turns = (rows["y"][:, c] + 1j * rows["y"][:, d]) / (rows["x"][:, a] + 1j * rows["x"][:, b])
-            factor, at = np.median(np.abs(turns)), rows["position"][:, 0]
+            factor = np.median(np.abs(turns))
             if np.abs(np.abs(turns) / factor - 1).max() < 0.02:
-                measured["factor"] += [float(f"{factor:.{digits}g}") for digits in (3, 4, 8)]
-                for i, j in np.argwhere(at - at[:, None] == 1)[:1]:
-                    measured["base"] += _bases(right, np.abs(np.angle(turns[j] / turns[i])))
                 ahead = np.angle(turns[:, slow] * np.exp(-1j * right.angles(rows)[:, slow])) / theta[slow]
                 late = -np.rint(ahead).astype(int)
-                measured["shift"] += (-late[at.argmin()]).tolist()
-                measured["length"] += [*(int(at.max()) - late[at.argmax()]).tolist(), *np.gcd.reduce(late).tolist()]
-    return measured
+                rows_of_table = [*(int(at.max()) - late[at.argmax()]).tolist(), *np.gcd.reduce(late).tolist()]
+                yield from each(
+                    base=[
+                        base
+                        for i, j in np.argwhere(at - at[:, None] == 1)[:1]
+                        for base in _bases(right, np.abs(np.angle(turns[j] / turns[i])))
+                    ],
+                    factor=[float(f"{factor:.{digits}g}") for digits in (3, 4, 8)],
+                    shift=(-late[at.argmin()]).tolist(),
+                )
+                yield from _ends(rows_of_table, at.max())
 
 
 def _bases(right: Rotation, theta: Array) -> Iterator[float]:
@@ -145,15 +150,21 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
             yield from ({"scaling": scaling}, {"scaling": scaling, "factor": own})
 
 
-def _positions(right: Rotation, rows: Rows, known: Iterable[int]) -> list[Change]:
+def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
     """Mistakes in the positions of tokens and in the axis of pairs."""
-    lengths = sorted(n for n in {2**k for k in range(3, 31)} | set(known) if 0 < n <= rows["position"].max())
-    return each(
-        last=sorted({n - 1 for n in lengths} | set(lengths)),
-        period=lengths,
-        counted=["row", "head"] if rows["head"].any() else ["row"],
-        axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
-    )
+    return [
+        *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
+        *each(
+            counted=["row", "head"] if rows["head"].any() else ["row"],
+            axes=_other_axes(right.axes, right.head_dim // 2) if any(right.axes) else (),
+        ),
+    ]
+
+
+def _ends(lengths: Iterable[int], last: float) -> list[Change]:
+    """Tables of these lengths that end, or start again, before the last position."""
+    shorter = sorted(n for n in lengths if 0 < n <= last)
+    return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 
 
 def _other_axes(right: tuple[int, ...], pairs: int) -> list[tuple[int, ...]]:

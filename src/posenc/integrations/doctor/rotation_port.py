@@ -146,8 +146,8 @@ ROTARY = Kind(
     phrases=PHRASES,
     wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
     free={
-        "base": ("base", lambda port: port.base in BASES),
-        "written": ("written", lambda port: True),
-        "pairing": ("layout", lambda port: port.layout in ((0, 1, port.turning), (0, 2, 1))),
+        "base": ("base", lambda base, right: base in BASES),
+        "written": ("written", lambda layout, right: True),
+        "pairing": ("layout", lambda layout, right: layout in ((0, 1, right.turning), (0, 2, 1))),
     },
 )

@@ -96,7 +96,8 @@ class Kind:
         mistakes: every single change of the right description, for a port of these rows.
         phrases: a function of the wrong and the right description for each field, in the order of a sentence.
         wanted: what to give besides, where the numbers cannot tell two mistakes apart.
-        free: what a port may choose if an encoding's text does not state a setting: the field, and which values.
+        free: what a port may choose if an encoding's text does not state a setting: the field, and a function of its
+            value and the right description that says whether the value is allowed.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Description]
@@ -105,7 +106,7 @@ class Kind:
     mistakes: Callable[[Any, Sequence[Rows], Expected], Iterable[Change]]
     phrases: Mapping[str, Callable[[Any, Any], str]]
     wanted: str
-    free: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
+    free: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = field(default_factory=dict)
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
@@ -138,72 +139,72 @@ class Search:
     @cached_property
     def single(self) -> list[Change]:
         """The mistakes that change something, each once."""
-        changes = dict.fromkeys(
-            tuple(change.items()) for change in self.kind.mistakes(self.right, self.rows, self.expected)
+        mistakes = (
+            {name: value for name, value in change.items() if value != getattr(self.right, name)}
+            for change in self.kind.mistakes(self.right, self.rows, self.expected)
         )
-        return [dict(change) for change in changes if not vars(self.right).items() >= set(change)]
+        return list({tuple(change.items()): change for change in mistakes if change}.values())
 
-    def fits(self, port: Description) -> bool:
-        """Whether this description gives the numbers; a few rows come first, which nearly every wrong one fails."""
+    def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
+        """How far a port's numbers are from those of the right description with this change, and which are too far."""
+        ours, room = replace(self.right, **change).predict(rows)  # type: ignore[type-var]
+        apart = np.abs(rows["y"] - ours)
+        return apart, ~(apart <= room)
+
+    def fits(self, change: Change) -> bool:
+        """Whether this change gives the numbers; a few rows come first, which nearly every wrong one fails."""
         with suppress(InvalidArgument):  # the library refuses to compute this change
-            return not any(compare(port, rows)[1].any() for rows in (*self.sketch, *self.rows))
+            return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
-    def fitting(self, mistakes: int) -> list[Description]:
-        """All descriptions with this many mistakes (0 to 2, in different fields) that give the numbers."""
+    def fitting(self, mistakes: int) -> list[Change]:
+        """All changes by this many mistakes (0 to 2, in different fields) that give the numbers."""
         chosen = itertools.combinations(self.single, mistakes)
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
         disjoint = (fields for changes, fields in merged if len(fields) == sum(map(len, changes)))
-        ports = (replace(self.right, **fields) for fields in disjoint)  # type: ignore[type-var]
-        return [port for port in ports if self.fits(port)]
+        return list(filter(self.fits, disjoint))
 
-    def differing(self, port: Description) -> list[str]:
-        """The fields in which it differs from the right one, in the order of a sentence."""
-        return [name for name in self.kind.phrases if getattr(port, name) != getattr(self.right, name)]
-
-    def minimal(self, port: Description) -> bool:
+    def minimal(self, change: Change) -> bool:
         """Whether no part of it can be left out."""
-        return not any(
-            self.fits(replace(port, **{name: getattr(self.right, name)}))  # type: ignore[type-var]
-            for name in self.differing(port)
-        )
+        return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
-    def same(self, port: Description, other: Description) -> bool:
-        """Whether two descriptions are the same function, up to a measured value."""
-        ours, theirs = (description.predict(self.kind.probe(self.right))[0] for description in (port, other))
-        return vars(port) | UNMEASURED == vars(other) | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
+    def same(self, change: Change, other: Change) -> bool:
+        """Whether two changes make the same function, up to a measured value."""
+        ports = (replace(self.right, **fields) for fields in (change, other))  # type: ignore[type-var]
+        ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
+        return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
 
-    def distinct(self, ports: Iterable[Description]) -> list[Description]:
-        """The first description of each distinct function; one more than are shown."""
-        chosen: list[Description] = []
-        for port in ports:
-            if len(chosen) <= SHOWN and not any(self.same(port, other) for other in chosen):
-                chosen.append(port)
+    def distinct(self, changes: Iterable[Change]) -> list[Change]:
+        """The first change of each distinct function; one more than are shown."""
+        chosen: list[Change] = []
+        for change in changes:
+            if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
+                chosen.append(change)
         return chosen
 
-    def is_right(self, port: Description) -> bool:
-        """Whether it differs only in free fields."""
-        free = (self.kind.free[setting] for setting in self.expected.free)
-        chosen = {name: getattr(self.right, name) for name, allows in free if allows(port)}
-        return replace(port, **chosen) == self.right  # type: ignore[type-var]
+    def is_right(self, change: Change) -> bool:
+        """Whether it changes only what a port may choose."""
+        free = dict(self.kind.free[setting] for setting in self.expected.free)
+        return all(name in free and free[name](value, self.right) for name, value in change.items())
 
-    def words(self, port: Description) -> str:
-        """The mistakes of a description, in words."""
-        phrases = (self.kind.phrases[name](port, self.right) for name in self.differing(port))
+    def words(self, change: Change) -> str:
+        """The mistakes of a change, in words."""
+        port = replace(self.right, **change)  # type: ignore[type-var]
+        phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         return ", and ".join(dict.fromkeys(phrases))
 
     @np.errstate(all="ignore")  # of a wrong description: overflow, and pairs that stand still
     def explained(self, mistakes: int) -> Diagnosis | None:
         """The answer if these descriptions give the numbers."""
         fitting = list(filter(self.minimal, self.fitting(mistakes)))
-        right = [port for port in fitting if self.is_right(port)][:1]
+        right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
         causes = tuple(map(self.words, chosen))
         text = "; or ".join(causes[:SHOWN]) + "; or others" * (len(chosen) > SHOWN)
         if len(chosen) != 1:
             text = f"these numbers cannot tell apart: {text}. {self.kind.wanted}"
             return Diagnosis(False, causes, text) if chosen else None
-        apart = np.concatenate([compare(chosen[0], rows)[0].ravel() for rows in self.rows])
+        apart = np.concatenate([self.compare(chosen[0], rows)[0].ravel() for rows in self.rows])
         text = f"{text}; this reproduces all {apart.size:,} numbers to {apart.max():.0e}{self.note}"
         if not right:
             return Diagnosis(False, causes, text)
@@ -215,7 +216,7 @@ class Search:
 
     def unexplained(self) -> Diagnosis:
         """Which numbers differ, from where on, and what that usually means."""
-        compared = ((rows, *compare(self.right, rows)) for rows in self.rows)
+        compared = ((rows, *self.compare({}, rows)) for rows in self.rows)
         rows, apart, off = next(numbers for numbers in compared if numbers[2].any())
         count, wrong, columns = next(iter(rows)), off.any(1), np.flatnonzero(off.any(0))
         place = rows[count][:, 0]
@@ -244,13 +245,6 @@ def diagnosed(searches: Sequence[Search]) -> Diagnosis:
     """The shortest description that gives the numbers of one of the searches, or an answer about the first."""
     tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
     return next(filter(None, tried), None) or searches[0].unexplained()
-
-
-def compare(port: Description, rows: Rows) -> tuple[Array, Array]:
-    """How far a port's numbers are from those of a description, and which are too far."""
-    ours, room = port.predict(rows)
-    apart = np.abs(rows["y"] - ours)
-    return apart, ~(apart <= room)
 
 
 def rounded(values: Array, dtype: str) -> Array:

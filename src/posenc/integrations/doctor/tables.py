@@ -141,7 +141,7 @@ SINUSOIDAL = Kind(
         "factor": lambda port, right: f"its codes are multiplied by {port.factor:.6g}",
     },
     wanted="Pass more positions and all channels.",
-    free={"order": ("written", lambda port: True)},
+    free={"order": ("written", lambda layout, right: True)},
 )
 
 
@@ -193,5 +193,5 @@ T5_BUCKETS = Kind(
         "first": lambda port, right: f"its buckets are counted from {port.first}",
     },
     wanted="Pass offsets on both sides, past the last bucket.",
-    free={"two_sided": ("two_sided", lambda port: True)},
+    free={"two_sided": ("two_sided", lambda two_sided, right: True)},
 )
