@@ -60,7 +60,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("cohere", model_max_length=131072, max_position_embeddings=8192),
-        "model_max_length=131072 in model_type 'cohere', whose key for it is 'max_position_embeddings'; remove one",
+        "model_max_length=131072 contradicts max_position_embeddings=8192, which transformers reads in model_type "
+        "'cohere'; write the number that the model was trained with there, and remove model_max_length",
     ),
     (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),
     (config("exaone4", **{"sliding-window": None}), "'sliding-window'; did you mean 'sliding_window'"),
@@ -165,7 +166,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
     (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),
-    (config("falcon", n_embed=32), "n_embed=32 in model_type 'falcon', whose key for it is 'hidden_size'"),
+    (config("falcon", n_embed=32), "n_embed=32 contradicts hidden_size=64, which transformers reads"),
     ({**config("llama"), 5: 1}, "key 5 of the config is not a string"),
     (
         {
@@ -218,6 +219,11 @@ def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[st
 
 
 NEAR = "sliding_attention"
+
+
+def test_a_config_of_two_lengths_is_read_once_it_is_mended_as_told() -> None:
+    """Command-R's published config has both keys, and was trained with the longer."""
+    assert read(config("cohere", max_position_embeddings=131072)).max_length == 131072
 
 
 def test_a_pairing_that_the_code_does_not_ask_for_is_refused() -> None:

@@ -1,11 +1,12 @@
 """Functions of signatures and results that ports have are called, and what they compute is named."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posenc.integrations.doctor.call import searches
+from posenc.integrations.doctor.call import searches, together
 from posenc.integrations.doctor.doctor import expected
 from posenc.integrations.doctor.search import diagnosed
 from posenc.integrations.huggingface import read
@@ -117,16 +118,62 @@ def rope(q, k, cos, sin):
     turned = [torch.cat((-x[..., 32:], x[..., :32]), -1) for x in (q, k)]
     return q * cos + turned[0] * sin, k * cos + turned[1] * sin
 """
+EVERY_TWO = """
+import torch
+
+def turned(x):
+    return torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+
+def rope(q, k, cos, sin, position_ids):
+    cos, sin = cos[position_ids][:, None], sin[position_ids][:, None]
+    return q * cos + turned(q) * sin, k * cos + turned(k) * sin
+"""
+TWO_MAKERS = MADE.replace(
+    "def make_tables(layer_idx, positions):\n    return None",
+    """def local_tables(head_dim, length):
+    return tables(20000.0, head_dim, length)
+
+def global_tables(head_dim, length):
+    return tables(10000.0, head_dim, length)
+
+def broken_tables(config):
+    return None
+
+def tables(base, head_dim, length):
+    angles = np.tile(np.arange(length)[:, None] * base ** (-np.arange(0, head_dim, 2) / head_dim), 2)
+    return np.cos(angles), np.sin(angles)""",
+)
+BY_LAYER = """
+import numpy as np
+
+def make_cos_sin(positions, layer_idx=0):
+    full = layer_idx % 6 == FULL
+    theta = (1e6 if full else 1e4) ** (-np.arange(0, 256, 2) / 256) / (8 if full else 1)
+    angles = np.tile(np.asarray(positions)[..., None] * theta, 2)
+    return np.cos(angles), np.sin(angles)
+
+def rope(q, k, cos, sin):
+    turned = [np.concatenate((-x[..., 128:], x[..., :128]), -1) for x in (q, k)]
+    return q * cos + turned[0] * sin, k * cos + turned[1] * sin
+
+def placed(x, positions, layer_type):
+    cos, sin = make_cos_sin(positions, FULL * (layer_type == "full_attention"))
+    return rope(x, x, cos, sin)[0]
+"""
+"""A port of Gemma 3, with its own rule of which layers are full: every sixth."""
 SLOPES = """
 def get_slopes(n):
     return [2 ** (-8 * (i + 1) / n) for i in range(n)]
 """
 
 
-def answer(model: str | ModelPositions, name: str, listing: str) -> str:
+def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequence[str] = ()) -> str:
     names: dict[str, Any] = {}
     exec(listing, names)
-    return str(diagnosed(searches(names, name, expected(model, None))))
+    types = expected(model)
+    return str(
+        together(types, {layer: diagnosed(searches(names, name, types[layer])) for layer in layers or types})
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,13 +225,49 @@ def test_a_function_of_one_axis_is_right_for_text(qwen: ModelPositions) -> None:
 def test_tables_are_made_for_a_batch_too() -> None:
     text = answer("rotary(base=10000, pairing=half)", "rope", OF_A_BATCH)
     assert text.startswith("its base is 20000 instead of 10000; ")
-    assert text.endswith(", x as (B, H, T, D)")
+    assert text.endswith(", x as (B, H, T, D), with get_cos_sin")
 
 
 def test_tables_of_posenc_are_named_with_what_was_not_tested() -> None:
     text = answer("rotary(base=10000, pairing=half)", "rope", MADE)
     assert text.startswith("right; ")
     assert text.endswith(", with posenc's cos and sin; make_tables was not tested: it needs layer_idx")
+
+
+def test_every_layout_of_tables_is_tried() -> None:
+    """One in which columns are doubled side by side, read at positions, is the last that is tried but one."""
+    text = answer("rotary(base=10000, pairing=interleaved)", "rope", EVERY_TWO)
+    assert text.startswith("right; ")
+    assert text.endswith(", with posenc's cos and sin")
+    reflected = EVERY_TWO.replace("-x[..., 1::2]", "x[..., 1::2]")
+    wrong = answer("rotary(base=10000, pairing=interleaved)", "rope", reflected)
+    assert wrong.startswith("the first channel of each pair lacks its minus sign")
+
+
+def test_the_tables_of_every_function_are_tried() -> None:
+    """And an answer says whose it used, and which function was not tested."""
+    text = answer("rotary(base=10000, pairing=half)", "rope", TWO_MAKERS)
+    assert text.startswith("right; ")
+    assert text.endswith(", with global_tables; broken_tables was not tested: it needs config")
+
+
+@pytest.fixture(scope="module")
+def gemma() -> ModelPositions:
+    return read(Path(__file__).parents[2] / "data" / "configs" / "gemma-3-4b.json")
+
+
+@pytest.mark.parametrize("name", ["rope", "placed"])
+def test_every_layer_type_is_tested(gemma: ModelPositions, name: str) -> None:
+    """Also of a port that chooses the frequencies of a layer by its own rule."""
+    near, full = answer(gemma, name, BY_LAYER.replace("FULL", "5")).split("\n")
+    assert near.startswith("sliding_attention: right; ")
+    assert full.startswith("full_attention: right; ")
+
+
+def test_a_wrong_rule_of_layers_is_named_by_layer_type(gemma: ModelPositions) -> None:
+    wrong = answer(gemma, "rope", BY_LAYER.replace("FULL", "4"), layers=["full_attention"])
+    assert wrong.startswith("sliding_attention: not tested\nfull_attention: ")
+    assert "frequencies belong to layer type 'sliding_attention'" in wrong
 
 
 def test_the_harmless_half_of_two_mistakes_comes_last() -> None:

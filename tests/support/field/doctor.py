@@ -39,7 +39,7 @@ def code(listing: str) -> str:
     name = next(name for name in reversed(names) if not name.startswith("_") and callable(names[name]))
     model = next((model for word, model in MODELS.items() if word in name), "rotary")
     model = "rotary(base=500000)" if model == "rotary" and "500000" in listing else model
-    return str(diagnosed(searches(names, name, asked_of(model, None))))
+    return str(diagnosed(searches(names, name, asked_of(model)[""])))
 
 
 MODELS = {"positional_encoding": "sinusoidal", "alibi": "alibi", "bucket": "t5"}

@@ -2,7 +2,8 @@
 
 The file runs in a separate process with limits on time and memory, in an empty folder; run only what you trust.
 Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
-(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D); tables come from the file's own function if it has one.
+(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). Tables come from the file's own functions, if it has any,
+and all are tried. Every layer type of a model is tested, by its first layer if a function asks for one.
 """
 
 import inspect
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,15 +28,14 @@ import torch
 from torch import Tensor
 
 from posenc.arguments import one_of
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
-from posenc.integrations.doctor.rotation import Rotation
 from posenc.integrations.doctor.search import Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
 SECONDS, MEMORY = 60, 8 * 2**30
-WAYS = 24
-"""The most bindings that are tried per function."""
 HEAD_DIM = 64
 """Channels of a head if the encoding's text has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
@@ -46,21 +46,27 @@ FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 NEAR = torch.arange(len(FAR))
 OFFSETS = torch.arange(-300, 301)
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
-VECTOR = (
-    r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
-    r"|vec(tor)?|tensor|inp(ut)?|hidden\w*|\w+_states)$"
-)
-POSITIONS = r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$"
-BASE = r"^(base|theta|rope_theta|theta_base|rope_base)$"
+NAMES = {
+    "vector": r"^(x|q|k|t|v|xq|xk|(q|k)_(embed|pe|rot|rope)|quer(y|ies)|keys?"
+    r"|vec(tor)?|tensor|inp(ut)?|hidden\w*|\w+_states)$",
+    "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m|start_pos)$",
+    "offsets": r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$",
+    "cos": r"^(freqs_)?cos(ine)?(_\w+)?$",
+    "sin": r"^(freqs_)?sin(e)?(_\w+)?$",
+    "table": r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$",
+    "base": r"^(base|theta|rope_theta|theta_base|rope_base)$",
+    "layer": r"^(layer|block)(_?(idx|id|index|i|n|no|num(ber)?))?$",
+    "layer type": r"^(layer|attn|attention)_?type$",
+    "channels": r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)",
+    "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
+    "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|positions|t|l)(_|$)",
+}
+"""What arguments are called in ports, by what they are."""
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
-COS, SIN, TABLE = (
-    r"^(freqs_)?cos(ine)?(_\w+)?$",
-    r"^(freqs_)?sin(e)?(_\w+)?$",
-    r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$",
-)
+"""What functions are called that make tables."""
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -72,7 +78,7 @@ RETURNED = {
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
-    """Diagnose a port's function with any signature.
+    """Diagnose a port's function with any signature, for one layer type of a model or for all.
 
     Args:
         path, name: the file, and the function or class in it.
@@ -82,9 +88,10 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
     """
     if not path.is_file():
         raise InvalidArgument(f"--call {path}:{name}: there is no file {path}")
-    asked = expected(model, layer)
+    types = expected(model)
+    asked = {layer: types[one_of("layer", layer, types)]} if layer else types
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "diagnosis"
+        out = Path(folder) / "answers"
         run = subprocess.run(
             [sys.executable, "-m", __name__, str(path.resolve()), name, str(out), str(SECONDS)],
             cwd=folder,
@@ -93,32 +100,52 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
             capture_output=True,
         )
         if out.exists():
-            return cast(Diagnosis, pickle.loads(out.read_bytes()))
+            return together(types, pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
         raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove its training")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
+    channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
-        f"{path}:{name} cannot be called with {asked.recipe.get('head_dim') or HEAD_DIM} channels per head, as in "
-        f"the model: {last}"
+        f"{path}:{name} cannot be called with {' or '.join(channels)} channels per head, as in the model: {last}"
     )
 
 
-def meanings(asked: Expected, tables: Sequence[Any], x: Tensor | None) -> dict[str, list[Any]]:
-    """What an argument may be meant to be, by patterns of its name."""
+def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagnosis:
+    """One answer for these layer types, a line for each if there are several."""
+    lines = [f"{name}: {answers.get(name, 'not tested')}" for name in types]
+    causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
+    text = "\n".join(lines) if len(lines) > 1 else "".join(map(str, answers.values()))
+    return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
+
+
+def takes(function: Callable[..., Any], *meanings: str) -> bool:
+    """Whether the function has an argument of one of these names."""
+    return any(meant(name, meaning) for name in inspect.signature(function).parameters for meaning in meanings)
+
+
+def meant(name: str, meaning: str) -> bool:
+    """Whether an argument's name has this meaning in ports."""
+    return re.search(NAMES[meaning], name.lower()) is not None
+
+
+def values(asked: Expected, x: Tensor | None = None, tables: Sequence[Any] = ()) -> dict[str, list[Any]]:
+    """What an argument of each meaning may be; ``tables`` are forms of one."""
     axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
     places = torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)]) if axes else FAR[None]
     several = [places[:, None].expand(-1, BATCH, -1), places] if len(places) > 1 else []
     return {
-        VECTOR: [] if x is None else [x],
-        POSITIONS: [*several, *(where for at in (FAR, NEAR) for where in (at, at[None].expand(BATCH, -1))), 0],
-        r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$": [OFFSETS],
-        COS: [table[0] for table in tables if isinstance(table, tuple)],
-        SIN: [table[1] for table in tables if isinstance(table, tuple)],
-        TABLE: list(tables),
-        BASE: [] if "base" in asked.free else [asked.recipe.get("base")],
-        r"(^|_)(dims?|model|width|size|d|channels|embed|hidden)(_|$)": [asked.recipe.get("head_dim")],
-        r"(^|_)(heads?|nh|h|n)(_|$)": [HEADS],  # head_dim is no number of heads
-        r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|positions|t|l)(_|$)": [len(NEAR)],
+        "vector": [] if x is None else [x],
+        "positions": [*several, *(at for single in (FAR, NEAR) for at in (single, single.expand(BATCH, -1))), 0],
+        "offsets": [OFFSETS],
+        "cos": [table[0] for table in tables if isinstance(table, tuple)],
+        "sin": [table[1] for table in tables if isinstance(table, tuple)],
+        "table": [*tables],
+        "base": [] if "base" in asked.free else [asked.recipe.get("base")],
+        "layer": [*asked.layer[:1]],
+        "layer type": [*asked.layer[1:]],
+        "channels": [asked.recipe.get("head_dim")],
+        "heads": [HEADS],
+        "length": [len(NEAR)],
     }
 
 
@@ -130,25 +157,27 @@ def first(
 ) -> list[Any]:
     """What is made of the first result, of all that a function's arguments may be meant to be; none if all fail.
 
-    Parameters with a default keep it, but for a base that the model states.
+    Parameters with a default keep it, but for a base that the model states, and for the layer.
     """
     wanted = {
-        name: [value for pattern, values in known.items() if re.search(pattern, name.lower()) for value in values]
+        name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        and (parameter.default is parameter.empty or (re.search(BASE, name.lower()) and known[BASE]))
+        and (
+            parameter.default is parameter.empty
+            or any(known[meaning] and meant(name, meaning) for meaning in ("base", "layer", "layer type"))
+        )
     }
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
                 f"it needs {', '.join(unknown)}; name its arguments as ports do (x or q, positions, cos and sin, "
-                "freqs_cis, head_dim, seq_len, heads, base)"
+                "freqs_cis, head_dim, seq_len, heads, base, layer_idx)"
             )
         )
-    bindings = itertools.islice(itertools.product(*wanted.values()), WAYS)
-    for chosen, array in itertools.product(bindings, (torch.as_tensor, np.asarray)):
-        values = (array(value.clone()) if torch.is_tensor(value) else value for value in chosen)
-        arguments = dict(zip(wanted, values, strict=True))
+    for chosen, array in itertools.product(itertools.product(*wanted.values()), (torch.as_tensor, np.asarray)):
+        given = (array(value.clone()) if torch.is_tensor(value) else value for value in chosen)
+        arguments = dict(zip(wanted, given, strict=True))
         try:
             return [made(function(**arguments), arguments)]
         except Exception as error:  # another binding may be right
@@ -156,61 +185,65 @@ def first(
     return []
 
 
-def tables_of(names: Mapping[str, Any], asked: Expected) -> tuple[list[Any], str]:
-    """The tables that the file's own function makes, or else the model's, in the usual layouts of ports.
+def tables_of(names: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
+    """The tables that the file's own functions make, or else the model's, in the usual layouts of ports.
 
-    With the model's tables comes a note for the answer: whose they are, and why the file's were not tested.
+    Of each its forms, for one row of tokens and for a batch, and a note for the answer: whose it is, and which of
+    the file's functions were not tested.
     """
-    made, untested = list[Any](), ""
-    known = [meanings(asked, (), None) | {POSITIONS: [at]} for at in (NEAR, NEAR[None].expand(BATCH, -1))]
+    made, untested = list[tuple[list[Any], str]](), ""
     for name, maker in names.items():
         if inspect.isfunction(maker) and re.match(MAKER, name.lower()):
             errors: list[Exception] = []
-            made += [table for meant in known for table in first(maker, meant, errors)]
-            untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}" if errors else ""
-    if made or asked.recipe.name != "rotary":
-        return made, ""
-    right = Rotation.of(asked, asked.recipe.get("head_dim"))
-    angles = torch.from_numpy(right.angles({"position": NEAR[:, None].numpy()}))
-    turns = torch.polar(torch.tensor(right.factor).double(), angles).to(torch.complex64)
-    wide = [torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns]
-    pairs = ((t.real, t.imag) for t in (*(table.expand(BATCH, -1, -1) for table in wide), *wide))
-    return [turns, *pairs], f", with posenc's cos and sin{untested}"
+            known = [values(asked) | {"positions": [at]} for at in (NEAR, NEAR.expand(BATCH, -1))]
+            if forms := [table for each in known for table in first(maker, each, errors)]:
+                made.append((forms, f", with {name}"))
+            else:
+                untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}"
+    if not made and asked.recipe.name == "rotary":
+        rotary = cast(Rotary, build(asked.recipe, ModelShape()))
+        at = NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR
+        turns = torch.complex(*rotary.cos_sin(at, torch.float32, rotary.attention_factor))
+        wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
+        forms = ([(form.real, form.imag) for form in (t.expand(BATCH, -1, -1), t)] for t in wide)
+        made = [(form, ", with posenc's cos and sin") for form in ([turns], *forms)]
+    return [(forms, note + untested) for forms, note in made]
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """What the first way that works returns under every layout, with positions of as many axes as one takes."""
+    """What the first way that works returns under every layout and with every table.
+
+    With positions of as many axes as one takes.
+    """
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=asked.recipe.get("head_dim") or HEAD_DIM))
-    tables, note = tables_of({key: value for key, value in names.items() if key != name}, asked)
     target, errors = names[name], list[Exception]()
     if inspect.isclass(target):
-        made = first(target, meanings(asked, tables, None), errors)
+        made = first(target, values(asked), errors)
         target = next((getattr(module, "forward", module) for module in made), target)
-    turns = any(re.search(VECTOR, parameter.lower()) for parameter in inspect.signature(target).parameters)
+    others = {key: value for key, value in names.items() if key != name}
+    tables = tables_of(others, asked) if takes(target, "cos", "sin", "table") else [([], "")]
     sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": asked.recipe.get("head_dim")}
     compared: list[Search] = []
-    for layout in LAYOUTS if turns else ("",):
+    for layout, (forms, whose) in itertools.product(LAYOUTS if takes(target, "vector") else ("",), tables):
         random = torch.Generator().manual_seed(0)
         x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
-        compared += first(target, meanings(asked, tables, x), errors, partial(_search, asked, layout, x, note))
+        note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose
+        compared += first(target, values(asked, x, forms), errors, partial(_search, asked, x, note))
     if not compared:
         raise errors[0]
     axes = [search.rows[0].get("position", NEAR[:, None]).shape[1] for search in compared]
     return [search for search, count in zip(compared, axes, strict=True) if count == max(axes)]
 
 
-def _search(
-    asked: Expected, layout: str, x: Tensor | None, note: str, returned: Any, arguments: Mapping[str, Any]
-) -> Search:
+def _search(asked: Expected, x: Tensor | None, note: str, returned: Any, arguments: Mapping[str, Any]) -> Search:
     """What was returned, by what its shape says that it is."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     array, *others = (torch.as_tensor(part).detach() for part in (returned if several else [returned]))
-    given = [value for name, value in arguments.items() if re.search(POSITIONS, name.lower())]
+    given = [value for name, value in arguments.items() if meant(name, "positions")]
     at = NEAR if not given or isinstance(given[0], int) else torch.as_tensor(given[0])
     at = at[:, 0] if at.ndim == 3 else at[0] if len(at) == BATCH and at[0].equal(at[1]) else at
     if x is not None and array.shape == x.shape:
-        before, rotated = (values.movedim(layout.index("T"), -2) for values in (x, array))
-        numbers = {"positions": at, "x": before, "rotated": rotated}
+        numbers = {"positions": at, "x": x, "rotated": array}
         if others and torch.equal(others[0], array):  # queries and keys
             asked = replace(asked, free=asked.free | {"written"})
     elif asked.recipe.name == "rotary" and (len(others) == 1 or array.is_complex()):
@@ -220,20 +253,19 @@ def _search(
         array = array[0] if array.ndim > 1 and len(array) == 1 else array
         numbers = {RETURNED.get((asked.recipe.name, array.ndim), "result"): array}
         numbers |= {"offsets": OFFSETS} if "buckets" in numbers else {}
-    given_tables = any(re.search(f"{COS}|{SIN}|{TABLE}", name.lower()) for name in arguments)
-    return search(asked, numbers, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note * given_tables)
+    return search(asked, numbers, note)
 
 
 def main(path: str, name: str, out: str, seconds: str) -> None:
-    """Run the file, call the function in every way that works, and save the results for the diagnosis."""
+    """Run the file, call the function in every way that works, and save the answer for every layer type."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     asked = pickle.load(sys.stdin.buffer)
     signal.alarm(int(seconds))
     names = runpy.run_path(path)
     one_of("function", name, [key for key, value in names.items() if callable(value)])
-    asked_about = searches(names, name, asked)
+    found = {layer: searches(names, name, each) for layer, each in asked.items()}
     signal.alarm(0)
-    Path(out).write_bytes(pickle.dumps(diagnosed(asked_about)))
+    Path(out).write_bytes(pickle.dumps({layer: diagnosed(each) for layer, each in found.items()}))
 
 
 if __name__ == "__main__":

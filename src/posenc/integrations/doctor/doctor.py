@@ -36,13 +36,17 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
             both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, ``inv_freq (P,)``; for ALiBi ``bias (H, T, T)`` or
             ``slopes (H,)``; for sinusoidal codes ``table (T, D)``; for T5 ``buckets (N,)`` and ``offsets (N,)``, j
             − i.
-        layer: the layer type; optional if only one rotates.
+        layer: the layer type; optional if the model has only one.
 
     Raises:
         InvalidArgument: there are no arrays, unknown names, or arrays that do not fit together.
         UnknownName: there is no such layer type, or no search for this encoding.
     """
-    return diagnosed([search(expected(model, layer), numbers)])
+    types = expected(model)
+    if layer is None and len(types) > 1:
+        raise InvalidArgument(f"the model has {len(types)} layer types; pass layer, one of {', '.join(types)}")
+    asked = types[one_of("layer", layer or next(iter(types)), types)]
+    return diagnosed([search(asked, numbers)])
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
@@ -64,27 +68,24 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
     return Search(kind, asked, arrays, note)
 
 
-def expected(model: ModelPositions | str, layer: str | None) -> Expected:
-    """What a port should compute for an encoding's text or for a layer type of a model."""
+def expected(model: ModelPositions | str) -> dict[str, Expected]:
+    """What a port should compute, by layer type; for an encoding's text without a name."""
     if isinstance(model, str):
         stated = parse(model)
         recipe = canonical(stated, full=True)
         choices = KINDS[recipe.name].free if recipe.name in KINDS else ()
-        return Expected(
-            recipe, frozenset(name for name, _ in recipe.settings if name in choices and stated.get(name) is None)
-        )
-    table = position_table.of(model)
-    types = dict(zip(table.layer_types, model.layer_types, strict=True)) | {name: name for name in model.recipes}
-    searched = [name for name in dict.fromkeys(model.layer_types) if model.recipes[name].name in KINDS]
-    if layer is None and len(searched) != 1:
-        raise InvalidArgument(
-            f"model_type {model.model_type!r} has {len(searched)} layer types; pass layer, one of "
-            f"{', '.join(searched) or 'those that rotate or that ALiBi biases'}"
-        )
-    recipe = canonical(model.recipes[types[one_of("layer", layer or searched[0], types)]], full=True)
+        free = frozenset(name for name, _ in recipe.settings if name in choices and stated.get(name) is None)
+        return {"": Expected(recipe, free)}
+    table, types = position_table.of(model), list(model.layer_types)
+    searched = [name for name in dict.fromkeys(types) if model.recipes[name].name in KINDS]
+    if not searched:
+        raise InvalidArgument(f"model_type {model.model_type!r} has no layers with {', '.join(KINDS)}")
     ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
-    lengths = filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length))
-    return Expected(recipe, ladders=ladders, lengths=tuple(lengths))
+    lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
+    recipes = {name: canonical(model.recipes[name], full=True) for name in searched}
+    return {
+        name: Expected(recipes[name], frozenset(), ladders, lengths, (types.index(name), name)) for name in recipes
+    }
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -77,12 +77,14 @@ class Expected:
         free: settings that a port may choose.
         ladders: base and frequencies of all layer types of the model, by name.
         lengths: those that the model's config states, the admitted one last.
+        layer: the number of the first layer that has it, and its layer type; empty for an encoding's text.
     """
 
     recipe: Recipe
     free: frozenset[str] = frozenset()
     ladders: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
+    layer: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class Kind:
         mistakes: every single change of the right description, for a port of these rows.
         phrases: a function of the wrong and the right description for each field, in the order of a sentence.
         wanted: what to give besides, where the numbers cannot tell two mistakes apart.
-        free: what a port may choose if an encoding's text does not state a setting: the field, and a function of its
-            value and the right description that says whether the value is allowed.
+        free: what a port may choose if an encoding's text does not state a setting: the field, and a function of
+            its value and the right description that says whether the value is allowed.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Description]
@@ -146,7 +148,7 @@ class Search:
         return list({tuple(change.items()): change for change in mistakes if change}.values())
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
-        """How far a port's numbers are from those of the right description with this change, and which are too far."""
+        """How far a port's numbers are from those of this change, and which are too far."""
         ours, room = replace(self.right, **change).predict(rows)  # type: ignore[type-var]
         apart = np.abs(rows["y"] - ours)
         return apart, ~(apart <= room)
