@@ -26,7 +26,7 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.rope_dictionaries import ORIGINAL, family_of
+from posenc.integrations.rope_dictionaries import ORIGINAL, family_of, sharpening, with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
@@ -201,10 +201,22 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
     return keys
 
 
-def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
-    """Refuse positions that rotary files derived from vLLM's cannot compute, and inputs past the end of their
-    table."""
-    kind, now = entry["rope_type"], recipe.get("scaling")
+def overrides(
+    program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
+) -> tuple[dict[str, Any], int]:
+    """The rope dictionary and the length by which rotary files derived from vLLM's compute these positions.
+
+    YaRN's attention factor is stated twice, as ``attention_factor`` and as ``attn_factor``, which multiplies
+    0.1·ln s + 1. The DeepSeek families, which have classes of their own, state it in ``mscale``, and lists of
+    factors in ``short_mscale`` and ``long_mscale``. These files multiply the length by the factor of linear
+    scaling, so it is divided by it here.
+
+    Raises:
+        InvalidArgument: positions that such files cannot compute, or inputs past the end of their table.
+    """
+    recipe, config, entry = config_of(positions, scaling, max_length)
+    family, now = FAMILIES[positions.model_type], recipe.get("scaling")
+    longest, kind = config[family.length], entry["rope_type"]
     if kind == "proportional":
         raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; use Linear, Llama3 or YaRN")
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
@@ -217,6 +229,16 @@ def check(program: str, recipe: Recipe, entry: Mapping[str, Any], longest: int) 
             f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
             f"where {program}'s table ends; use a larger factor"
         )
+    if kind == "longrope":
+        entry = with_mscales(entry, now, longest)
+    elif kind == "yarn" and family.mscale_scores:
+        entry = with_pair(entry)
+    elif kind == "yarn":
+        entry |= {"attention_factor": now.scale, "attn_factor": now.scale / sharpening(now.factor)}
+    elif kind == "linear":
+        entry["factor"] = float(now.factor)  # vLLM fails at an int
+        longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
+    return entry, longest
 
 
 @cache

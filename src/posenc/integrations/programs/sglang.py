@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
@@ -15,9 +14,8 @@ from posenc.integrations.programs import (
     Line,
     Program,
     Releases,
-    check,
-    config_of,
     nested,
+    overrides,
     table_of,
 )
 from posenc.integrations.rope_dictionaries import (
@@ -28,8 +26,6 @@ from posenc.integrations.rope_dictionaries import (
     pair_ratio,
     sharpening,
     with_factor,
-    with_mscales,
-    with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -87,20 +83,9 @@ def spell(
             f"this model's language model is in {'.'.join(positions.path)}, and SGLang merges overrides only "
             "one key deep; change config.json there"
         )
-    recipe, config, entry = config_of(positions, scaling, max_length)
-    family, now = FAMILIES[positions.model_type], recipe.get("scaling")
-    longest, kind = config[family.length], entry["rope_type"]
-    check("SGLang", recipe, entry, longest)
-    if kind == "longrope":
-        entry = with_mscales(entry, now, longest)
-    elif kind == "yarn" and family.mscale_scores:
-        entry = with_pair(entry)
-    elif kind == "yarn":  # SGLang multiplies its attn_factor by the ratio of DeepSeek's numbers
+    entry, longest = overrides("SGLang", positions, scaling, max_length)
+    if "attn_factor" in entry:  # which SGLang multiplies by the ratio of DeepSeek's numbers
         entry = {key: value for key, value in entry.items() if key not in ("attention_factor", *PAIR)}
-        entry["attn_factor"] = now.scale / sharpening(now.factor)
-    elif kind == "linear":
-        entry["factor"] = float(now.factor)
-        longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
     if not positions.path:
         before = rope_dictionary(positions.source)
         if entry["rope_type"] == "linear" and ORIGINAL in before:

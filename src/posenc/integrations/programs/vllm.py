@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posenc.integrations.huggingface.families import FAMILIES, SKIPS_SHARE
+from posenc.integrations.huggingface.families import SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
@@ -14,9 +14,8 @@ from posenc.integrations.programs import (
     Line,
     Program,
     Releases,
-    check,
-    config_of,
     nested,
+    overrides,
     table_of,
 )
 from posenc.integrations.rope_dictionaries import (
@@ -27,8 +26,6 @@ from posenc.integrations.rope_dictionaries import (
     pair_ratio,
     sharpening,
     with_factor,
-    with_mscales,
-    with_pair,
 )
 from posenc.scaling import LengthScaling, Scaling
 
@@ -107,11 +104,9 @@ def spell(
 ) -> dict[str, Any]:
     """The value of vLLM's ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    For a composite model both are nested under the keys of its language model, where vLLM reads them. YaRN's
-    attention factor is stated twice: releases up to 0.29 read ``attn_factor``, which they multiply by 0.1·ln s + 1,
-    newer ones ``attention_factor``. The DeepSeek families, which have their own class in vLLM, state it in
-    ``mscale``; lists of factors in ``short_mscale`` and ``long_mscale``. vLLM multiplies the length by the factor
-    of linear scaling, so it is divided by it here. Windows and scales of queries stay those of the config.
+    For a composite model both are nested under the keys of its language model, where vLLM reads them. Releases up
+    to 0.29 read ``attn_factor``, newer ones ``attention_factor``. Windows and scales of queries stay those of the
+    config.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -122,19 +117,7 @@ def spell(
             length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something
             else.
     """
-    recipe, config, entry = config_of(positions, scaling, max_length)
-    family, now = FAMILIES[positions.model_type], recipe.get("scaling")
-    longest, kind = config[family.length], entry["rope_type"]
-    check("vLLM", recipe, entry, longest)
-    if kind == "longrope":
-        entry = with_mscales(entry, now, longest)
-    elif kind == "yarn" and family.mscale_scores:
-        entry = with_pair(entry)
-    elif kind == "yarn":
-        entry |= {"attention_factor": now.scale, "attn_factor": now.scale / sharpening(now.factor)}
-    elif kind == "linear":
-        entry["factor"] = float(now.factor)  # vLLM fails at an int
-        longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
+    entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's
         entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
     return nested(positions, longest, entry)
