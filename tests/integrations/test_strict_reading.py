@@ -61,7 +61,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         config("cohere", model_max_length=131072, max_position_embeddings=8192),
         "model_max_length=131072 contradicts max_position_embeddings=8192, which transformers reads in model_type "
-        "'cohere'; write the number that the model was trained with there, and remove model_max_length",
+        "'cohere'; state there what the model was trained with, and remove model_max_length",
     ),
     (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),
     (config("exaone4", **{"sliding-window": None}), "'sliding-window'; did you mean 'sliding_window'"),

@@ -107,8 +107,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
         if meant := ELSEWHERE.get(plain(key)):
             if family.kind != "none" and value not in (config.get(meant), _implied(config, meant)):
                 raise InvalidArgument(
-                    f"{key}={value!r} contradicts {meant}={config[meant]!r}, which transformers reads in model_type "
-                    f"{model_type!r}; write the number that the model was trained with there, and remove {key}"
+                    f"{key}={value!r} contradicts {meant}={config[meant]!r}, which transformers reads in "
+                    f"model_type {model_type!r}; state there what the model was trained with, and remove {key}"
                     if config.get(meant) is not None
                     else f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; rename it"
                 )
