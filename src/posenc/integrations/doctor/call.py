@@ -119,8 +119,9 @@ def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagno
 
 
 def takes(function: Callable[..., Any], *meanings: str) -> bool:
-    """Whether the function has an argument of one of these names."""
-    return any(meant(name, meaning) for name in inspect.signature(function).parameters for meaning in meanings)
+    """Whether the function needs an argument of one of these meanings."""
+    needed = [name for name, each in inspect.signature(function).parameters.items() if each.default is each.empty]
+    return any(meant(name, meaning) for name in needed for meaning in meanings)
 
 
 def meant(name: str, meaning: str) -> bool:
@@ -128,14 +129,14 @@ def meant(name: str, meaning: str) -> bool:
     return re.search(NAMES[meaning], name.lower()) is not None
 
 
-def values(asked: Expected, x: Tensor | None = None, tables: Sequence[Any] = ()) -> dict[str, list[Any]]:
-    """What an argument of each meaning may be; ``tables`` are forms of one."""
-    axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
-    places = torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)]) if axes else FAR[None]
-    several = [places[:, None].expand(-1, BATCH, -1), places] if len(places) > 1 else []
+def values(
+    asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
+) -> dict[str, list[Any]]:
+    """What an argument of each meaning may be at positions ``(T,)`` or ``(A, T)``; ``tables`` are forms of one."""
+    batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
-        "positions": [*several, *(at for single in (FAR, NEAR) for at in (single, single.expand(BATCH, -1))), 0],
+        "positions": [*((at, batch) if at.ndim == 1 else (batch, at)), *([0] if at is NEAR else [])],
         "offsets": [OFFSETS],
         "cos": [table[0] for table in tables if isinstance(table, tuple)],
         "sin": [table[1] for table in tables if isinstance(table, tuple)],
@@ -153,7 +154,7 @@ def first(
     function: Callable[..., Any],
     known: Mapping[str, list[Any]],
     errors: list[Exception],
-    made: Callable[..., Any] = lambda result, arguments: result,
+    made: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
     """What is made of the first result, of all that a function's arguments may be meant to be; none if all fail.
 
@@ -177,71 +178,71 @@ def first(
         )
     for chosen, array in itertools.product(itertools.product(*wanted.values()), (torch.as_tensor, np.asarray)):
         given = (array(value.clone()) if torch.is_tensor(value) else value for value in chosen)
-        arguments = dict(zip(wanted, given, strict=True))
         try:
-            return [made(function(**arguments), arguments)]
+            return [made(function(**dict(zip(wanted, given, strict=True))))]
         except Exception as error:  # another binding may be right
             errors.append(error)
     return []
 
 
-def tables_of(names: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
+def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
     """The tables that the file's own functions make, or else the model's, in the usual layouts of ports.
 
     Of each its forms, for one row of tokens and for a batch, and a note for the answer: whose it is, and which of
     the file's functions were not tested.
     """
     made, untested = list[tuple[list[Any], str]](), ""
-    for name, maker in names.items():
-        if inspect.isfunction(maker) and re.match(MAKER, name.lower()):
-            errors: list[Exception] = []
-            known = [values(asked) | {"positions": [at]} for at in (NEAR, NEAR.expand(BATCH, -1))]
-            if forms := [table for each in known for table in first(maker, each, errors)]:
-                made.append((forms, f", with {name}"))
-            else:
-                untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}"
+    for name, maker in makers.items():
+        errors: list[Exception] = []
+        known = [values(asked) | {"positions": [at]} for at in (NEAR, NEAR.expand(BATCH, -1))]
+        if forms := [table for each in known for table in first(maker, each, errors)]:
+            made.append((forms, f", with {name}"))
+        else:
+            untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}"
     if not made and asked.recipe.name == "rotary":
-        rotary = cast(Rotary, build(asked.recipe, ModelShape()))
+        longest = next(reversed(asked.lengths), None)
+        rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=longest))
         at = NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR
         turns = torch.complex(*rotary.cos_sin(at, torch.float32, rotary.attention_factor))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
-        forms = ([(form.real, form.imag) for form in (t.expand(BATCH, -1, -1), t)] for t in wide)
-        made = [(form, ", with posenc's cos and sin") for form in ([turns], *forms)]
+        pairs = ([(form.real, form.imag) for form in (t.expand(BATCH, -1, -1), t)] for t in wide)
+        made = [(form, ", with posenc's cos and sin") for form in ([turns], *pairs)]
     return [(forms, note + untested) for forms, note in made]
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """What the first way that works returns under every layout and with every table.
-
-    With positions of as many axes as one takes.
-    """
+    """What the function returns for every layout and table that works, at positions of as many axes as it takes."""
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=asked.recipe.get("head_dim") or HEAD_DIM))
     target, errors = names[name], list[Exception]()
     if inspect.isclass(target):
         made = first(target, values(asked), errors)
         target = next((getattr(module, "forward", module) for module in made), target)
-    others = {key: value for key, value in names.items() if key != name}
-    tables = tables_of(others, asked) if takes(target, "cos", "sin", "table") else [([], "")]
+    makers = {
+        key: maker
+        for key, maker in names.items()
+        if key != name and inspect.isfunction(maker) and re.match(MAKER, key.lower())
+    }
+    tables = (takes(target, "cos", "sin", "table") and tables_of(makers, asked)) or [([], "")]
+    ways = list(itertools.product(LAYOUTS if takes(target, "vector") else ("",), tables))
     sizes = {"B": BATCH, "H": X_HEADS, "T": len(NEAR), "D": asked.recipe.get("head_dim")}
-    compared: list[Search] = []
-    for layout, (forms, whose) in itertools.product(LAYOUTS if takes(target, "vector") else ("",), tables):
-        random = torch.Generator().manual_seed(0)
-        x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
-        note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose
-        compared += first(target, values(asked, x, forms), errors, partial(_search, asked, x, note))
-    if not compared:
-        raise errors[0]
-    axes = [search.rows[0].get("position", NEAR[:, None]).shape[1] for search in compared]
-    return [search for search, count in zip(compared, axes, strict=True) if count == max(axes)]
+    axes = asked.recipe.get("axes") if asked.recipe.name == "rotary" else None
+    grid = [torch.stack([FAR.roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
+    for at in (*grid, FAR, NEAR) if takes(target, "positions") else (NEAR,):
+        compared: list[Search] = []
+        for layout, (forms, whose) in ways:
+            random = torch.Generator().manual_seed(0)
+            x = torch.randn([sizes[axis] for axis in layout], generator=random) if layout else None
+            note = f", x as ({', '.join(layout)})" * (len(layout) > 2) + whose
+            compared += first(target, values(asked, x, at, forms), errors, partial(_search, asked, x, at, note))
+        if compared:
+            return compared
+    raise errors[0]
 
 
-def _search(asked: Expected, x: Tensor | None, note: str, returned: Any, arguments: Mapping[str, Any]) -> Search:
+def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
     """What was returned, by what its shape says that it is."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     array, *others = (torch.as_tensor(part).detach() for part in (returned if several else [returned]))
-    given = [value for name, value in arguments.items() if meant(name, "positions")]
-    at = NEAR if not given or isinstance(given[0], int) else torch.as_tensor(given[0])
-    at = at[:, 0] if at.ndim == 3 else at[0] if len(at) == BATCH and at[0].equal(at[1]) else at
     if x is not None and array.shape == x.shape:
         numbers = {"positions": at, "x": x, "rotated": array}
         if others and torch.equal(others[0], array):  # queries and keys

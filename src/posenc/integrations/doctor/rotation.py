@@ -111,10 +111,13 @@ class Rotation:
     precision: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, expected: Expected, head_dim: int) -> Self:
-        """What is asked of a port with heads of this size."""
+    def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> Self:
+        """What is asked of a port of these arrays, which state the channels of a head if the encoding does not."""
         recipe = expected.recipe
-        rotary_dim, axes = int(recipe.get("rotary_dim") or head_dim), recipe.get("axes")
+        pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
+        channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
+        head_dim, axes = int(recipe.get("head_dim") or channels), recipe.get("axes")
+        rotary_dim = int(recipe.get("rotary_dim") or head_dim)
         scaling = planned(recipe.get("scaling") or Default(), next(reversed(expected.lengths), None))
         base = float(recipe.get("base"))
         spectrum = scaling.frequencies(rotary_dim, base)
@@ -138,18 +141,11 @@ class Rotation:
         """Number of pairs, including those with frequency 0."""
         return max(self.turning, self.layout[2])
 
-    def channels(self, start: int, stride: int, distance: int) -> tuple[Array, Array]:
-        """The first and the second channel of every pair."""
-        first = start + stride * np.arange(self.pairs)
-        second = first + (max(distance, self.pairs) if stride == 1 else distance)
-        if second.max(initial=0) >= self.head_dim:
-            raise InvalidArgument(f"{self.pairs} pairs do not fit into {self.head_dim} channels")
-        return first, second
-
     @property
     def both_channels(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """The channels of every pair as it is read, and as it is written."""
-        return self.channels(*self.layout), self.channels(*(self.written or self.layout))
+        read, written = self.layout, self.written or self.layout
+        return channels(*read, self.pairs, self.head_dim), channels(*written, self.pairs, self.head_dim)
 
     @property
     def theta(self) -> Array:
@@ -198,6 +194,24 @@ def in_words(start: int, stride: int, distance: int) -> str:
 def fill(values: Array, count: int) -> Array:
     """The first ``count`` values, padded with zeros."""
     return np.concatenate((values, np.zeros(count, values.dtype)))[:count]
+
+
+def by_pair(table: Array, pairs: int) -> Array:
+    """A column per pair; a table of more columns may have each twice, half a width apart or side by side."""
+    half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
+    twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
+    equal = (columns for columns, both in twice if np.array_equal(both, table))
+    return next(equal, table) if table.shape[-1] > pairs else table
+
+
+@lru_cache(maxsize=4096)
+def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) -> tuple[Array, Array]:
+    """The first and the second channel of every pair."""
+    first = start + stride * np.arange(pairs)
+    second = first + (max(distance, pairs) if stride == 1 else distance)
+    if second.max(initial=0) >= head_dim:
+        raise InvalidArgument(f"{pairs} pairs do not fit into {head_dim} channels")
+    return first, second
 
 
 @lru_cache(maxsize=4096)

@@ -8,21 +8,14 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import LOGARITHM_TO_BASE_10, mistakes
-from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation, in_words
-from posenc.integrations.doctor.search import BASES, Array, Expected, Kind, Rows, step
+from posenc.integrations.doctor.rotation import PRODUCTS, SERIES, Rotation, by_pair, in_words
+from posenc.integrations.doctor.search import BASES, Array, Kind, Rows, step
 from posenc.integrations.position_table import briefly
 from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
 """Positions at which rotations that differ at all do; later axes are ahead from the fourth on, as in a picture."""
-
-
-def right(expected: Expected, numbers: Mapping[str, Array]) -> Rotation:
-    """What is asked of a port of these arrays, which state the channels of a head if the encoding does not."""
-    pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
-    channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
-    return Rotation.of(expected, expected.recipe.get("head_dim") or channels)
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:
@@ -63,14 +56,6 @@ def probe(right: Rotation) -> Rows:
     """Random vectors at positions far apart."""
     x = np.random.default_rng(0).standard_normal((len(PROBED), right.head_dim))
     return vectors(right, PROBED + 3 * np.arange(8)[:, None] * (PROBED > 2), x, x)
-
-
-def by_pair(table: Array, pairs: int) -> Array:
-    """A column per pair; a table of more columns may have each twice, half a width apart or side by side."""
-    half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
-    twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
-    equal = (columns for columns, both in twice if np.array_equal(both, table))
-    return next(equal, table) if table.shape[-1] > pairs else table
 
 
 def _scalings(scaling: Scaling, right: Scaling) -> str:
@@ -139,7 +124,7 @@ PHRASES: Mapping[str, Callable[[Any, Any], str]] = {
 }
 
 ROTARY = Kind(
-    right=right,
+    right=Rotation.of,
     forms={("positions", "x", "rotated"): vectors, ("positions", "cos", "sin"): tables, ("inv_freq",): frequencies},
     probe=probe,
     mistakes=mistakes,
