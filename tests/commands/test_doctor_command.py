@@ -85,7 +85,7 @@ def test_a_file_that_does_not_run_is_one_sentence(
 ) -> None:
     from posenc.integrations.doctor import call
 
-    if "ended" in said:
+    if "end within" in said:
         monkeypatch.setattr(call, "SECONDS", 1)
     (tmp_path / "port.py").write_text(listing)
     with pytest.raises(PosencError, match=said):
