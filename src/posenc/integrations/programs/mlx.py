@@ -79,10 +79,12 @@ def read(config: object, version: str | None = None) -> PositionTable:
     unread: tuple[str, ...] = () if known["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
     table = table_of("mlx", "mlx-lm", version, config, taken, change, unread=unread)
-    halves = {name for name, layer in table.layers.items() if str(layer.scaling).startswith("longrope")}
-    pairing = {name: "half" if name in halves else layer.pairing for name, layer in table.layers.items()}
     layers = {
-        name: replace(layer, axes=(0,) * len(layer.axes), pairing=pairing[name])
+        name: replace(
+            layer,
+            axes=(0,) * len(layer.axes),
+            pairing="half" if str(layer.scaling).startswith("longrope") else layer.pairing,
+        )
         for name, layer in table.layers.items()
     }
     return replace(table, layers=layers)
