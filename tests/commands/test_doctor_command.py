@@ -49,6 +49,28 @@ def test_a_function_is_called_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert "x as (B, T, H, D)" in out
 
 
+def test_every_layer_type_has_its_line(tmp_path: Path) -> None:
+    """With the type that --layer names, the others are not tested, and are said not to be."""
+    port = """
+import torch
+
+def rope(x, positions, layer_idx):
+    theta = 1e4 ** (-torch.arange(0, 256, 2) / 256)
+    cos, sin = (positions[:, None] * theta).cos(), (positions[:, None] * theta).sin()
+    a, b = x[..., :128], x[..., 128:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+"""
+    (tmp_path / "port.py").write_text(port)
+    words = (LLAMA.with_name("gemma-3-4b.json"), "--call", f"{tmp_path}/port.py:rope")
+    code, out = asked(*words)
+    near, full = out.strip().split("\n")
+    assert code == 1
+    assert near.startswith("sliding_attention: right; ")
+    assert full.startswith("full_attention: its frequencies belong to layer type 'sliding_attention'")
+    code, out = asked(*words, "--layer", "sliding_attention")
+    assert (code, out.strip().split("\n")[1]) == (0, "full_attention: not tested")
+
+
 def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
     """By the error of the likeliest call, and not of the last one tried, which gave positions as one number."""
     port = "import torch\n\ndef f(x, positions):\n    return x * (positions[:, None] * torch.ones(64)).cos()\n"

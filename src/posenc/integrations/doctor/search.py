@@ -208,13 +208,12 @@ class Search:
             return Diagnosis(False, causes, text) if chosen else None
         apart = np.concatenate([self.compare(chosen[0], rows)[0].ravel() for rows in self.rows])
         text = f"{text}; this reproduces all {apart.size:,} numbers to {apart.max():.0e}{self.note}"
-        if not right:
-            return Diagnosis(False, causes, text)
-        hidden = [] if mistakes else self.fitting(1)
+        opening = f"right{': ' * bool(causes[0])}" if right else ""
+        hidden = self.fitting(1) if right and not mistakes else []
         if len(hidden) > len(self.single) / 3:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
             text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
-        return Diagnosis(True, (), f"right{': ' * bool(causes[0])}{text}")
+        return Diagnosis(bool(right), () if right else causes, opening + text)
 
     def unexplained(self) -> Diagnosis:
         """Which numbers differ, from where on, and what that usually means."""
