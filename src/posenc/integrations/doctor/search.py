@@ -145,7 +145,7 @@ class Search:
             {name: value for name, value in change.items() if value != getattr(self.right, name)}
             for change in self.kind.mistakes(self.right, self.rows, self.expected)
         )
-        return list({tuple(change.items()): change for change in mistakes if change}.values())
+        return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """How far a port's numbers are from those of this change, and which are too far."""
