@@ -205,8 +205,8 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
         at = NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR
         turns = torch.complex(*rotary.cos_sin(at, torch.float32, rotary.attention_factor))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
-        pairs = ([(form.real, form.imag) for form in (t.expand(BATCH, -1, -1), t)] for t in wide)
-        made = [(form, ", with posenc's cos and sin") for form in ([turns], *pairs)]
+        layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
+        made = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]
     return [(forms, note + untested) for forms, note in made]
 
 
