@@ -173,7 +173,7 @@ def first(
         errors.append(
             TypeError(
                 f"it needs {', '.join(unknown)}; name its arguments as ports do (x or q, positions, cos and sin, "
-                "freqs_cis, head_dim, seq_len, heads, base, layer_idx)"
+                "freqs_cis, head_dim, seq_len, heads, base)"
             )
         )
     for chosen, array in itertools.product(itertools.product(*wanted.values()), (torch.as_tensor, np.asarray)):
