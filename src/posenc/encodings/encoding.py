@@ -33,8 +33,8 @@ E = TypeVar("E", bound="Encoding")
 
 
 class EncodingType(ABCMeta):
-    """Checks an encoding's settings against their annotations (see ``checked``), stores them, and turns Python's errors
-    about arguments into posenc's. A custom class keeps Python's errors."""
+    """Checks an encoding's settings against their annotations (see ``checked``), stores them, and turns Python's
+    errors about arguments into posenc's. A custom class keeps Python's errors."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
