@@ -1,4 +1,4 @@
-"""The page of claims: every statement with its verdict."""
+"""The page of claims: every statement with the verdict on it."""
 
 import json
 from itertools import groupby
@@ -9,14 +9,14 @@ from posenc.teaching.lessons.facts import LESSONS, teaching_claim
 
 HEAD = """# Claims
 
-Common statements about positional encodings, and the verdict on each. `posenc verify` runs them and exits with status 1 if a verdict
-changes; `--only NAME` runs one, `--slow` adds those that train a model. The lab's `/claims` asks for your guess first. `make pages`
-writes this page.
+Common statements about positional encodings, with verdicts. `posenc verify` tests them and exits with status 1 if a verdict
+changes; `--only NAME` tests one, `--slow` adds those that train a model. The lab's `/claims` page asks for your guess first. *Holds
+when* means only under conditions. `make pages` writes this page.
 """  # noqa: E501
 
 
 def page() -> str:
-    """The page in Markdown. It holds no measured digits, so that every machine writes the same."""
+    """The page in Markdown, without digits measured on this machine, so that every machine writes the same page."""
     parts = [HEAD]
     for module, group in groupby(CLAIMS.values(), key=lambda c: c.topic):
         parts.append(f"\n## {module}\n")
@@ -25,7 +25,7 @@ def page() -> str:
 
 
 def _claim(claim: Claim) -> str:
-    slow = " Trains a model: `--slow`." if claim.slow else ""
+    slow = " Needs `--slow`." if claim.slow else ""
     return (
         f'\n### {claim.name}\n\n"{claim.statement}"\n\n'
         f"**{claim.verdict.value.capitalize()}.** {claim.precise} ({claim.source}){slow}\n"
@@ -33,7 +33,7 @@ def _claim(claim: Claim) -> str:
 
 
 def kept() -> str:
-    """Every claim's verdict as JSON, for pages that do not run it; slow says that it trains a model."""
+    """Every claim with its verdict as JSON, for pages that do not run it; a slow claim trains a model."""
     claims = {
         claim.name: {
             "topic": claim.topic,

@@ -1,4 +1,4 @@
-"""The pages that the lessons' data make: the index by lesson, and every question with its answer."""
+"""The pages made from the lessons' data: the index by lesson, and every question with its answer."""
 
 from posenc.teaching.lessons.card import DECK, TOPICS, Card
 from posenc.teaching.lessons.deck import answered
@@ -9,13 +9,13 @@ WRITTEN_BY = "\n`make pages` writes this page.\n"
 INDEX = """# By lesson
 
 Each row links to the page that explains it, the claim that checks it, its stage in the lab (`posenc lab`) and the exercise.
-*Careful* marks errors, and statements on which lessons disagree. The lab's `/lessons` keeps your progress.
+*Careful* marks errors and statements on which lessons disagree. The lab's `/lessons` page keeps your progress.
 """  # noqa: E501
 
 QUESTIONS = """# Questions
 
-Questions of lessons and interviews; the claims in brackets check the answers. ★ is easy, ★★★ hard. The lab asks the same questions,
-sorts them by kind and company, and says why a wrong choice is wrong.
+Questions from lessons and interviews. The claims in parentheses check the answers. ★ is easy, ★★★ is hard. The lab asks the same
+questions, filters them by kind and company, and explains each wrong choice.
 """  # noqa: E501
 
 ASKED = "questions.md"
@@ -35,7 +35,7 @@ def index_page() -> str:
 
 def _row(fact: Fact, entry: Entry) -> str:
     asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
-    pages = [page for page in entry.pages if page != ASKED or not asked]  # a question is on it, by its name
+    pages = [page for page in entry.pages if page != ASKED or not asked]  # the question links to it already
     what = f"**Careful:** {fact.what}" if fact.errs else fact.what
     links = [
         *map(_page, pages),

@@ -176,7 +176,7 @@ def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
     out = capsys.readouterr().out
     assert "BROKEN" in out
     assert "sign-of-the-bias does not hold" in out
-    assert "ours, head 1, row 0, key 7: 0, expected -1.75" in out
+    assert "bias of head 1, query 0, key 7: 0, expected -1.75" in out
 
 
 def test_verify_as_json(capsys: pytest.CaptureFixture[str]) -> None:

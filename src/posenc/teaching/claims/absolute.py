@@ -1,4 +1,4 @@
-"""Claims about learned tables: their end, and their untrained rows."""
+"""Claims about learned tables: where they end, and their untrained rows."""
 
 import torch
 
@@ -21,12 +21,13 @@ def refused(table: posenc.Learned, length: int) -> bool:
 
 
 LARGE = ("inkling", "transformer-xl", "deberta", "window")
-"""Score encodings that learn maps of the tokens, tables of vectors, or tables of all offsets in a window."""
+"""Encodings of scores that learn maps of the tokens, tables of vectors, or tables of all offsets in a window."""
 
 
 @claim(
     statement="A table of 512 rows works up to length 511.",
-    precise="Up to length 512, positions 0 … 511. Lengths 513 and 600 raise an error, since rows are missing.",
+    precise="It works up to length 512, at positions 0 to 511. Lengths 513 and 600 raise an error, because "
+    "rows are missing.",
     verdict=Verdict.FAILS,
     source=GEHRING,
 )
@@ -36,15 +37,15 @@ def where_a_table_ends() -> Evidence:
         same("length 512 is refused", refused(table, 512), False),
         same("length 513 is refused", refused(table, 513), True),
         same("length 600 is refused", refused(table, 600), True),
-        same("row 1024 of 1024 is refused", refused(posenc.Learned(1024, 8), 1025), True),
+        same("position 1024 is refused by a table of 1024 rows", refused(posenc.Learned(1024, 8), 1025), True),
         same("the error is an IndexError", issubclass(PositionOutOfRange, IndexError), True),
     )
 
 
 @claim(
-    statement="Past the end of a learned table are random embeddings.",
-    precise="There are two cases. Past the last row there is an error, or with clamping the last row again. Past "
-    "the trained length but inside the table, rows never received a gradient.",
+    statement="Past the end of a learned table, embeddings are random.",
+    precise="Past the last row, the table raises an error or, with clamping, repeats the last row. Past the "
+    "trained length but inside the table, rows never received a gradient.",
     verdict=Verdict.WHEN,
     source=GEHRING,
 )
@@ -59,16 +60,16 @@ def two_ways_past_the_end() -> Evidence:
     return (
         above("gradient of trained rows", float(table.weight.grad[:16].abs().amax(1).min()), 1e-12),
         below("gradient of rows past the trained length", float(table.weight.grad[16:].abs().max()), 0.0),
-        same("position 64 of 64 is refused", refused(table, 65), True),
+        same("position 64 is refused by a table of 64 rows", refused(table, 65), True),
         same("clamping repeats the last row", torch.equal(last, far), True),
     )
 
 
 @claim(
-    statement="A learned table costs parameters, a sinusoidal code none.",
-    precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the "
-    "others, only those that learn maps as wide as the model, or a number for every offset of a window, have a "
-    "tenth as many.",
+    statement="A learned table has parameters; a sinusoidal code has none.",
+    precise="A 512 × 768 table has 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of "
+    "the others, only those that learn maps as wide as the model, or a number for every offset in a window, "
+    "have at least a tenth as many.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
 )
@@ -78,7 +79,7 @@ def parameters() -> Evidence:
         encoding = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
         count = sum(p.numel() for p in encoding.parameters())
         if isinstance(encoding, posenc.Learned | posenc.LearnedGrid):
-            findings.append(same(name, count, 393_216 * encoding.axes))  # a table per axis
+            findings.append(same(name, count, 393_216 * encoding.axes))  # one table per axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))
         elif name in LARGE:
@@ -90,8 +91,8 @@ def parameters() -> Evidence:
 
 @claim(
     statement="Positions are added to the token embeddings, not concatenated.",
-    precise="The width is unchanged: a (128, 512) code, a (2, 128, 128) learned batch and a (1, 1, 8, 64) "
-    "rotation keep their shapes.",
+    precise="The width is unchanged: a (128, 512) sinusoidal code, a learned (2, 128, 128) batch and a rotated "
+    "(1, 1, 8, 64) tensor keep their shapes.",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
 )

@@ -1,4 +1,4 @@
-"""Claims about ALiBi: its slopes, its sign, its reach."""
+"""Claims about ALiBi: its slopes, sign and reach."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ CODE = "Press et al. 2022, authors' code"
 
 @claim(
     statement="ALiBi's slopes are 1/2, 1/4, … 1/256.",
-    precise="Only for 8 heads. For n = 2^k heads they are 2^(−8h/n); other head counts use two series.",
+    precise="With 8 heads they are. With n = 2^k heads they are 2^(−8h/n); other head counts use two series.",
     verdict=Verdict.WHEN,
     source=f"{PRESS}; {CODE}",
 )
@@ -37,7 +37,8 @@ def slopes_by_head_count() -> Evidence:
 
 @claim(
     statement="ALiBi's slopes form one geometric series.",
-    precise="For a power of two they do; 12 heads use the slopes of 8 heads and then every other slope of 16.",
+    precise="They do if the number of heads is a power of two. 12 heads use the slopes of 8 heads and then "
+    "every other slope of 16.",
     verdict=Verdict.WHEN,
     source=CODE,
 )
@@ -48,16 +49,16 @@ def one_geometric_series() -> Evidence:
         return max(ratios) - min(ratios)
 
     return (
-        *(below(f"{n} heads: spread of neighbours' ratios", spread(n), 1e-12) for n in (2, 4, 8, 16, 64)),
-        *(above(f"{n} heads", spread(n), 0.1) for n in (6, 12)),
+        *(below(f"{n} heads: spread of the ratios of neighbours", spread(n), 1e-12) for n in (2, 4, 8, 16, 64)),
+        *(above(f"{n} heads: spread of the ratios of neighbours", spread(n), 0.1) for n in (6, 12)),
         near("12 heads: smallest", min(slopes(12)), 1 / 256, 1e-15),
     )
 
 
 @claim(
     statement="The bias is slope·(j − i).",
-    precise="It is −slope·|i − j|, on both sides, after the 1/√D scaling. Without a mask the other form "
-    "rewards the future.",
+    precise="It is −slope·|i − j|, in both directions, after the 1/√D scaling. Without a mask, slope·(j − i) "
+    "favours the future.",
     verdict=Verdict.FAILS,
     source=PRESS,
 )
@@ -68,19 +69,23 @@ def sign_of_the_bias() -> Evidence:
     future = torch.ones(64, 64).triu(1).bool()
     rewarded = (0.25 * (torch.arange(64)[None] - torch.arange(64)[:, None])).softmax(-1)
     return (
-        same("shape of alibi_bias(4, 8) is (4, 8, 8)", tuple(ours.shape) == (4, 8, 8), True),
-        below("our largest bias", float(ours.max()), 0.0),
-        below("ours against its transpose", float((ours - ours.mT).abs().max()), 0.0),
-        near("ours, head 1, row 0, key 7", float(ours[0, 0, 7]), -1.75, 0.0),
-        near("the common form there", float(wrong[0, 0, 7]), 1.75, 0.0),
-        above("its mean weight on the future at length 64", float((rewarded * future).sum(-1)[:-1].mean()), 0.8),
+        same("alibi_bias(4, 8) has shape (4, 8, 8)", tuple(ours.shape) == (4, 8, 8), True),
+        below("largest bias", float(ours.max()), 0.0),
+        below("largest difference from the transpose", float((ours - ours.mT).abs().max()), 0.0),
+        near("bias of head 1, query 0, key 7", float(ours[0, 0, 7]), -1.75, 0.0),
+        near("slope·(j − i) of head 1, query 0, key 7", float(wrong[0, 0, 7]), 1.75, 0.0),
+        above(
+            "mean weight on future keys with slope·(j − i), length 64",
+            float((rewarded * future).sum(-1)[:-1].mean()),
+            0.8,
+        ),
     )
 
 
 @claim(
     statement="ALiBi is added to the scores q·k.",
-    precise="It is added after they are divided by √D: with equal keys a step costs exactly the slope, for any "
-    "head size.",
+    precise="It is added after they are divided by √D, so with equal keys a step costs exactly the slope, for "
+    "any head size.",
     verdict=Verdict.WHEN,
     source=PRESS,
 )
@@ -98,8 +103,8 @@ def after_the_scaling() -> Evidence:
 
 
 @claim(
-    statement="ALiBi has no parameters and no largest length.",
-    precise="The penalty is a formula of distance; no untrained row is ever looked up.",
+    statement="ALiBi has no parameters and no maximum length.",
+    precise="The penalty is a formula of distance, so no untrained row is ever looked up.",
     verdict=Verdict.HOLDS,
     source=PRESS,
 )
@@ -111,38 +116,38 @@ def defined_at_every_distance() -> Evidence:
     return (
         same("parameters", sum(p.numel() for p in encoding.parameters()), 0),
         near("bias at distance 0", float(row[2]), 0.0, 0.0),
-        near("at distance 1", float(row[1]), -0.5, 0.0),
-        near("at distance 2³¹ − 1", float(row[0]), -(2.0**30), 64.0),
+        near("bias at distance 1", float(row[1]), -0.5, 0.0),
+        near("bias at distance 2³¹ − 1", float(row[0]), -(2.0**30), 64.0),
     )
 
 
 @torch.no_grad()
 def mirror_error(encoding: str, causal: bool) -> float:
-    """The largest difference between a model's outputs for a sequence and for its mirror image, mirrored back."""
+    """The largest difference between the outputs for a sequence and those for its mirror image, mirrored back."""
     tokens, f = torch.arange(8)[None], model(encoding, causal)
     return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
 
 
 @claim(
-    statement="ALiBi gives a model without a causal mask its order.",
-    precise="It gives distances without direction: a sequence and its mirror image look the same. A causal mask "
-    "distinguishes them, and so does RoPE, whose angle has a sign.",
+    statement="ALiBi lets a model without a causal mask know order.",
+    precise="It gives distances without directions, so a sequence and its mirror image look the same. A causal "
+    "mask distinguishes them, and so does RoPE, whose angle has a sign.",
     verdict=Verdict.WHEN,
     source="direct calculation",
 )
 def alibi_sees_no_direction() -> Evidence:
     return (
-        # Biases are float32, the model float64: the same bits both ways, summed in another order.
+        # Biases are float32 and the model is float64: the same numbers, summed in a different order.
         below("change by mirroring, no mask", mirror_error("alibi", causal=False), 1e-12),
-        above("with a causal mask", mirror_error("alibi", causal=True), 0.01),
-        above("RoPE, no mask", mirror_error("rotary", causal=False), 0.01),
+        above("change by mirroring, causal mask", mirror_error("alibi", causal=True), 0.01),
+        above("change by mirroring, RoPE without a mask", mirror_error("rotary", causal=False), 0.01),
     )
 
 
 @claim(
     statement="ALiBi lets a model use contexts of any length.",
-    precise="It is stable at any length but looks near: with equally relevant keys the flattest of 8 heads gives "
-    "99.97 % of its weight to the last 2048 tokens of 131 072.",
+    precise="It is stable at any length but attends locally: with equally relevant keys, the flattest of 8 "
+    "heads gives 99.97 % of its weight to the last 2048 of 131 072 tokens.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )

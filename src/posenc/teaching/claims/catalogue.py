@@ -1,4 +1,4 @@
-"""Every claim by name, and the selection of claims for a command."""
+"""All claims by name, and the selection of those that a command runs."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ CLAIMS: dict[str, Claim] = {
 
 
 def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
-    """The claims of these names, or all; those that train a model only with ``slow`` or by name."""
+    """The claims with these names, or all claims. Without ``slow``, claims that train a model must be named."""
     for name in only:
         if name not in CLAIMS:
             raise UnknownName("claim", name, CLAIMS)

@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One number that supports a verdict, and whether it is as the verdict needs."""
+    """One number that supports a verdict, and whether it is as expected."""
 
     name: str
     value: float
@@ -30,16 +30,16 @@ Evidence = tuple[Finding, ...]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement with code that tests it.
+    """A statement, with the code that tests it.
 
     Args:
-        name: short, with hyphens.
+        name: a short name with hyphens.
         statement: the statement as people commonly say it.
         precise: what is true instead, or the condition under which it is true.
-        verdict: on the statement.
+        verdict: the verdict on the statement.
         source: the source of the precise statement.
-        compute: runs the library and returns the findings.
-        topic: its heading.
+        compute: a function that runs the library and returns the findings.
+        topic: the heading under which it is shown.
         slow: whether it trains a model; such claims run only on request.
     """
 
@@ -64,14 +64,14 @@ class Outcome:
 
     @property
     def stands(self) -> bool:
-        """Whether the verdict stands: no error was raised, and every finding is as needed."""
+        """Whether the verdict stands: no error was raised, and every finding is as expected."""
         return not self.error and bool(self.findings) and all(f.ok for f in self.findings)
 
 
 def claim(
     statement: str, precise: str, verdict: Verdict, source: str, slow: bool = False
 ) -> Callable[[Callable[[], Evidence]], Claim]:
-    """A decorator for the function that computes a claim's evidence; its name becomes the claim's."""
+    """A decorator for the function that computes a claim's evidence. The claim is named after the function."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")
@@ -82,7 +82,7 @@ def claim(
 
 
 def run(claim: Claim) -> Outcome:
-    """Compute the evidence. An error breaks this claim and does not stop others."""
+    """Compute the evidence. An error fails this claim and does not stop the others."""
     start = time.perf_counter()
     try:
         findings, error = claim.compute(), ""
@@ -92,13 +92,12 @@ def run(claim: Claim) -> Outcome:
 
 
 def near(name: str, value: float, expected: float, within: float) -> Finding:
-    """A finding that holds if the value is ``expected`` up to ``within``."""
+    """A finding that holds if the value differs from ``expected`` by at most ``within``."""
     return Finding(name, float(value), f"{expected:.10g} ± {within:.0e}", abs(value - expected) <= within)
 
 
 def same(name: str, value: float, expected: float) -> Finding:
-    """A finding that holds if the value equals ``expected``: a count, a flag (1 is yes), or numbers equal bit for
-    bit."""
+    """A finding that holds if the value equals ``expected`` exactly: a count, a flag (1 is yes), or a number."""
     return Finding(name, float(value), f"{expected:.10g}", value == expected)
 
 

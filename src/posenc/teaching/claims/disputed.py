@@ -1,7 +1,7 @@
-"""Claims in which lessons contradict each other, settled by training on 2026-11-23.
+"""Claims on which lessons contradict each other, settled by training models on 2026-11-23.
 
-The statements contain the measured results. With ``--slow`` the models are trained again, for about 40 minutes on
-one core, and the signs must be the same.
+The precise statements contain the measured results. ``--slow`` trains the models again, which takes about 40
+minutes on one core; the differences must have the same signs.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from posenc.workbench.tasks.text import load
 
 SEEDS = range(5)
 AT, LONG, FAR = 128, 256, 1024
-"""Lengths in bytes: of training, of the baseline's training, and of the test."""
+"""Lengths in bytes: in training, in the baseline's training, and in the test."""
 PLAN = replace(training.PLAN, steps=600, lengths=(AT, LONG, FAR), test_count=64)
 MATTERS = 0.01
-"""The least difference in nats per byte, at the near end of its interval."""
-SOURCE = "measured here, intervals of 95% over five seeds: two layers of 64 channels, 600 steps of 2048 bytes"
+"""The smallest difference that counts, in nats per byte, at the end of its interval nearer to 0."""
+SOURCE = "measured here, 95% intervals over five seeds: two layers of 64 channels, 600 steps of 2048 bytes"
 """The source of the statements."""
 
 
 @cache
 def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
-    """Nats per byte by test length, one value per seed; all models are trained on equally many bytes."""
+    """The loss in nats per byte by test length, one per seed; all models train on the same number of bytes."""
     plan = replace(PLAN, encoding=encoding, train_length=trained, batch=PLAN.batch * AT // trained)
     runs = [teach(replace(plan, seed=seed), load()).cells for seed in SEEDS]
     return {
@@ -37,12 +37,12 @@ def losses(encoding: str, trained: int = AT) -> dict[int, list[float]]:
 
 
 def less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """ours − theirs, seed by seed: a seed gives every encoding the same batches."""
+    """ours − theirs for each seed; a seed gives every encoding the same batches."""
     return list(starmap(sub, zip(ours, theirs, strict=True)))
 
 
 def lost(encoding: str) -> list[float]:
-    """The increase in nats from the trained length to the longest, seed by seed."""
+    """The increase in nats from the trained length to the longest, for each seed."""
     return less(losses(encoding)[FAR], losses(encoding)[AT])
 
 
@@ -53,10 +53,10 @@ def apart(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 @claim(
     statement="RoPE extrapolates better than sinusoidal and learned positions.",
-    precise="Lessons 0 and 2 say so, lesson 4 says ALiBi does best. Trained at 128 bytes and asked at 1024, RoPE "
-    "loses 2.14 nats per byte, sinusoidal 1.45, a table that repeats its last row 0.20, ALiBi 0.00. RoPE loses "
-    "0.70 (0.49 … 0.91) more than sinusoidal and 1.95 (1.81 … 2.08) more than the table. At 128 bytes it is the "
-    "best of the three; at 1024 it differs from sinusoidal by 0.35 (0.10 … 0.61).",
+    precise="Two lessons say so; a third says that ALiBi is best. Trained at 128 bytes and tested at 1024, "
+    "RoPE loses 2.14 nats per byte, sinusoidal codes 1.45, a table that repeats its last row 0.20, and ALiBi "
+    "0.00. RoPE loses 0.70 (0.49 … 0.91) more than sinusoidal codes and 1.95 (1.81 … 2.08) more than the table. "
+    "At 128 bytes it is the best of the three; at 1024 it differs from sinusoidal codes by 0.35 (0.10 … 0.61).",
     verdict=Verdict.FAILS,
     source=SOURCE,
     slow=True,
@@ -72,9 +72,10 @@ def rope_extrapolates_better() -> Evidence:
 
 @claim(
     statement="Inside the trained range learned positions are slightly better than sinusoidal ones.",
-    precise="One lesson says slightly better; another says equal, like the 2017 paper's table of variants. After "
-    "600 steps of small models a table's loss is 0.41 (0.36 … 0.46) nats per byte above that of sinusoidal codes "
-    "at 128 bytes, since every row has to be learned. The difference after long training was not measured.",
+    precise="One lesson says slightly better; another says equal, like the 2017 paper's table of variants. "
+    "After 600 steps of small models, a table's loss is 0.41 (0.36 … 0.46) nats per byte above that of "
+    "sinusoidal codes at 128 bytes, because every row has to be learned. The difference after long training was "
+    "not measured.",
     verdict=Verdict.FAILS,
     source=f"{SOURCE}; Vaswani et al. 2017, table 3, row E",
     slow=True,
@@ -85,9 +86,10 @@ def learned_inside_its_range() -> Evidence:
 
 
 @claim(
-    statement="ALiBi trained at one length does as well at twice that length as a sinusoidal model trained there.",
+    statement="At twice its trained length, ALiBi does as well as a sinusoidal model trained at that length.",
     precise="Tested at 256 bytes, the loss of a sinusoidal model trained at 256 is 0.56 (0.51 … 0.62) nats per "
-    "byte above that of ALiBi trained at 128 on as many bytes; trained at 128, it is 1.60 (1.44 … 1.75) above.",
+    "byte above that of ALiBi trained at 128 on as many bytes; that of one trained at 128 is 1.60 (1.44 … 1.75) "
+    "above.",
     verdict=Verdict.HOLDS,
     source=f"{SOURCE}; Press et al. 2022, section 4",
     slow=True,

@@ -14,31 +14,31 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 @claim(
     statement='Attention without positions cannot tell "I love you" from "you love me".',
-    precise="It can, because I and me are different words. Only a rearrangement of the same words shows blindness, "
-    'such as "cat ate fish" and "fish ate cat".',
+    precise='It can, because "I" and "me" are different words. What it cannot distinguish is the same words in '
+    'another order, such as "cat ate fish" and "fish ate cat".',
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
-        """The difference in a word's output between two sentences, without positions and mask."""
+        """The difference in a word's output between two sentences, without positions or a mask."""
         outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 
     return (
-        same("the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
+        same("both sentences have the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
         above("change of “love” without positions", moved("I love you", "you love me", "love"), 0.01),
         above("change of “you” without positions", moved("I love you", "you love me", "you"), 0.01),
-        # Three terms of order 1 in float32, summed in another order.
+        # Three float32 terms of order 1, summed in a different order.
         below("change of “ate”, the fish sentences", moved("cat ate fish", "fish ate cat", "ate"), 1e-5),
     )
 
 
 @claim(
-    statement="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
-    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The printed row is not the code of any "
-    "of the first 100 000 positions.",
+    statement="At position 0, PE(0) = [1.00, 0.00, 0.99, 0.01] is added to “cat” [0.32, −0.71, 0.55, 0.18].",
+    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The lesson's row is not the code of "
+    "any of the first 100 000 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -49,16 +49,18 @@ def cat_at_position_0() -> Evidence:
     rows = encoding.table(torch.arange(100_000), torch.float64)
     wanted = torch.tensor([0.32, 0.29, 0.55, 1.18], dtype=torch.float64)
     return (
-        below("cat + PE(0): off by", float((placed - wanted).abs().max()), 1e-12),
+        below("error of cat + PE(0)", float((placed - wanted).abs().max()), 1e-12),
         near("the printed row's largest distance from PE(0)", float((printed - rows[0]).abs().max()), 1.0, 1e-12),
-        above("its least distance from any of 100 000 rows", float((printed - rows).abs().amax(1).min()), 0.02),
+        above(
+            "the printed row's least distance from 100 000 rows", float((printed - rows).abs().amax(1).min()), 0.02
+        ),
     )
 
 
 @claim(
-    statement="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE rotates.",
-    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
-    "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up rotates the wrong way.",
+    statement="The matrix R(ωk) that shifts a sinusoidal code is RoPE's rotation matrix.",
+    precise="On (sin, cos) it is the transpose of RoPE's: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to p "
+    "+ k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Confusing them rotates the wrong way.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -93,7 +95,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
-    """The numbers computed for positions in one forward pass of a model with this many layers, after placing."""
+    """How many numbers an encoding computes in one forward pass of a model with this many layers, after ``at``."""
     encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)
@@ -107,20 +109,22 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and two "
-    "sums per pair. So the work grows with the number of layers, while a table is added once; it is small "
+    precise="It needs no parameters, but q and k are rotated in every layer, with at least four products and "
+    "two sums per pair. The work grows with the number of layers, whereas a table is added once; it is small "
     "compared with attention itself.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
 )
 def rope_costs_nothing() -> Evidence:
-    channels = 2 * 4 * 32 * 16  # of all queries of a layer
+    channels = 2 * 4 * 32 * 16  # of the queries in one layer
     table, rope = (work(name, layers=1) for name in ("sinusoidal", "rotary(backend='torch')"))
     return (
         same("parameters of RoPE", sum(p.numel() for p in posenc.Rotary(16, pairing="half").parameters()), 0),
-        above("numbers computed in one layer, of all channels of q and k", rope / (2 * channels), 3.0),
-        same("a table's extra work for each further layer", work("sinusoidal", layers=4) - table, 0),
+        above("numbers computed in one layer, per channel of q and k", rope / (2 * channels), 3.0),
+        same("a table's extra work for three more layers", work("sinusoidal", layers=4) - table, 0),
         above(
-            "RoPE's for three more layers, of the first", (work("rotary(backend='torch')", 4) - rope) / rope, 2.9
+            "RoPE's extra work for three more layers / the first",
+            (work("rotary(backend='torch')", 4) - rope) / rope,
+            2.9,
         ),
     )

@@ -1,4 +1,4 @@
-"""Claims about order: what attention knows about it without positions, and what a causal mask reveals."""
+"""Claims about order: what attention knows about order without positions, and what a causal mask reveals."""
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ def model(encoding: str, causal: bool) -> Transformer:
 
 @torch.no_grad()
 def order_error(encoding: str, causal: bool) -> float:
-    """The largest difference between f(PX) and P f(X), over tokens that all differ."""
+    """The largest difference between f(PX) and P f(X), over distinct tokens."""
     tokens = torch.arange(LENGTH)[None]
     shuffle = torch.tensor([3, 0, 7, 1, 5, 2, 6, 4])
     f = model(encoding, causal)
@@ -37,14 +37,14 @@ def order_error(encoding: str, causal: bool) -> float:
 def equivariant() -> Evidence:
     # Float64 through two layers: sums of a few hundred terms near 1, reordered.
     return (
-        below("error without mask", order_error("nope", causal=False), 1e-12),
+        below("error without a mask", order_error("nope", causal=False), 1e-12),
         above("error with a causal mask", order_error("nope", causal=True), 0.01),
     )
 
 
 @claim(
     statement="Attention is permutation-invariant.",
-    precise="It is equivariant: outputs move with the inputs. Only a pooled output, over all positions, is "
+    precise="It is equivariant: outputs move with the inputs. Only an output pooled over all positions is "
     "invariant.",
     verdict=Verdict.FAILS,
     source="direct calculation",
@@ -75,13 +75,13 @@ def nope_leaks_order() -> Evidence:
     two_sided = model("nope", causal=False)
     unmasked = float((two_sided(ordered) - two_sided(swapped))[0, -1].abs().max())
     return (
-        above("last output after swapping two earlier tokens", last, 1e-3),
-        below("the same without the mask", unmasked, 1e-12),
+        above("change of the last output after swapping two earlier tokens", last, 1e-3),
+        below("change of the last output without a mask", unmasked, 1e-12),
     )
 
 
 def acts_near(encoding: posenc.Encoding) -> bool:
-    """Whether it affects the first tokens; a scale may be 1 up to far positions."""
+    """Whether the encoding affects the first tokens. A scale may be 1 except at far positions."""
     if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
         return True
     scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale
@@ -89,10 +89,10 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 
 
 @claim(
-    statement="Every encoding gives a model without a mask its sense of order.",
-    precise="Every encoding of the catalogue that acts on embeddings, queries and keys, or scores "
-    "breaks equivariance; NoPE does not, nor does a scale that affects only far queries. Encodings defined only "
-    "for causal models are left out, because they refuse a model without a mask.",
+    statement="Every encoding lets a model without a mask distinguish orders.",
+    precise="Every encoding in the catalogue that acts on embeddings, queries and keys, or scores breaks "
+    "equivariance. NoPE does not, nor does a scale that affects only far queries. Encodings that require a "
+    "causal mask are left out.",
     verdict=Verdict.WHEN,
     source=VASWANI,
 )
@@ -108,14 +108,14 @@ def encodings_show_order() -> Evidence:
 
 
 def attend(x: Tensor) -> Tensor:
-    """Attention with q = k = v = x, one head, no positions."""
+    """Attention with q = k = v = x, one head and no positions."""
     placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
     return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
 
 
 @claim(
-    statement='"cat ate fish" and "fish ate cat" give the same vectors in permuted order without positions.',
-    precise="The same word has the same vector at every place.",
+    statement='Without positions, "cat ate fish" and "fish ate cat" give the same vectors in a different order.',
+    precise="Each word has the same output vector in both sentences.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
 )
@@ -123,14 +123,14 @@ def two_fish_sentences() -> Evidence:
     cat, ate, fish = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     one, other = attend(torch.stack((cat, ate, fish))), attend(torch.stack((fish, ate, cat)))
     return (
-        below("difference per word", float((one - other.flip(0)).abs().max()), 1e-14),
-        above("difference per place", float((one - other).abs().max()), 0.1),
+        below("largest difference of a word's output", float((one - other.flip(0)).abs().max()), 1e-14),
+        above("largest difference at a position", float((one - other).abs().max()), 0.1),
     )
 
 
 @claim(
-    statement="Shuffling cat and sat shuffles their outputs and changes no vector.",
-    precise="With q = k = v = x and scale 1/√4 cat becomes [.4701, .4414, .6885, .2943] in either order.",
+    statement="Swapping cat and sat swaps their outputs and changes neither vector.",
+    precise="With q = k = v = x and scale 1/√4, cat becomes [.4701, .4414, .6885, .2943] in either order.",
     verdict=Verdict.HOLDS,
     source="softmax by hand",
 )
@@ -142,5 +142,5 @@ def cat_sat() -> Evidence:
         got = dict(zip(("cat", "sat"), attend(x[rows])[rows], strict=True))
         for word, values in wanted.items():
             off = float((got[word] - torch.tensor(values, dtype=torch.float64)).abs().max())
-            findings.append(near(f"{word} in {order!r}: off by", off, 0.0, 5e-5))
+            findings.append(near(f"error of {word} in {order!r}", off, 0.0, 5e-5))
     return tuple(findings)

@@ -1,4 +1,4 @@
-"""Claims about rounding: up to where 16- and 32-bit positions and angles are reliable."""
+"""Claims about rounding: how far 16- and 32-bit positions and angles are reliable."""
 
 import torch
 
@@ -19,8 +19,8 @@ def error(positions: torch.Tensor, phases: Phases) -> float:
 
 @claim(
     statement="float32 is exact enough for a table of positions.",
-    precise="Angles lose digits as positions grow: cos and sin are off by 4e-4 at 5000, 7e-3 at 100 000, 6e-2 at a "
-    "million. Phases in integers are right to the last digit of float32 at any position below 2^31.",
+    precise="Angles lose digits as positions grow: cos and sin are off by 4e-4 at 5000, 7e-3 at 100 000 and "
+    "6e-2 at a million. Integer phases are correct to the last digit of float32 at any position below 2^31.",
     verdict=Verdict.WHEN,
     source=OURS,
 )
@@ -29,19 +29,19 @@ def float32_tables() -> Evidence:
         return torch.arange(limit // 2, limit, max(1, limit // 8000))
 
     return (
-        above("float32 angles at 5000", error(last(5000), "float32"), 1e-4),
-        above("at 100 000", error(last(100_000), "float32"), 1e-3),
-        above("at 1 000 000", error(last(1_000_000), "float32"), 1e-2),
+        above("error of float32 angles at 5000", error(last(5000), "float32"), 1e-4),
+        above("error of float32 angles at 100 000", error(last(100_000), "float32"), 1e-3),
+        above("error of float32 angles at 1 000 000", error(last(1_000_000), "float32"), 1e-2),
         # Half a unit of float32 at 1 is 3.0e-8.
-        below("exact phases at 1 000 000", error(last(1_000_000), "exact"), 3.0e-8),
-        below("exact phases at 2³¹", error(last(2**31), "exact"), 3.0e-8),
+        below("error of exact phases at 1 000 000", error(last(1_000_000), "exact"), 3.0e-8),
+        below("error of exact phases below 2³¹", error(last(2**31), "exact"), 3.0e-8),
     )
 
 
 @claim(
-    statement="Positions can be kept in the model's type.",
-    precise="bfloat16 has 769 distinct values among 0 … 4095, float16 has 3073: neighbours become equal. Here "
-    "positions are integers, and floats are refused.",
+    statement="Positions can be stored in the model's dtype.",
+    precise="From 0 to 4095, bfloat16 has 769 distinct values and float16 has 3073, so neighbours become "
+    "equal. posenc takes integer positions and refuses floats.",
     verdict=Verdict.FAILS,
     source=OURS,
 )
@@ -54,14 +54,14 @@ def positions_in_16_bits() -> Evidence:
         refused = "positions are exact integers" in str(message)
     return (
         same("distinct positions in bfloat16", len(at.to(torch.bfloat16).unique()), 769),
-        same("in float16", len(at.to(torch.float16).unique()), 3073),
+        same("distinct positions in float16", len(at.to(torch.float16).unique()), 3073),
         same("bfloat16 positions are refused", refused, True),
     )
 
 
 @claim(
-    statement="Casting a model to bfloat16 leaves its rotary frequencies alone.",
-    precise="The cast rounds a float buffer of frequencies: cos is then off by 0.1 at position 100 and 0.9 at "
+    statement="Casting a model to bfloat16 leaves its rotary frequencies unchanged.",
+    precise="The cast rounds a float buffer of frequencies, so cos is off by 0.1 at position 100 and by 0.9 at "
     "1000. Frequencies stored as integers survive any cast.",
     verdict=Verdict.FAILS,
     source=OURS,
@@ -74,7 +74,7 @@ def casting_a_module() -> Evidence:
     rounded = torch.tensor(Default().frequencies(128, 1e4).float32).to(torch.bfloat16).double()
     off = ((at[:, None] * rounded).cos() - before.double()).abs().amax(-1)
     return (
-        same("tables after .to(bfloat16) are the same bits", torch.equal(before, after), True),
-        above("a rounded buffer at position 100", float(off[0]), 0.05),
-        above("at position 1000", float(off[1]), 0.5),
+        same("tables are bit-identical after .to(bfloat16)", torch.equal(before, after), True),
+        above("error of a rounded buffer at position 100", float(off[0]), 0.05),
+        above("error of a rounded buffer at position 1000", float(off[1]), 0.5),
     )

@@ -1,4 +1,4 @@
-"""The measured properties of every encoding, and the claim that compares them with what is taught."""
+"""The measured properties of every encoding, and the claims that compare them with what lessons teach."""
 
 from dataclasses import dataclass
 
@@ -26,11 +26,11 @@ class Properties:
     orders: bool
     """Whether a model distinguishes orders without a mask, or always has a mask."""
     distinct: bool
-    """Whether two far positions differ at all, given that they exist."""
+    """Whether a score changes when one of its two tokens moves one position further."""
 
 
 def measured(name: str) -> Properties:
-    """The properties of a catalogue's encoding, measured by running it."""
+    """The properties of an encoding in the catalogue, measured by running it."""
     encoding = _build(name)
     return Properties(
         name,
@@ -49,9 +49,9 @@ def _build(name: str) -> posenc.Encoding:
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
-    """How much the scores of two tokens change when both are shifted ``by``, or when one is shifted one further."""
+    """How much the scores of two tokens change when both move by ``by``, and one of them possibly one further."""
     encoding = _build(name)
-    by = min(by, encoding.position_limit - 10)  # as far as a table goes
+    by = min(by, encoding.position_limit - 10)  # at most to the end of a table
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, 2, WIDTH, generator=generator)
 
@@ -75,14 +75,14 @@ TAUGHT = {
     "alibi": (True, False, True, True),
     "sandwich": (True, True, True, True),
 }
-"""Unique, bounded, aware of distance, extrapolates."""
+"""Whether each is unique, bounded, aware of distance, and extrapolates."""
 
 
 @claim(
     statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
-    precise="Measured before training, only Sandwich of the whole catalogue has all four properties. RoPE and "
-    "sinusoidal codes attend to unseen distances; ALiBi excludes them by an unbounded penalty; a learned table "
-    "knows no distances until it is trained.",
+    precise="Measured before training, Sandwich is the only encoding in the catalogue with all four "
+    "properties. RoPE and sinusoidal codes attend to unseen distances, ALiBi excludes them with an unbounded "
+    "penalty, and a learned table knows no distances until it is trained.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )
@@ -93,13 +93,14 @@ def desiderata() -> Evidence:
         for word, has, taught in zip(NAMES, four(name).has, row, strict=True)
     ]
     all_four = [name for name in posenc.CATALOGUE if all(four(name).has)]
-    return (*findings, same("only Sandwich has all four", all_four == ["sandwich"], True))
+    return (*findings, same("only Sandwich has all four properties", all_four == ["sandwich"], True))
 
 
 @claim(
-    statement="An encoding is absolute or relative, and a model with either knows order.",
-    precise="Each encoding declares whether its scores depend only on the offset, and what it acts on; "
-    "measurements agree for the whole catalogue. NoPE is neither absolute nor relative, and knows no order.",
+    statement="An encoding is absolute or relative, and either kind tells a model the order.",
+    precise="Each encoding declares what it acts on and whether its scores depend only on the offset, and "
+    "measurements agree for the whole catalogue. NoPE is neither absolute nor relative, and does not encode "
+    "order.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
 )
@@ -118,13 +119,15 @@ def as_declared() -> Evidence:
             same(f"{name}: acts on {acts_on}", properties.acts_on == acts_on, True),
             same(f"{name}: parameters", properties.parameters, parameters),
             same(f"{name}: tells orders apart without a mask", properties.orders, orders),
-            same(f"{name}: scores see the offset only", properties.offset_only, offset_only),
+            same(f"{name}: scores depend only on the offset", properties.offset_only, offset_only),
             same(f"{name}: one step further changes a score", properties.distinct, distinct),
         ]
     for name in posenc.CATALOGUE:
         encoding, properties = _build(name), measured(name)
         findings += [
-            same(f"{name}: scores see the offset only, as it declares", properties.offset_only, encoding.relative),
-            same(f"{name}: tells orders apart by where it acts", properties.orders, acts_near(encoding)),
+            same(
+                f"{name}: scores depend only on the offset, as declared", properties.offset_only, encoding.relative
+            ),
+            same(f"{name}: tells orders apart, as what it acts on implies", properties.orders, acts_near(encoding)),
         ]
     return tuple(findings)

@@ -40,7 +40,7 @@ def plane_score(m: int, n: int, direction: int = 1) -> float:
 
 
 @claim(
-    statement="A rotary score depends on the offset n − m alone.",
+    statement="A rotary score depends only on the offset n − m.",
     precise="⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩ for every q and k, and rotation keeps norms.",
     verdict=Verdict.HOLDS,
     source=SU,
@@ -79,8 +79,8 @@ def shift_by_five() -> Evidence:
 
 
 @claim(
-    statement="The widget's score is −1.100 wherever q and k stand two apart.",
-    precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite rotation gives +1.100.",
+    statement="The widget's score is −1.100 whenever q and k are two positions apart.",
+    precise="q·k is 1.700 unrotated and −1.100 at offset 2 (key − query); the opposite rotation gives +1.100.",
     verdict=Verdict.HOLDS,
     source=SU,
 )
@@ -90,16 +90,16 @@ def widget_numbers() -> Evidence:
         *(near(f"offset {n}", plane_score(0, n), value, 5e-4) for n, value in by_offset.items()),
         near("m=1, n=3", plane_score(1, 3), -1.1, 1e-12),
         near("m=3, n=5", plane_score(3, 5), -1.1, 1e-12),
-        near("m=100, n=102, off by", plane_score(100, 102) + 1.1, 0.0, 1e-13),
+        near("error at m=100, n=102", plane_score(100, 102) + 1.1, 0.0, 1e-13),
         near("offset −2", plane_score(2, 0), 1.1, 1e-12),
-        # A wrong sign at q and k together is the wrong sign of the offset.
+        # Rotating both q and k the wrong way is the same as negating the offset.
         near("both rotated the other way", plane_score(0, 2, direction=-1), 1.1, 1e-12),
     )
 
 
 @claim(
     statement="The widget's π/4 per position exaggerates the rotation.",
-    precise="The real first pair rotates faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
+    precise="RoPE's first pair rotates faster, by 1 radian (57.3°) per position; only slow pairs are exaggerated.",
     verdict=Verdict.FAILS,
     source=SU,
 )
@@ -114,9 +114,8 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 @claim(
     statement="Rotary scores decay with distance.",
-    precise="Only a bound for aligned vectors falls, and not steadily. Random contents show no decay, "
-    "and a key can "
-    "be made to score most at any distance.",
+    precise="Only a bound for aligned vectors falls, and not monotonically. Random vectors show no decay, and "
+    "a key can be built to score highest at any distance.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
 )
@@ -130,17 +129,20 @@ def decay_with_distance() -> Evidence:
     rotated_q, rotated_k = placed.rotate(drawn_q, drawn_k.expand(-1, -1, len(back), -1))
     sd = (rotated_k @ rotated_q.mT)[:, 0, :, 0].std(0)
     return (
-        *(near(f"q = k = 1, 32 pairs, distance {d}", float(aligned[d]), value, 0.05) for d, value in known.items()),
-        same("a key made to peak at 300 peaks at", int(scores(q, k, 1000).argmax()), 300),
-        # 200 draws: the standard deviation of a standard deviation is 5%; far and near average 60 of them.
-        near("random contents: sd far / sd near", float(sd[-60:].mean() / sd[:60].mean()), 1.0, 0.05),
+        *(
+            near(f"score of q = k = 1, 32 pairs, distance {d}", float(aligned[d]), value, 0.05)
+            for d, value in known.items()
+        ),
+        same("distance at which a key built to peak at 300 peaks", int(scores(q, k, 1000).argmax()), 300),
+        # With 200 draws, a standard deviation has an error of 5%; far and near each average 60 of them.
+        near("random vectors: standard deviation far / near", float(sd[-60:].mean() / sd[:60].mean()), 1.0, 0.05),
     )
 
 
 @claim(
     statement="RoPE pairs channels 2i and 2i+1.",
-    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. Outputs differ, and agree after one "
-    "permutation of channels.",
+    precise="The paper and GPT-J do so, but Llama pairs i and i+d/2. Their outputs differ, but agree after one "
+    "permutation of the channels.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
 )
@@ -152,8 +154,10 @@ def pairings() -> Evidence:
     permuted = half.rotate(x[..., to_half], x)[0][..., to_interleaved]
     rotated = interleaved.rotate(x, x)[0]
     return (
-        above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - rotated).abs().max()), 3.0),
-        below("after the permutation", float((permuted - rotated).abs().max()), 1e-14),
+        above(
+            "largest difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - rotated).abs().max()), 3.0
+        ),
+        below("largest difference after the permutation", float((permuted - rotated).abs().max()), 1e-14),
     )
 
 
@@ -175,8 +179,8 @@ def rotate_complex(
 
 
 @claim(
-    statement="Rotation by real arithmetic and by complex multiplication are two methods.",
-    precise="One function, (x + iy)·e^{iφ}, written twice.",
+    statement="Rotation by real arithmetic and by complex multiplication are different methods.",
+    precise="They are one function, (x + iy)·e^{iφ}, written twice.",
     verdict=Verdict.FAILS,
     source="Touvron et al. 2023, Llama's published code",
 )
@@ -194,8 +198,8 @@ def real_and_complex() -> Evidence:
 
 @claim(
     statement="θ is computed from d_model.",
-    precise="It is computed from the head's rotary channels: all heads share the same frequencies, for any "
-    "width of the model.",
+    precise="It is computed from the head's rotary channels, so all heads share the same frequencies at any "
+    "model width.",
     verdict=Verdict.FAILS,
     source=SU,
 )
@@ -206,7 +210,7 @@ def frequencies_of_the_head() -> Evidence:
     apart = torch.cat([placed.rotate(q[:, h : h + 1], k[:, h : h + 1])[0] for h in range(4)], 1)
     narrow, wide = Default().frequencies(16, 1e4).exact, Default().frequencies(64, 1e4).exact
     return (
-        below("heads rotated together − one by one", float((together - apart).abs().max()), 0.0),
+        below("heads rotated together − rotated one by one", float((together - apart).abs().max()), 0.0),
         near("second frequency, head_dim 16", float(narrow[1]), 0.316228, 1e-6),
         near("second frequency, d_model 64", float(wide[1]), 0.749894, 1e-6),
     )
@@ -214,7 +218,7 @@ def frequencies_of_the_head() -> Evidence:
 
 @claim(
     statement="RoPE puts positions into q, k and v.",
-    precise="Values are never rotated and embeddings never touched: a copied value arrives bit for bit.",
+    precise="Values are never rotated and embeddings are never changed, so a copied value arrives bit for bit.",
     verdict=Verdict.FAILS,
     source=SU,
 )
@@ -223,19 +227,20 @@ def values_pass() -> Evidence:
     placed = posenc.Rotary(dim, pairing="half").at(posenc.positions.arange(length))
     x = draw(1, length, dim)
     v = draw(1, 1, length, dim, seed=1)
-    q = draw(1, 1, length, dim, seed=2) * 1e4  # each query looks at one key alone
+    q = draw(1, 1, length, dim, seed=2) * 1e4  # each query attends to a single key
     rotated = placed.rotate(q, q)
     y = posenc.attention(*rotated, v, placed)
     nearest = (y[0, 0, :, None] - v[0, 0, None]).abs().amax(-1).min(-1).values
     return (
-        same("embeddings pass", torch.equal(placed.embed(x), x), True),
-        below("distance of every output from some value", float(nearest.max()), 0.0),
+        same("embeddings are unchanged", torch.equal(placed.embed(x), x), True),
+        below("largest distance of an output from the nearest value", float(nearest.max()), 0.0),
     )
 
 
 @claim(
-    statement="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
-    precise="For the same q and k the score is the same, but the output is not: more keys share the softmax.",
+    statement="In a model trained at 4096 and run at 8192, tokens less than 4096 apart behave as in training.",
+    precise="For the same q and k the score is the same, but the output is not, because more keys share the "
+    "softmax.",
     verdict=Verdict.WHEN,
     source="direct calculation",
 )
@@ -244,6 +249,6 @@ def known_distances_in_a_longer_context() -> Evidence:
     inside, beyond = score(q, k, 4000, 500), score(q, k, 8000, 4500)
     weight = [float((torch.zeros(n)).softmax(-1)[0]) for n in (4096, 8192)]
     return (
-        near("score at 8000 and 4500 − at 4000 and 500", beyond - inside, 0.0, 1e-9),
-        near("weight of one of equal keys, 8192 against 4096", weight[1] / weight[0], 0.5, 1e-6),
+        near("score at (8000, 4500) − at (4000, 500)", beyond - inside, 0.0, 1e-9),
+        near("weight of one of 8192 equal keys / one of 4096", weight[1] / weight[0], 0.5, 1e-6),
     )

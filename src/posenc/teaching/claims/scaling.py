@@ -1,4 +1,4 @@
-"""Claims about scaling RoPE: what each scaling keeps and gives up, and the effect of its temperature."""
+"""Claims about scaling RoPE: what each method keeps and gives up, and the effect of YaRN's temperature."""
 
 import math
 from itertools import pairwise
@@ -27,14 +27,14 @@ def slow_pairs(length: int = LENGTH) -> list[int]:
 
 
 def excess(scaling: Scaling, factor: float) -> list[float]:
-    """The angle of each slow pair at ``factor`` times the length over its trained range; up to 1 is inside."""
+    """The angle of each slow pair at ``factor`` times the length, divided by its trained range."""
     before, after = frequencies(Default()), frequencies(scaling)
     return [factor * after[i] / before[i] for i in slow_pairs()]
 
 
 @claim(
-    statement="Position Interpolation lets a model read 8 times its length at no loss.",
-    precise="No pair leaves its trained range, but neighbours become 8 times closer in every pair: the first pair "
+    statement="Position Interpolation lets a model read 8 times its trained length without loss.",
+    precise="Every pair stays in its trained range, but neighbours become 8 times closer: the first pair "
     "rotates by 7.2° per step instead of 57.3°. Quality drops at every length until the model is tuned.",
     verdict=Verdict.FAILS,
     source=f"{CHEN}, section 2.3 and table 1",
@@ -45,15 +45,15 @@ def interpolation_loses_resolution() -> Evidence:
     ranges = excess(Linear(8.0), 8.0)
     return (
         near("first pair (degrees per position)", first, 7.16197, 1e-4),
-        near("largest angle over its trained range", max(ranges), 1.0, 1e-12),
-        *(near(f"factor {s:g}: pair 40 times the factor", f, 10**-2.5, 1e-12) for s, f in fortieth.items()),
+        near("largest angle / trained range", max(ranges), 1.0, 1e-12),
+        *(near(f"factor {s:g}: frequency of pair 40 × factor", f, 10**-2.5, 1e-12) for s, f in fortieth.items()),
     )
 
 
 @claim(
     statement="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
-    precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 leave their range "
-    "at factor 8, by up to 1.75 times.",
+    precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 exceed their "
+    "range at factor 8, by a factor of up to 1.75.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.1, against direct calculation",
 )
@@ -62,18 +62,18 @@ def ntk_leaves_the_trained_range() -> Evidence:
     before, after = frequencies(Default()), frequencies(NTK(8.0))
     return (
         same("pairs without a full turn in 4096", len(ranges), 18),
-        same("of them past their trained range", sum(r > 1 + 1e-9 for r in ranges), 17),
-        near("the worst, times its range", max(ranges), 1.75, 5e-3),
-        near("first pair, over before", after[0] / before[0], 1.0, 1e-12),
-        near("last pair, over before", after[-1] / before[-1], 1 / 8, 1e-12),
-        near("the base it amounts to", NTK(8.0).base(DIM, BASE), 82_684.6, 0.1),
+        same("those that exceed their trained range", sum(r > 1 + 1e-9 for r in ranges), 17),
+        near("largest angle / trained range", max(ranges), 1.75, 5e-3),
+        near("first pair: scaled / unscaled frequency", after[0] / before[0], 1.0, 1e-12),
+        near("last pair: scaled / unscaled frequency", after[-1] / before[-1], 1 / 8, 1e-12),
+        near("equivalent base", NTK(8.0).base(DIM, BASE), 82_684.6, 0.1),
     )
 
 
 @claim(
     statement="YaRN is one formula.",
-    precise="The paper ramps over turns within the trained length, the released code over the pair's index. They "
-    "differ by up to 3.04 times (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
+    precise="The paper's ramp depends on turns within the trained length, the released code's on the pair's "
+    "index. They differ by a factor of up to 3.04 (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2, and its authors' code",
 )
@@ -82,17 +82,17 @@ def yarn_has_two_ramps() -> Evidence:
     by_turns = frequencies(YaRN(16.0, LENGTH, ramp="rotations"))
     ratios = [max(a / b, b / a) for a, b in zip(by_index, by_turns, strict=True)]
     return (
-        near("largest ratio of the two", max(ratios), 3.04, 5e-3),
-        same("at pair", ratios.index(max(ratios)), 38),
+        near("largest ratio of the two frequencies", max(ratios), 3.04, 5e-3),
+        same("pair with the largest ratio", ratios.index(max(ratios)), 38),
         same("the code's ramp starts at pair", YaRN(16.0, LENGTH).ends(DIM, BASE)[0], 20),
-        same("and ends at pair", YaRN(16.0, LENGTH).ends(DIM, BASE)[1], 46),
+        same("the code's ramp ends at pair", YaRN(16.0, LENGTH).ends(DIM, BASE)[1], 46),
     )
 
 
 @claim(
     statement="YaRN keeps slow pairs and interpolates fast ones.",
-    precise="It is the opposite: fast pairs are kept, slow pairs are divided by the factor, and the ratio "
-    "never falls.",
+    precise="It is the opposite: fast pairs are kept, and slow pairs are divided by the factor. The divisor "
+    "never falls with slower pairs.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2",
 )
@@ -103,14 +103,15 @@ def direction_of_the_ramp() -> Evidence:
         findings += [
             near(f"{name}: first pair divided by", ratios[0], 1.0, 1e-12),
             near(f"{name}: last pair divided by", ratios[-1], 16.0, 1e-9),
-            below(f"{name}: largest fall of the ratio", max(a - b for a, b in pairwise(ratios)), 1e-9),
+            below(f"{name}: largest decrease of the divisor", max(a - b for a, b in pairwise(ratios)), 1e-9),
         ]
     return tuple(findings)
 
 
 @claim(
     statement="YaRN's temperature softens attention.",
-    precise="It sharpens: cos and sin are both multiplied by a = 0.1·ln s + 1, so every score grows by a².",
+    precise="It sharpens attention: cos and sin are both multiplied by a = 0.1·ln s + 1, so every score is "
+    "multiplied by a².",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.3",
 )
@@ -131,7 +132,7 @@ def temperature_sharpens() -> Evidence:
 
 @claim(
     statement="Dynamic NTK scaling always changes the base.",
-    precise="Up to the trained length nothing changes. Past it the base grows with the length, and earlier cached "
+    precise="Up to the trained length, nothing changes. Past it, the base grows with the length, and cached "
     "keys keep the old base unless they are rotated again.",
     verdict=Verdict.WHEN,
     source="released code, as in Hugging Face transformers",
@@ -142,15 +143,16 @@ def dynamic_by_length() -> Evidence:
     inside, longer = (frequencies(scaling.plan(n)) for n in (LENGTH, 2 * LENGTH))
     return (
         same("at the trained length nothing changes", inside == plain, True),
-        near("last pair at twice the length, over before", longer[-1] / plain[-1], 1 / 3, 1e-9),
-        near("first pair", longer[0], 1.0, 1e-12),
+        near("last pair at twice the length: scaled / unscaled", longer[-1] / plain[-1], 1 / 3, 1e-9),
+        near("first pair at twice the length", longer[0], 1.0, 1e-12),
     )
 
 
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
     precise="Partial rotation gives its channels a complete set of frequencies; proportional RoPE keeps the "
-    "head's frequencies and sets the slowest to zero. Reading a config of one as the other gives another model.",
+    "head's frequencies and sets the slowest to zero. Reading a config of one as the other gives a different "
+    "model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
 )
@@ -166,9 +168,9 @@ def partial_is_not_proportional() -> Evidence:
 
 
 @claim(
-    statement="Remapped positions let a model read any length at distances that it was trained on.",
-    precise="ReRoPE and DCA do. Self-Extend does up to a length that depends on its settings, and STRING up to "
-    "less than twice the trained length.",
+    statement="With remapped positions, a model reads text of any length at distances that it was trained on.",
+    precise="ReRoPE and DCA do this at any length, Self-Extend up to a length that depends on its settings, "
+    "and STRING up to less than twice the trained length.",
     verdict=Verdict.WHEN,
     source="arXiv 2401.01325, 2402.17463 and 2410.18745; Su 2023, kexue.fm 9708",
 )
@@ -178,8 +180,8 @@ def remapped_distances() -> Evidence:
     q = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(1, 1, length, 2)
 
     def furthest(remap: posenc.Encoding) -> float:
-        """The longest distance used, measured with one slow pair that rotates by 1/1024 rad per position: scores
-        are its cosine."""
+        """The longest distance used, measured with one slow pair that rotates by 1/1024 rad per position; scores
+        are the cosines of its angles."""
         placed = remap.at(at[-1:], at, dtype=torch.float64)
         turned_q, turned_k = placed.rotate(q[:, :, -1:], q)
         cosines = posenc.scores(turned_q, turned_k, placed, causal=True, scale=1.0)
@@ -190,6 +192,6 @@ def remapped_distances() -> Evidence:
         near("ReRoPE, window 64", furthest(ReRoPE(rope, 64)), 64, 1e-4),
         near("DCA, chunks of 96 and local 32", furthest(DCA(rope, 96, 32)), 127, 1e-4),
         near("Self-Extend, groups of 16 after 64", furthest(SelfExtend(rope, 16, 64)), 63 + 64 - 4, 1e-4),
-        near("the same, groups of 4", furthest(SelfExtend(rope, 4, 64)), 255 + 64 - 16, 1e-4),
-        same("longest text of STRING, shift 96, window 16", STRING(rope, 96, 16).longest(trained), 208),
+        near("Self-Extend, groups of 4 after 64", furthest(SelfExtend(rope, 4, 64)), 255 + 64 - 16, 1e-4),
+        same("longest text for STRING, shift 96, window 16", STRING(rope, 96, 16).longest(trained), 208),
     )

@@ -1,4 +1,4 @@
-"""Claims about the sinusoidal code: its wavelengths, its rotation, and what its dot products say of distance."""
+"""Claims about the sinusoidal code: its wavelengths, its rotation, and how its dot products depend on distance."""
 
 import math
 from decimal import Decimal
@@ -16,7 +16,8 @@ BASE = 10_000.0
 
 @claim(
     statement="The slowest wavelength is 2π·10 000 = 62 832.",
-    precise="It is 2π·10000^((d−2)/d): 60 611 at d=512. The authors' code spaces the frequencies to end at 62 832.",
+    precise="It is 2π·10000^((d−2)/d), or 60 611 at d=512. The authors' code spaces the frequencies to end at "
+    "62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -31,7 +32,7 @@ def slowest_wavelength() -> Evidence:
 
 @claim(
     statement="The fastest pair makes one turn per position.",
-    precise="It turns 1 radian per position, one turn in 6.28 positions.",
+    precise="It makes one turn in 6.28 positions, which is 1 radian per position.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -51,15 +52,15 @@ def frequencies_are_not_wavelengths() -> Evidence:
     ratios = [b / a for a, b in pairwise(frequencies)]
     return (
         same("frequencies at d=512", len(frequencies), 256),
-        near("largest (radians per position)", max(frequencies), 1.0, 1e-12),
-        near("smallest", min(frequencies), 1.0366e-4, 1e-8),
-        below("spread of neighbours' ratios", max(ratios) - min(ratios), 1e-12),
+        near("largest frequency (radians per position)", max(frequencies), 1.0, 1e-12),
+        near("smallest frequency", min(frequencies), 1.0366e-4, 1e-8),
+        below("spread of the ratios of neighbours", max(ratios) - min(ratios), 1e-12),
     )
 
 
 @claim(
     statement="PE(0) is all zeros.",
-    precise="PE(0) = 0, 1, 0, 1, …: sines are 0 and cosines 1.",
+    precise="PE(0) is 0, 1, 0, 1, …: its sines are 0 and its cosines are 1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -70,15 +71,15 @@ def first_rows() -> Evidence:
     placed = posenc.Sinusoidal(4).at(torch.tensor([0])).embed(cat.view(1, 1, 4)).flatten()
     return (
         same("PE(0) is 0, 1, 0, 1 …", zero.tolist() == [0.0, 1.0] * 4, True),
-        below("PE(1) in two digits: off by", float((one - wanted).abs().max()), 5e-3),
-        near("cosine channels of cat + PE(0): second", float(placed[1]), 0.29, 1e-12),
-        near("fourth", float(placed[3]), 1.18, 1e-12),
+        below("error of PE(1) in two digits", float((one - wanted).abs().max()), 5e-3),
+        near("second channel of cat + PE(0)", float(placed[1]), 0.29, 1e-12),
+        near("fourth channel of cat + PE(0)", float(placed[3]), 1.18, 1e-12),
     )
 
 
 @claim(
     statement="Each dimension has its own speed.",
-    precise="Dimensions come in pairs: 2i and 2i+1 share one frequency, a sine and a cosine. The last is d−1.",
+    precise="Dimensions 2i and 2i+1 are the sine and cosine of one frequency. The last dimension is d−1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -88,14 +89,14 @@ def pairs_share_a_frequency() -> Evidence:
     return (
         same("columns at d=16", code.shape[1], 16),
         # Only sine and cosine of one angle lie on the unit circle at every position.
-        below("distance of every pair from the unit circle", float((radius - 1).abs().max()), 1e-12),
+        below("largest distance of a pair from the unit circle", float((radius - 1).abs().max()), 1e-12),
     )
 
 
 @claim(
     statement="PE(p+k) is a fixed linear map of PE(p).",
-    precise="The map is block-diagonal, made of [[cos kθ, sin kθ], [−sin kθ, cos kθ]]: a rotation, the "
-    "same for all p.",
+    precise="The map is block-diagonal with blocks [[cos kθ, sin kθ], [−sin kθ, cos kθ]]: a rotation, the same "
+    "for all p.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
 )
@@ -113,7 +114,7 @@ def shift_is_a_rotation() -> Evidence:
 
 @claim(
     statement="The geometric spacing of frequencies is what makes a shift linear.",
-    precise="Any frequencies give the rotation. The spacing provides different scales: with only one "
+    precise="With any frequencies, a shift is a rotation. The spacing provides different scales: with only one "
     "frequency, positions collide.",
     verdict=Verdict.FAILS,
     source="direct calculation",
@@ -133,7 +134,7 @@ def any_spacing_rotates() -> Evidence:
     collide, apart = code(equal, [0, 710]).diff(dim=0), table(8, [0, 710], BASE).diff(dim=0)
     return (
         below("error of the rotation", float((moved - code(odd, [12, 15, 1011])).abs().max()), 1e-12),
-        # 710 = 113 · 2π to 6e-5: with all frequencies 1 the two positions have the same code.
+        # 710 is 113 · 2π to within 6e-5, so if all frequencies are 1, both positions have the same code.
         below("equal frequencies: PE(0) − PE(710)", float(collide.abs().max()), 1e-4),
         above("geometric frequencies: PE(0) − PE(710)", float(apart.abs().max()), 0.5),
     )
@@ -141,8 +142,8 @@ def any_spacing_rotates() -> Evidence:
 
 @claim(
     statement="Product-to-sum shows that PE(p+k) is linear in PE(p).",
-    precise="The formulas for sums of angles show that. Product-to-sum gives the dot product: PE(p)·PE(q) = "
-    "Σ cos(θ_i (p−q)).",
+    precise="The angle-sum formulas show that. Product-to-sum gives the dot product: PE(p)·PE(q) = Σ cos(θ_i "
+    "(p−q)).",
     verdict=Verdict.FAILS,
     source="trigonometry",
 )
@@ -153,14 +154,15 @@ def dot_product_sees_the_difference() -> Evidence:
     for p, q in ((0, 1), (5, 6), (1000, 1100)):
         a, b = table(width, [p, q], BASE)
         by_formula = (frequencies.double() * (p - q)).cos().sum()
-        # float32 frequencies in the formula's sum: 32 terms, each angle off by up to 100 · 6e-8.
+        # The formula uses float32 frequencies: 32 terms, each with an angle error of up to 100 · 6e-8.
         findings.append(near(f"PE({p})·PE({q}) − Σ cos", float(a @ b - by_formula), 0.0, 2e-4))
     return tuple(findings)
 
 
 @claim(
-    statement="Nearer positions always have the larger dot product.",
-    precise="That is only a trend: the product rises again at 3→4 (d=4, 8), 11→12 (d=128), 43→44 (d=512).",
+    statement="Nearer positions always have a larger dot product.",
+    precise="That is only a trend: the product first rises again from distance 3 to 4 (d=4, 8), 11 to 12 "
+    "(d=128) or 43 to 44 (d=512).",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -170,14 +172,14 @@ def nearer_is_more_alike() -> Evidence:
     rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in known}
     return (
         *(same(f"first rise after, d={d}", rises[d], k) for d, k in known),
-        near("d=4, distance 6, of 2", float(four[0] @ four[1]), 1.958, 5e-4),
+        near("dot product at d=4, distance 6", float(four[0] @ four[1]), 1.958, 5e-4),
     )
 
 
 @claim(
     statement="The code is unique for every position, bounded, and aware of distance.",
-    precise="Every row has norm √(d/2) and entries in −1 … 1; among the first 5000 rows at d=128 no two are "
-    "closer than 1.95.",
+    precise="Every row has norm √(d/2) and entries between −1 and 1. At d=128, no two of the first 5000 rows "
+    "are closer than 1.95.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
 )
@@ -195,9 +197,9 @@ def unique_and_bounded() -> Evidence:
 
 
 @claim(
-    statement="The base 10 000 has no particular reason.",
-    precise="With base 100 the slowest hand turns once in 617 positions: beyond that every hand repeats. With "
-    "base 10 000, 75 of 256 hands complete no turn in 4096 positions, which distinguishes far positions.",
+    statement="There is no particular reason for the base 10 000.",
+    precise="With base 100, the slowest pair turns once in 617 positions, and every pair repeats beyond that. "
+    "With base 10 000, 75 of 256 pairs complete no turn in 4096 positions, so they distinguish far positions.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
@@ -205,14 +207,14 @@ def base_buys_range() -> Evidence:
     small, usual = wavelength_by_pair(512, 100.0), wavelength_by_pair(512)
     return (
         near("slowest wavelength, base 100", small[-1], 617.1168, 1e-3),
-        same("hands without a full turn in 4096, base 100", sum(w > 4096 for w in small), 0),
-        same("the same, base 10 000", sum(w > 4096 for w in usual), 75),
+        same("pairs without a full turn in 4096, base 100", sum(w > 4096 for w in small), 0),
+        same("pairs without a full turn in 4096, base 10 000", sum(w > 4096 for w in usual), 75),
     )
 
 
 @claim(
     statement="PE(0)·PE(1) is similar to PE(5)·PE(6).",
-    precise="Equal: both are 1.540252, as PE(0)·PE(5) and PE(1)·PE(6) are both 1.282412.",
+    precise="They are equal: both are 1.540252. PE(0)·PE(5) and PE(1)·PE(6) are both 1.282412.",
     verdict=Verdict.FAILS,
     source="by hand, d=4",
 )
@@ -226,14 +228,14 @@ def by_hand() -> Evidence:
     dots = [((0, 1), 1.540252), ((5, 6), 1.540252), ((0, 5), 1.282412), ((1, 6), 1.282412)]
     off = {p: float((code[p] - torch.tensor(row, dtype=torch.float64)).abs().max()) for p, row in rows.items()}
     return (
-        *(below(f"PE({p}) off by", error, 5.1e-7) for p, error in off.items()),
+        *(below(f"error of PE({p})", error, 5.1e-7) for p, error in off.items()),
         *(near(f"PE({a})·PE({b})", float(code[a] @ code[b]), value, 5e-7) for (a, b), value in dots),
     )
 
 
 @claim(
     statement="A sinusoidal module has a maximum length of 5000.",
-    precise="That is the size of a buffer. The formula has a value at every position, and our module "
+    precise="That is the size of a buffer. The formula has a value at every position, and posenc.Sinusoidal "
     "computes it on demand.",
     verdict=Verdict.FAILS,
     source=VASWANI,
@@ -250,9 +252,10 @@ def no_maximum_length() -> Evidence:
 
 @claim(
     statement="The width must be even.",
-    precise="An odd width is well defined when the last cosine is left out; pairs that rotate need an even one.",
+    precise="A sinusoidal code of odd width leaves out its last cosine, but RoPE rotates pairs and needs an "
+    "even width.",
     verdict=Verdict.WHEN,
-    source="Sinusoidal and Rotary, docstrings",
+    source="docstrings of Sinusoidal and Rotary",
 )
 def odd_widths() -> Evidence:
     try:
@@ -262,5 +265,5 @@ def odd_widths() -> Evidence:
         refused = "head_dim=7 must be even" in str(error)
     return (
         same("columns of an odd code", posenc.Sinusoidal(7).table(torch.arange(3)).shape[-1], 7),
-        same("an odd rotary width is refused by name", refused, True),
+        same("an odd rotary width is refused", refused, True),
     )

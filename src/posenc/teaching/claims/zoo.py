@@ -1,4 +1,4 @@
-"""Claims from comparing all encodings; each trains small models, and runs only with --slow."""
+"""Claims from comparing all encodings; each trains small models and runs only with --slow."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,7 +10,7 @@ from posenc.workbench.study.presets import PRESETS
 
 @cache
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
-    """Shares of right answers at eight times the trained length, one per seed of the study."""
+    """The accuracy at eight times the trained length, one number per seed of the study."""
     asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text, shares = asked.source.load(), []
     for plan in asked.plans(text):
@@ -20,74 +20,72 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:
-    """Shares of right answers to the neighbours task, on grids with eight times as many cells."""
+    """The accuracy on the neighbours task, on grids with eight times as many cells."""
     return right(encoding, "zoo-grid", "neighbours")
 
 
 @claim(
-    statement="Past the trained length every encoding loses order.",
-    precise="FoX fades by gates, KERPLE by the logarithm of the distance; both judge sequences of eight times the "
-    "trained length as well as short ones, with every seed. RoPE does not.",
+    statement="Past the trained length, every encoding loses order.",
+    precise="FoX fades by gates, KERPLE by the logarithm of the distance. With every seed, both judge "
+    "sequences of eight times the trained length as well as short ones. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,
 )
 def order_is_kept_by_what_fades() -> Evidence:
     return (
-        above("FoX: least share of right answers", min(right("fox")), 0.95),
-        above("KERPLE: least share of right answers", min(right("kerple")), 0.95),
-        below("RoPE: least share of right answers", min(right("rotary")), 0.8),
+        above("FoX: lowest accuracy", min(right("fox")), 0.95),
+        above("KERPLE: lowest accuracy", min(right("kerple")), 0.95),
+        below("RoPE: lowest accuracy", min(right("rotary")), 0.8),
     )
 
 
 @claim(
     statement="One seed shows which encoding keeps order past the trained length.",
-    precise="RoPE's share of right answers at eight times the length differs by more than 0.3 between three seeds.",
+    precise="RoPE's accuracy at eight times the trained length differs by more than 0.3 between three seeds.",
     verdict=Verdict.FAILS,
     source="measured here: the same models as above",
     slow=True,
 )
 def one_seed_is_no_verdict() -> Evidence:
     shares = right("rotary")
-    return (above("RoPE: most less least share", max(shares) - min(shares), 0.3),)
+    return (above("RoPE: highest − lowest accuracy", max(shares) - min(shares), 0.3),)
 
 
 @claim(
-    statement="A picture's patches may be numbered in reading order.",
-    precise="If rows have any length and cells are numbered in one sequence, a model cannot name their neighbours "
-    "in grids with eight times as many cells; with row and column it can.",
+    statement="The patches of an image can be numbered in reading order.",
+    precise="If rows vary in length and cells are numbered in one sequence, a model cannot name their "
+    "neighbours in grids with eight times as many cells; with row and column it can.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 500 steps on grids of up to 8×8 cells, tested on 22×23, three seeds",
     slow=True,
 )
 def reading_order_is_no_place() -> Evidence:
     return (
-        above("axial RoPE: least share of right answers", min(neighbours("rotary(axes=axial(4, 4))")), 0.95),
-        below("RoPE in reading order: most", max(neighbours("rotary")), 0.5),
+        above("axial RoPE: lowest accuracy", min(neighbours("rotary(axes=axial(4, 4))")), 0.95),
+        below("RoPE in reading order: highest accuracy", max(neighbours("rotary")), 0.5),
     )
 
 
 @claim(
-    statement="How M-RoPE's pairs are divided among time, rows and columns makes no difference to a picture.",
-    precise="If time, which is constant in a picture, has the fast pairs, a model does not learn in 500 steps to "
-    "find neighbours; if the axes are interleaved, it does.",
+    statement="For an image, it does not matter how M-RoPE's pairs are divided among time, rows and columns.",
+    precise="If the fast pairs go to time, which is constant in an image, a model does not learn in 500 steps "
+    "to find neighbours. If the axes are interleaved, it does.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
 )
 def fast_pairs_find_neighbours() -> Evidence:
     return (
-        above(
-            "dealt out in turn: least share of right answers", min(neighbours("rotary(axes=strided(4, 2, 2))")), 0.5
-        ),
-        below("cut into sections: most", max(neighbours("rotary(axes=chunked(2, 3, 3))")), 0.2),
+        above("axes interleaved: lowest accuracy", min(neighbours("rotary(axes=strided(4, 2, 2))")), 0.5),
+        below("axes in sections: highest accuracy", max(neighbours("rotary(axes=chunked(2, 3, 3))")), 0.2),
     )
 
 
 @claim(
-    statement="Relative tables resized to a larger picture work as well as before.",
-    precise="Interpolating the rows of a table for 8×8 places mixes neighbours with cells further away: on 22×23 "
-    "cells no neighbours are found. A table with a row for every offset finds all.",
+    statement="Relative tables resized to a larger image work as well as before.",
+    precise="Interpolating the rows of a table for 8×8 cells mixes neighbours with cells farther away: on "
+    "22×23 cells, no neighbours are found. A table with a row for every offset finds all of them.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
     slow=True,
@@ -95,9 +93,9 @@ def fast_pairs_find_neighbours() -> Evidence:
 def resized_tables_lose_neighbours() -> Evidence:
     return (
         above(
-            "a row for every offset: least share of right answers",
+            "a row for every offset: lowest accuracy",
             min(neighbours("decomposed(size=(23, 23))")),
             0.95,
         ),
-        below("resized from 8×8: most", max(neighbours("decomposed(size=(8, 8))")), 0.2),
+        below("resized from 8×8: highest accuracy", max(neighbours("decomposed(size=(8, 8))")), 0.2),
     )

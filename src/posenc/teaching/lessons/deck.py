@@ -1,4 +1,4 @@
-"""The quiz: one card at a time, with a reason for every wrong choice and numbers from the library.
+"""The quiz: its cards, with a reason for every wrong choice and numbers computed by the library.
 
 Nothing about the reader is stored.
 """
@@ -13,7 +13,7 @@ from posenc.teaching.lessons.card import DECK, Card
 
 
 def cards() -> list[dict[str, Any]]:
-    """Every card for a page: choices with their reasons, numbers computed by the library."""
+    """Every card as a dictionary for the page, with reasons for its options and with computed numbers."""
     return [
         asdict(card)
         | {
@@ -27,13 +27,13 @@ def cards() -> list[dict[str, Any]]:
 
 
 def answered(card: Card) -> str:
-    """The answer in words, with its number computed."""
+    """The answer in words, with the computed number filled in."""
     return card.answer.format(computed(card.number)) if card.number else card.answer
 
 
 @lru_cache(maxsize=32)
 def computed(name: str) -> float:
-    """The number behind a card, from the library."""
+    """The number for a card, computed by the function of this name in ``numbers``."""
     from posenc.teaching.lessons import numbers
 
     value: float = getattr(numbers, name)()

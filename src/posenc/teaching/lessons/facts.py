@@ -1,4 +1,4 @@
-"""The lessons by their titles and sections, their rows, and where posenc covers each row and section."""
+"""The titles, sections and rows of the lessons, and where posenc covers each row and section."""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 from posenc.teaching.lessons.card import DECK, Card
 
 KINDS = ("claim", "page", "room")
-"""The kinds of things that settle a row; the name follows a colon (for a room, ``room/stage``)."""
+"""The kinds of things that settle a row. In the data, a colon and the name follow (for a room, ``room/stage``)."""
 EXERCISES = "exercises/"
-"""The folder of pages that are exercises."""
+"""The folder of the exercise pages."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the lessons; ``by`` names what settles it, as ``kind:name``; without lessons, other sources teach
-    it."""
+    """A row of the lessons; ``by`` lists what settles it, as ``kind:name``. A row of no lesson comes from another
+    source."""
 
     row: str
     what: str
@@ -41,18 +41,18 @@ class Fact:
     lessons: tuple[int, ...] = ()
 
     def settled_by(self, kind: str) -> tuple[str, ...]:
-        """The names of this kind that settle it."""
+        """The names of everything of this kind that settles the row."""
         return tuple(name for of, _, name in (by.partition(":") for by in self.by) if of == kind)
 
     @property
     def errs(self) -> bool:
-        """Whether a lesson is wrong here or lessons disagree: such rows are named b1, b2 …, with two exceptions."""
+        """Whether a lesson is wrong or lessons disagree. Such rows are named b1, b2 …, with two exceptions."""
         return self.row.removeprefix("b").isdecimal() or self.row in ("other-free", "other-softer")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The counterparts of a row: names, addresses in ``docs``, and stages as ``room/stage``."""
+    """What covers a row: names of claims, addresses in ``docs``, stages as ``room/stage``, and cards."""
 
     what: str
     pages: tuple[str, ...]
@@ -75,7 +75,7 @@ LESSONS = tuple(
     )
     for number, lesson in enumerate(TABLE["lessons"])
 )
-"""The five lessons; each is known by its place, from 0."""
+"""The five lessons; each is numbered by its place, starting at 0."""
 FACTS = tuple(
     Fact(
         row,
@@ -94,7 +94,7 @@ BY_ROW = {fact.row: fact for fact in FACTS}
 
 
 def entry(fact: Fact) -> Entry:
-    """The counterparts of a row, including those of its cards."""
+    """What covers a row, including what its cards refer to."""
     cards = tuple(card for card in DECK if fact.row in card.rows)
     pages = fact.settled_by("page")
     return Entry(
@@ -108,7 +108,7 @@ def entry(fact: Fact) -> Entry:
 
 
 def of_stage(stage: str) -> Entry:
-    """The pages, claims, exercises and questions about a stage of the lab, ``room/stage``."""
+    """The pages, claims, exercises and questions about a stage of the lab, given as ``room/stage``."""
     facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
     cards = tuple(card for card in DECK if card.stage == stage)
     entries = [entry(fact) for fact in facts]
@@ -123,7 +123,7 @@ def of_stage(stage: str) -> Entry:
 
 
 def of_section(section: Section) -> list[tuple[Fact, Entry]]:
-    """The rows of a section, each with its counterparts."""
+    """The rows of a section, each with what covers it."""
     return [(BY_ROW[row], entry(BY_ROW[row])) for row in section.rows]
 
 
@@ -139,7 +139,7 @@ def teaching_claim(name: str) -> list[tuple[Lesson, Section]]:
 
 
 def sections(stage: str) -> tuple[Fact, ...]:
-    """The rows of the lessons that a stage of the lab, ``room/stage``, shows."""
+    """The rows of the lessons that a stage of the lab, given as ``room/stage``, shows."""
     return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
 
 

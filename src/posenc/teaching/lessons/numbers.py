@@ -1,4 +1,4 @@
-"""The numbers that cards ask for, each one call of the library."""
+"""The numbers that cards ask for, computed by the library."""
 
 import math
 
@@ -9,7 +9,7 @@ from posenc.teaching.views import rotation
 
 
 def slowest_wavelength(width: int = 512, base: float = 10_000.0) -> float:
-    """2π/θ of the last pair."""
+    """The wavelength 2π/θ of the last pair."""
     return 2 * math.pi / float(posenc.scaling.Default().frequencies(width, base).exact[-1])
 
 
@@ -35,7 +35,7 @@ def neighbours_dot() -> float:
 
 
 def rotated_score() -> float:
-    """The lessons' q at 3 and k at 5, an eighth of a turn a step."""
+    """The score of the lessons' q at 3 and k at 5, with an eighth of a turn per step."""
     return float(rotation.shift_both(3, 2).readouts["score (rotated q·k)"])
 
 
@@ -45,7 +45,7 @@ def third_slope() -> float:
 
 
 def longest_for_table() -> float:
-    """The longest sequence that a table of 512 rows serves, computed by the library."""
+    """The longest sequence that a table of 512 rows can encode, checked by the library."""
     table = posenc.Learned(512, 2)
     table.check(posenc.positions.arange(512), "positions")
     return float(table.num_positions)

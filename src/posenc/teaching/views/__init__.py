@@ -1,1 +1,1 @@
-"""One file per question about an encoding; each returns a view."""
+"""Views that answer questions about encodings, one file per question."""

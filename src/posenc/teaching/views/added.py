@@ -19,7 +19,7 @@ HEAD_DIM = 8
 def distance(
     encoding: str = "kerple", heads: Annotated[int, Bounds(1, 8)] = 4, furthest: Furthest = 256, seed: Seed = 0
 ) -> View:
-    """The bias of a fresh encoding for the last token, by distance, if only positions decide it."""
+    """The bias of an untrained encoding for the last token by distance, if the bias depends only on positions."""
     encoding = canonical_text(encoding)
     values = added(encoding, heads, furthest, seed)
     lines = tuple(Line(f"head {h + 1}", row) for h, row in enumerate(values))
@@ -46,7 +46,7 @@ print(bias.rows(0, 1, len(keys))[0, :, 0, 0])    # every head, at the furthest d
 
 @torch.no_grad()
 def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
-    """The bias at distances 0 … furthest, ``(heads, furthest + 1)`` in float64."""
+    """The bias at distances 0 … furthest, of shape ``(heads, furthest + 1)`` in float64."""
     layer = visible(encoding, _shape(heads, furthest), 1.0, seed)
     if layer.acts_on != ("bias",) or layer.uses_queries or layer.needs_content or layer.axes > 1:
         raise InvalidArgument(

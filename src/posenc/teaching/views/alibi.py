@@ -16,7 +16,7 @@ from posenc.teaching.views.bounds import Bounds, Length, bounded
 def bias(
     heads: Annotated[int, Bounds(1, 8)] = 4, length: Annotated[int, Bounds(2, 512)] = 8, causal: bool = False
 ) -> View:
-    """The penalty of every query and key, one map per head, all on one scale."""
+    """The penalty for every query and key, with one map per head, all on one colour scale."""
     maps = alibi_bias(heads, length).to(torch.float64)
     if causal:
         future = torch.ones(length, length, dtype=torch.bool).triu(1)

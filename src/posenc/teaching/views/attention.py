@@ -38,9 +38,9 @@ print(posenc.scores(q, k, here, causal={causal})[0, 0].softmax(-1))"""
 def maps(
     words: str = "dog bites man bites dog", encoding: str = "rotary", causal: bool = False, seed: Seed = 0
 ) -> View:
-    """Where each word looks in one head of a random layer, first without positions, then with the encoding.
+    """What each word attends to in one head of a random layer, without positions and with the encoding.
 
-    Words that repeat have the same vector, so without positions and without a mask their rows are equal.
+    Repeated words have the same vector, so without positions or a mask their rows are equal.
     """
     tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
@@ -62,13 +62,13 @@ def maps(
 
 
 def fitting(name: str, seed: int) -> Encoding:
-    """The encoding for this layer; learned parameters start as large as a sinusoidal table."""
+    """The encoding for this layer; its learned parameters start as large as a sinusoidal table."""
     return visible(name, SHAPE, math.sqrt(0.5), seed)
 
 
 @torch.no_grad()
 def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
-    """softmax of the scores of one random head, float64; NaN where a key is hidden."""
+    """The softmax of the scores of one random head, in float64; hidden keys are NaN."""
     generator = torch.Generator().manual_seed(seed)
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)

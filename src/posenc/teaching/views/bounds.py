@@ -14,14 +14,14 @@ from posenc.pictures.view import View
 P = ParamSpec("P")
 
 FAR = 2**31 - 1
-"""The last position for which the clock's phase is exact."""
+"""The last position at which the clock's phase is exact."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """From ``low`` to ``high``, and below the setting named ``below``, if any.
+    """The range from ``low`` to ``high``, and below the value of the setting named ``below``, if any.
 
-    In a setting with several numbers each is bounded.
+    In a setting with several numbers, the bounds apply to each of them.
     """
 
     low: float
@@ -39,7 +39,7 @@ Step = Annotated[int, Bounds(1, 4)]
 
 
 def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
-    """The bounds of a view's settings by name; settings that are not numbers have none."""
+    """The bounds of a view's settings by name; a setting that is not a number has none."""
     hints = get_type_hints(view, include_extras=True)
     notes = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
     return {name: note for name, note in notes.items() if isinstance(note, Bounds)}
@@ -76,11 +76,11 @@ def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
 
 
 def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Convert settings from words to the types of the figure's defaults.
+    """Convert settings from strings to the types of the figure's defaults.
 
     Raises:
         UnknownName: the figure, called ``name``, has no such setting.
-        InvalidArgument: a word is not a value of the setting's type.
+        InvalidArgument: a string is not a value of the setting's type.
     """
     parameters = inspect.signature(figure).parameters
     for setting in settings:
@@ -89,7 +89,7 @@ def arguments(name: str, figure: Callable[..., object], settings: Mapping[str, s
 
 
 def _value(setting: str, word: str, default: object) -> object:
-    """The word converted to the type of the default; a setting without a default is text."""
+    """The string converted to the type of the default; a setting without a default stays a string."""
     if isinstance(default, str) or default is inspect.Parameter.empty:
         return word
     kind = int if default is None else type(default)
@@ -107,7 +107,7 @@ def _value(setting: str, word: str, default: object) -> object:
 
 
 def _whole(word: str) -> int:
-    """A whole number from text; ``1e6`` is one too."""
+    """The whole number in a string, which may be written as ``1e6``."""
     value = float(word)
     if not value.is_integer():
         raise ValueError(word)
@@ -115,6 +115,6 @@ def _whole(word: str) -> int:
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number that a view derives from its settings."""
+    """Refuse a number derived from a view's settings if it is out of range."""
     if not low <= value <= high:
         raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")

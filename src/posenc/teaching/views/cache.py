@@ -40,17 +40,17 @@ def angles(
     capacity: Annotated[int, Bounds(8, 48)] = 16,
     rerotate: bool = False,
 ) -> View:
-    """The difference between the angle of each cached key and that of its position, for every pair.
+    """The difference between the angle of each cached key and the angle of its position, for every pair.
 
     A key has the angle of the position at which it was rotated. When keys are renumbered, their positions change
     but their angles do not, until ``posenc.rerotate`` moves them. All keys and the newest query are equal before
-    rotation.
+    they are rotated.
 
     Args:
         event: ``push``, ``evict``, ``shift``, ``sinks`` or ``passage``.
-        tokens: of the text so far; for ``passage``, of the text before it.
-        capacity: the most keys that stay after ``evict``, ``shift`` and ``sinks``; for ``passage``, its number of
-        tokens.
+        tokens: the number of tokens in the text so far, or for ``passage`` in the text before it.
+        capacity: the largest number of keys that stay after ``evict``, ``shift`` and ``sinks``, or the number of
+            tokens in the ``passage``.
         rerotate: whether keys are rotated to their new positions.
     """
     one_of("event", event, EVENTS)

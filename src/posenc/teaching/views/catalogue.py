@@ -1,4 +1,4 @@
-"""Every view by name, with defaults that already answer a question, and views made from words."""
+"""All views by name, and views made from settings given as strings."""
 
 from collections.abc import Callable, Mapping
 
@@ -56,11 +56,11 @@ VIEWS: dict[str, Callable[..., View]] = {
 
 
 def make(name: str, settings: Mapping[str, str]) -> View:
-    """The view of this name, with settings as words from a command line or an address.
+    """The view of this name, with settings as strings from a command line or an address.
 
     Raises:
         UnknownName: there is no view, or no setting of it, with that name.
-        InvalidArgument: a word is not a value of the setting's type, or is out of range.
+        InvalidArgument: a string is not a value of the setting's type, or is out of range.
     """
     one_of("view", name, VIEWS)
     return VIEWS[name](**arguments(name, VIEWS[name], settings))

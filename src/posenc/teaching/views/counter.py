@@ -10,7 +10,7 @@ from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
 Frequencies = Literal["halving", "real"]
-"""Each hand half as fast as the previous one, like bits; or the frequencies of base 10 000."""
+"""Whether each hand is half as fast as the previous one, like bits, or the frequencies are those of base 10 000."""
 
 PYTHON = """\
 import torch, posenc
@@ -26,10 +26,10 @@ def bits_and_hands(
     positions: Annotated[int, Bounds(2, 256)] = 32,
     frequencies: Frequencies = "halving",
 ) -> View:
-    """The bits of every position, fastest first, above the cosines of as many hands at the same positions.
+    """The bits of every position, fastest first, above the cosines of the same number of hands.
 
-    A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps;
-    hands move smoothly, so a step is a rotation.
+    A bit flips when its hand has turned by π: bit i every 2^i positions, and hand i every π/θ_i. The counter jumps,
+    but hands move smoothly, so a step is a rotation.
     """
     one_of("frequencies", frequencies, get_args(Frequencies))
     base = float(2**bits) if frequencies == "halving" else 10_000.0

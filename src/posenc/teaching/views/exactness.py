@@ -38,7 +38,7 @@ print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))  
 def floor(
     position: Annotated[int, Bounds(1, FAR)] = 1_000_000, head_dim: Width = 128, base: Base = 10_000.0
 ) -> View:
-    """The error of each pair's hand at one position, if its angle is a float32 number of radians.
+    """The error of each pair's cos and sin at one position, if its angle in radians is a float32 number.
 
     An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵, and only slow pairs are accurate.
     """

@@ -1,4 +1,4 @@
-"""Shows three ways to number words and how each fails, and the rotation that works."""
+"""Shows three ways to number words, how each fails, and the rotation that works."""
 
 from typing import Annotated, Literal, get_args
 
@@ -22,14 +22,14 @@ dog, man = torch.randn(2, {WIDTH}, generator=torch.Generator().manual_seed(0), d
 
 
 def words() -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
-    """Two words as random vectors, the same every time."""
+    """Two words as random vectors, which are the same every time."""
     dog, man = torch.randn(2, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return dog, man
 
 
 @bounded
 def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
-    """Three ways of counting and their failures: the number itself, a share of the text, binary digits."""
+    """Three ways of counting and how they fail: the number itself, a share of the text, or binary digits."""
     one_of("way", way, get_args(Way))
     return {"number": _numbers, "share": _shares, "bits": _bits}[way](length)
 
@@ -56,7 +56,7 @@ def _numbers(length: int) -> View:
 
 
 def _shares(length: int) -> View:
-    """The position as a share of the text, from 0 to 1: one step is another number in every text."""
+    """The position as a share of the text, from 0 to 1: the size of a step depends on the length of the text."""
     texts, points = (11, length), max(11, length)
     codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
     lines = (
@@ -72,7 +72,7 @@ def _shares(length: int) -> View:
 
 
 def _bits(length: int) -> View:
-    """The length of each step of the code: it varies for bits, and is constant for sines."""
+    """The length of each step of the code, which varies for bits and is constant for sinusoidal codes."""
     at = torch.arange(length + 1)
     digits = (at >> torch.arange(10)[:, None] & 1).double().T
     sines = posenc.Sinusoidal(WIDTH).table(at, dtype=torch.float64)
@@ -89,7 +89,7 @@ def _bits(length: int) -> View:
 
 @bounded
 def scores(offset: Annotated[int, Bounds(0, 16)] = 2) -> View:
-    """The score of two words ``offset`` apart, wherever they stand: with codes added, or with vectors rotated."""
+    """The score of two words ``offset`` apart at every position, with added codes and with rotated vectors."""
     dog, man = words()
     at = torch.arange(64)
     table = posenc.Sinusoidal(WIDTH)

@@ -1,4 +1,4 @@
-"""Unique, bounded, aware of distance, extrapolates: which encoding has which of these four properties, measured."""
+"""Measures whether an encoding is unique, is bounded, is aware of distance, and extrapolates."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -10,23 +10,23 @@ import posenc
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
-"""The trained length, the length of each axis of a picture, the factor of the long row, and the far distance."""
+"""The trained length, the length of each axis of an image, the factor of the long row, and the far distance."""
 DISTINCT, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
-"""The thresholds of the properties; ``Four`` explains the numbers."""
+"""The thresholds of the properties, which apply to the measurements in ``Four``."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
 
 
 @dataclass(frozen=True)
 class Four:
-    """The measurements of one encoding, freshly built, without training.
+    """The measurements of one untrained encoding.
 
-    A row is the last token's scores if every token is the same word, so that keys differ only by position: 4 heads
-    of 64 channels, four random words, q = k = the embedded word.
+    A row holds the last token's scores when every token is the same word, so that keys differ only by position.
+    There are 4 heads of 64 channels and four random words, and q = k = the embedded word.
 
     Args:
-        closest: the least difference between two keys of a row within the trained length, over heads and words.
-        growth: the largest effect of positions on a score 10⁹ positions away, or in a row 8 times as long, relative
-            to the trained row; ``inf`` if there is no effect in the trained row. A table is measured up to its end.
+        closest: the smallest difference between two keys of a row within the trained length, over heads and words.
+        growth: the largest effect of positions on a score 10⁹ positions away, or in a row 8 times as long, divided
+            by that in the trained row; ``inf`` if the trained row has no effect. A table is measured up to its end.
         trend: Spearman's rank correlation of score and distance, averaged over heads and words; 0 if all are equal.
         unseen: the share of attention at untrained distances in a row 8 times as long; 1 if there is no such row.
     """
@@ -39,7 +39,7 @@ class Four:
 
     @property
     def has(self) -> tuple[bool, bool, bool, bool]:
-        """Which of the four properties it has, in the order of ``NAMES``."""
+        """Which of the four properties the encoding has, in the order of ``NAMES``."""
         return (
             self.closest > DISTINCT,
             self.growth <= GROWTH,
@@ -51,7 +51,7 @@ class Four:
 @cache
 @torch.no_grad()
 def four(name: str) -> Four:
-    """The four properties of an encoding of the catalogue, for 512 trained positions."""
+    """The four properties of an encoding in the catalogue, for 512 trained positions."""
     encoding = _build(name)
     generator = torch.Generator().manual_seed(0)
     words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
@@ -70,7 +70,7 @@ def four(name: str) -> Four:
 
 
 def _build(name: str) -> posenc.Encoding:
-    """A fresh encoding, the same every time."""
+    """An untrained encoding, which is the same every time."""
     shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
@@ -81,7 +81,7 @@ def _build(name: str) -> posenc.Encoding:
 
 
 def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
-    """The last token's scores if all tokens are the same word, ``(words, heads, keys)``."""
+    """The last token's scores when all tokens are the same word, of shape ``(words, heads, keys)``."""
     at = posenc.positions.on_axes(places, encoding.axes)
     placed = encoding.at(at, dtype=words.dtype)
     embedded = placed.embed(words.expand(-1, len(places), -1))
@@ -92,20 +92,20 @@ def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
 
 
 def _closest(keys: Tensor) -> float:
-    """The least distance of two rows."""
+    """The smallest distance between two rows."""
     # A matrix product would give differences of 1e-7 between equal rows.
     gaps = torch.cdist(keys, keys, compute_mode="donot_use_mm_for_euclid_dist")
     return float(gaps.fill_diagonal_(torch.inf).min())
 
 
 def _change(row: Tensor, words: Tensor) -> float:
-    """The largest difference of a row from the words' scores without positions."""
+    """The largest difference between a row and the words' scores without positions."""
     plain = _row(posenc.NoPE(), words, torch.tensor([0]))
     return float((row - plain).abs().max())
 
 
 def _growth(near: float, *far: float) -> float:
-    """The ratio of the largest far effect to the trained one; 1 if there is none at all."""
+    """The ratio of the largest far effect to the trained one; 1 if both are 0."""
     noise = 1e-12
     if near > noise:
         return max(far) / near

@@ -1,4 +1,4 @@
-"""Builds the encoding of one random layer, for pictures, from its text."""
+"""Builds the encoding of one random layer for figures, from a string."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from posenc.errors import InvalidArgument
 
 
 def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
-    """The encoding, its random numbers fixed by the seed.
+    """The encoding, with its random numbers fixed by the seed.
 
-    Learned parameters with a setting ``std`` start with this ``std``: at their default 0.02 nothing would be
-    visible. Custom classes are not imported, since the text may come from an address.
+    Learned parameters with a setting ``std`` start with this ``std``, because nothing would be visible at their
+    default of 0.02. Custom classes are not imported, because the string may come from a URL.
     """
     recipe = parse(text)
     if recipe.foreign:

@@ -1,4 +1,4 @@
-"""Shows whether attention knows order: outputs of one attention layer for a sentence and for its words
+"""Shows whether attention knows order: the outputs of one attention layer for a sentence and for the same words
 rearranged."""
 
 import math
@@ -60,9 +60,9 @@ CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))               
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
-    """A vector per word, as good as random: √2·sin(c·n²) for n = 1 … 8, where c is the word's hash.
+    """A pseudorandom vector per word: √2·sin(c·n²) for n = 1 … 8, where c is the word's hash.
 
-    The lab's pages compute the same, by ``static/own_words.js``.
+    In the lab's pages, ``static/own_words.js`` computes the same vectors.
     """
     hashes = [reduce(lambda code, letter: (31 * code + ord(letter)) % 65_521, word, 0) for word in words]
     squares = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** 2
@@ -83,7 +83,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 
 def make(name: str) -> posenc.Encoding:
-    """The encoding of this text for the layer; learned parameters start as large as after training."""
+    """The encoding for the layer, from a string; its learned parameters start as large as after training."""
     return visible(name, SHAPE, 0.5, seed=1)
 
 
@@ -99,12 +99,12 @@ def shuffle(
     Args:
         sentence: words separated by spaces; repeated words have the same vector.
         order: a permutation; place t of the new sentence holds word ``order[t]``.
-        encoding: a text, such as a name of the catalogue; "nope" removes positions.
-        causal: whether a word sees only itself and the words before it.
-        remove: whether the encoding is left out, as if it were "nope".
+        encoding: a string, such as a name in the catalogue; "nope" removes positions.
+        causal: whether a word attends only to itself and the words before it.
+        remove: whether to leave out the encoding, as if it were "nope".
 
-    Without positions and without a mask the difference printed is float32 rounding, about 1e-7:
-    f(PX) = P f(X). Any encoding, or just the causal mask, makes it large.
+    Without positions or a mask, f(PX) = P f(X), and the printed difference is float32 rounding, about 1e-7. It is
+    large with any encoding, or with just a causal mask.
     """
     words = sentence.split()
     within("number of words", len(words), 2, 8)
@@ -140,7 +140,7 @@ def shuffle(
 
 
 FOLLOWS = 1e-5
-"""Outputs are of order 1, and only 8 channels are summed in float32, so rounding is far below this."""
+"""The smallest change that counts. Outputs are of order 1, so float32 rounding over 8 channels is far smaller."""
 
 
 def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
@@ -149,9 +149,9 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
 
 @bounded
 def cat_sat(step: Step = 3) -> View:
-    """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
+    """The lessons' two words in four frames: the words, their attention, the outputs, and the words swapped.
 
-    Q = K = V = X and scale 1/√4, no positions: swapping the words swaps the outputs and changes no number.
+    With Q = K = V = X, scale 1/√4 and no positions, swapping the words swaps the outputs and changes no number.
     """
     names = ["sat", "cat"] if step == 4 else ["cat", "sat"]
     x = torch.tensor([CAT_SAT[name] for name in names])

@@ -1,4 +1,4 @@
-"""Shows time, row and column of every patch of a picture or video, as Qwen2-VL counts them."""
+"""Shows the time, row and column of every patch of an image or video, as Qwen2-VL counts them."""
 
 from typing import Annotated
 
@@ -27,11 +27,11 @@ def patches(
     """The three coordinates of every token of one frame, with text before and after.
 
     Args:
-        frames: of the video; 1 for a picture.
-        frame: the shown frame.
-        rows, columns: of tokens; each stands for 2 × 2 patches.
-        before: tokens of text before it.
-        row, column: of the marked token.
+        frames: the number of frames in the video; 1 for an image.
+        frame: the frame to show.
+        rows, columns: the number of rows and columns of tokens; a token covers 2 × 2 patches.
+        before: the number of text tokens before the video.
+        row, column: the place of the marked token.
     """
     video = posenc.positions.Video(frames, 2 * rows, 2 * columns)
     spans = [posenc.positions.Text(before), video, posenc.positions.Text(2)]

@@ -1,4 +1,4 @@
-"""Shows a picture cut into patches: each patch's number in the sequence, and its place on each axis."""
+"""Shows an image cut into patches: each patch's number in the sequence, and its position on each axis."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -14,7 +14,7 @@ from posenc.pictures.view import Heatmap, View, counted, labelled
 from posenc.teaching.views.bounds import Bounds, bounded
 
 SIDE = 224
-"""Pixels of the picture's sides."""
+"""The height and width of the image in pixels."""
 AXIAL = """\
 from posenc.positions import arange, grid
 
@@ -37,13 +37,13 @@ def cut(
     column: Annotated[int, Bounds(0, 15, below="side")] = 5,
     before: Annotated[int, Bounds(1, 64)] = 3,
 ) -> View:
-    """One patch of a picture of 224 × 224 pixels, its number in the flattened order, and its neighbours.
+    """One patch of an image of 224 × 224 pixels, its number in the flattened order, and its neighbours.
 
     Args:
-        side: patches per side: 16 of 14 pixels in Qwen2-VL's vision tower, 14 of 16 in a ViT, 8 of 28 in Qwen2-VL's
-            language model, which reads 2 × 2 patches as one token.
-        row, column: of the selected patch.
-        before: tokens of text before the picture, for the language model.
+        side: patches per side: 16 (of 14 pixels) in Qwen2-VL's vision tower, 14 (of 16) in a ViT, or 8 (of 28) in
+            Qwen2-VL's language model, which reads 2 × 2 patches as one token.
+        row, column: the place of the selected patch.
+        before: the number of text tokens before the image, for the language model.
     """
     patch = SIDE // one_of("side", side, (16, 14, 8))
     token = row * side + column
@@ -77,7 +77,7 @@ def cut(
 
 
 def _neighbours(side: int, row: int, column: int) -> Heatmap:
-    """The distances of neighbours, in the sequence and on the two axes; empty beyond the picture's edge."""
+    """The distances to the neighbours, in the sequence and on both axes; blank beyond the edge of the image."""
     token = row * side + column
     beyond = {
         "next in the line": token + 1 < side * side,
@@ -96,14 +96,13 @@ def _neighbours(side: int, row: int, column: int) -> Heatmap:
 
 @lru_cache
 def _with_cuts(patch: int) -> Float[Tensor, "224 224"]:
-    """The picture with a line at the start of each patch."""
+    """The image with a line at the start of each patch."""
     at = torch.arange(SIDE) % patch == 0
     return torch.where(at | at[:, None], 2.0, painted())
 
 
 def painted() -> Float[Tensor, "224 224"]:
-    """A cat in front of hills; each pixel is a place in the row of colours ``PICTURE``, and shape k covers 2k to 2k
-    + 1."""
+    """A cat in front of hills. Each pixel is an index into the colours ``PICTURE``; shape k uses 2k to 2k + 1."""
     at = (torch.arange(SIDE, dtype=torch.float64) + 0.5) / SIDE
     y, x = torch.meshgrid(at, at, indexing="ij")
 

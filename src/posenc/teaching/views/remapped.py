@@ -1,4 +1,4 @@
-"""Shows the distance of every key from every query: RoPE's own beside those of a remapping."""
+"""Shows the distance between every query and key, with RoPE alone and with a remapping."""
 
 import math
 from collections.abc import Callable
@@ -45,11 +45,11 @@ def distances(
     trained: Annotated[int, Bounds(8, LONGEST)] = 32,
     window: Annotated[int, Bounds(2, 64, below="trained")] = 16,
 ) -> View:
-    """The distance at which attention sees each key, measured from scores; blank if training had no such distance.
+    """The distance at which attention sees each key, measured from scores; blank if not seen in training.
 
-    The score of two equal vectors of one slow pair is the cosine of its angle, which is the distance times its
-    frequency. Self-Extend groups four keys, DCA takes chunks of
-    ``trained`` − ``window``, and STRING shifts by as much, down to a quarter of the window.
+    The score of two equal vectors of one slow pair is the cosine of the angle between them, which is the distance
+    times the frequency. Self-Extend groups four keys. DCA uses chunks of ``trained`` − ``window``, and STRING
+    shifts by the same number, with a quarter of the window.
     """
     one_of("method", method, METHODS)
     remap = METHODS[method](trained, window)
@@ -81,7 +81,7 @@ def distances(
 
 
 def measured(encoding: Encoding, length: int) -> Float[Tensor, "T T"]:
-    """The distances computed from scores of equal vectors; NaN for keys that a query does not see."""
+    """The distances computed from the scores of equal vectors; NaN for keys that a query does not see."""
     placed = encoding.at(torch.arange(length), dtype=torch.float64)
     q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, length, 2))
     scores = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]

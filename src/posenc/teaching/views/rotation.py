@@ -20,7 +20,7 @@ Q, K = (1.5, 0.5), (0.8, 1.0)
 
 Turn = Literal["eighth", "radian"]
 STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
-"""Radians per position: π/4 as in the lessons, or 1 rad as the fastest pair of every RoPE model."""
+"""Radians per position: π/4 as in the lessons, or 1 rad as in the fastest pair of every RoPE model."""
 
 SHIFT_PYTHON = """\
 import math, torch, posenc
@@ -58,9 +58,10 @@ def shift_both(
     offset: Annotated[int, Bounds(-(2**30), 2**30)] = 2,
     turn: Turn = "eighth",
 ) -> View:
-    """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
+    """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 for comparison.
 
-    The offset is key − query. Shifting both does not change the score; a transposed rotation would give +1.100.
+    The offset is key − query. Shifting both does not change the score. At offset 2, a transposed rotation would
+    give +1.100.
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
@@ -91,7 +92,7 @@ Role = Literal["", "query", "key", "reference"]
 
 
 def arrow(name: str, tip: Tensor, role: Role, **given: Any) -> Arrow:
-    """An arrow to the tip of a vector; other arguments are those of Arrow."""
+    """An arrow to the tip of a vector; other arguments are passed to ``Arrow``."""
     return Arrow(name, float(tip[0]), float(tip[1]), role=role, **given)
 
 
@@ -102,7 +103,7 @@ def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple
 
 
 def rotate_pair(vector: Tensor, position: int, turn: Turn) -> Tensor:
-    """A vector of one pair, rotated by its position, ``STEPS[turn]`` radians each."""
+    """A vector of one pair, rotated by ``STEPS[turn]`` radians per position."""
     step = STEPS[turn]
     clock = posenc.Clock(posenc.scaling.Frequencies((step,), (float(step),)))
     cos, sin = clock(torch.tensor([position]), torch.float64)
@@ -117,7 +118,7 @@ def every_pair(
     base: Base = 10_000.0,
     seed: Seed = 0,
 ) -> View:
-    """Every pair of a random q and k at positions m and m + offset: fast pairs rotate far, slow pairs hardly."""
+    """Every pair of a random q and k at positions m and m + offset; fast pairs rotate far, slow pairs hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))

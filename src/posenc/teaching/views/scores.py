@@ -1,4 +1,4 @@
-"""Shows how a rotary score changes with distance, for different contents."""
+"""Shows how a rotary score changes with distance, for different q and k."""
 
 from typing import Annotated, Literal, get_args
 
@@ -14,7 +14,7 @@ from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bo
 from posenc.teaching.views.four import spearman
 
 Content = Literal["aligned", "random", "peaked"]
-"""``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
+"""``"aligned"``: q = k = 1. ``"random"``: both from N(0, 1). ``"peaked"``: k scores highest at one distance."""
 
 DRAWN: dict[str, str] = {
     "aligned": "q = k = torch.ones(1, 1, 1, D, dtype=torch.float64)",
@@ -35,7 +35,7 @@ print((k @ q.mT).flatten().flip(0))"""
 def scores(
     q: Float[Tensor, " D"], k: Float[Tensor, " D"], furthest: int, base: float = 10_000.0
 ) -> Float[Tensor, " distances"]:
-    """⟨R(n)q, R(n−distance)k⟩ in float64 for keys at distances 0 … furthest back."""
+    """⟨R(n)q, R(n−distance)k⟩ in float64 for keys 0 … furthest positions back."""
     rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
     keys = posenc.positions.arange(furthest + 1)
     placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
@@ -44,7 +44,7 @@ def scores(
 
 
 def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
-    """q and k of the chosen kind, float64."""
+    """q and k of the chosen kind, in float64."""
     generator = torch.Generator().manual_seed(seed)
     q = torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "aligned":
@@ -52,7 +52,7 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     if content == "random":
         return q, torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "peaked":
-        # k = R(peak)·q: the key's rotation is undone exactly if it is `peak` positions back.
+        # k = R(peak)·q, so that its rotation cancels exactly when it is `peak` positions back.
         at = torch.tensor([peak])
         rotated, _ = (
             posenc.Rotary(head_dim, pairing="half", base=base)
@@ -72,10 +72,10 @@ def distance(
     seed: Seed = 0,
     base: Base = 10_000.0,
 ) -> View:
-    """The score of one q and k against their distance."""
+    """The score of one q and k as a function of their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
-    # Values that are equal up to rounding, as left and right of a peak, share a rank.
+    # Values that are equal up to rounding, such as those left and right of a peak, share a rank.
     correlation = spearman(values.round(decimals=9))
     follows = "hardly follows" if abs(correlation) < 0.5 else "follows"
     titles = {

@@ -1,4 +1,4 @@
-"""Shows the sinusoidal code: its heatmap, hands, waves, and its dot products by distance."""
+"""Shows the sinusoidal code: its heatmap, hands and waves, and its dot products by distance."""
 
 import math
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane,
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
 MAX_LENGTH, WIDE, SQUARE = 4096, 512, 64
-"""The longest heatmap, the width whose slowest hand is reported, and the number of positions compared with each
-other."""
+"""The largest number of positions drawn, the width whose slowest hand is reported, and the number of positions
+compared with each other."""
 ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
-    """The code at these positions in float64, one row each."""
+    """The code at these positions in float64, with one row per position."""
     if width % 2:
         raise InvalidArgument(f"width={width} must be even here, one sine and one cosine per pair; use {width + 1}")
     encoding = posenc.Sinusoidal(width, base=base, order=order)
@@ -39,9 +39,9 @@ def heatmap(
     first: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
     second: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
 ) -> View:
-    """Every value of the code; two positions, when given, are marked and compared.
+    """Every value of the code; if two positions are given, they are marked and compared.
 
-    Rows are dimensions and columns positions; ``transposed`` swaps them, never the colours.
+    Rows are dimensions and columns are positions; ``transposed`` swaps them but keeps the colours.
     """
     values = table(width, range(length), base, order)
     chosen = [p for p in (first, second) if p is not None]
@@ -68,7 +68,7 @@ def heatmap(
 
 @bounded
 def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base: Base = 10_000.0) -> View:
-    """A clock with width/2 hands, at one position; slower hands are drawn shorter, as on a clock."""
+    """A clock with width/2 hands at one position; slower hands are shorter, as on a clock."""
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
     arrows = []
@@ -103,7 +103,7 @@ def waves(
     last: Annotated[int, Bounds(1, 1_004_096)] = 20,
     base: Base = 10_000.0,
 ) -> View:
-    """Single columns of the code against position."""
+    """Single columns of the code as functions of position."""
     within("last", last, first + 1, first + MAX_LENGTH)
     within("dimensions", len(dimensions), 1, 8)
     between = SMOOTH if last - first <= FEW else 0
@@ -121,11 +121,11 @@ def waves(
 
 
 SMOOTH, FEW = 7, 130
-"""The points drawn between two positions, if there are at most so many positions."""
+"""How many points are drawn between two positions, and for at most how many positions they are drawn."""
 
 
 def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
-    """The code at the positions and, to show the waves, at places between them."""
+    """The code at the positions and, to show the waves, at points between them."""
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
@@ -142,7 +142,7 @@ def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
 
 
 def similarity(code: Float[Tensor, "T C"]) -> Heatmap:
-    """Cosine of the codes of every two positions: a function of their distance alone."""
+    """The cosine of the codes of every two positions, which depends only on their distance."""
     at = counted("position", len(code))
     return Heatmap("cosine of every two positions", code @ code.T / (code.shape[1] / 2), at, at, "magnitude")
 
@@ -154,12 +154,12 @@ def falloff(
     base: Base = 10_000.0,
     pairs: bool = False,
 ) -> View:
-    """Dot product against distance: a downward trend that rises again, first at the mark.
+    """The dot product by distance, a downward trend that first rises again at the mark.
 
     Args:
-        width, base: of the code.
+        width, base: the width and base of the code.
         furthest: the last distance.
-        pairs: whether to show all pairs of the first 64 positions instead of the curve.
+        pairs: whether to show all pairs of the first 64 positions instead of a curve.
     """
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
@@ -189,7 +189,7 @@ def falloff(
 def shift(
     width: Annotated[int, Bounds(2, 32)] = 8, by: Annotated[int, Bounds(0, 10_000)] = 5, base: Base = 10_000.0
 ) -> View:
-    """R(k), the one matrix that maps every PE(p) to PE(p+k), by least squares and by formula."""
+    """R(k), the matrix that maps every PE(p) to PE(p+k), by formula and by least squares."""
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to solve for it.
     at = [997 * i for i in range(4 * width)]

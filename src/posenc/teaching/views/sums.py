@@ -35,13 +35,13 @@ def apart(
     seed: Seed = 0,
     position: Position = 0,
 ) -> View:
-    """The shares of sums word + PE(p) from which a linear layer recovers the word and the position, up to a width.
+    """The shares of the sums word + PE(p) from which a linear layer recovers the word and the position, by width.
 
     Args:
-        width: d, up to which the shares are shown.
-        words: random vectors N(0, 1), as large as embeddings multiplied by √d.
-        length: positions 0 … length − 1.
-        seed: of the words.
+        width: the largest width for which the shares are shown.
+        words: the number of random N(0, 1) vectors, which are as large as embeddings multiplied by √d.
+        length: the number of positions, 0 … length − 1.
+        seed: the seed of the words.
         position: the position of “cat”, whose sum is shown at width 4.
     """
     widths = [w for w in WIDTHS if w < width] + [width]
@@ -75,7 +75,7 @@ def apart(
 
 
 def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Random words and the sinusoidal code, ``(words, width)`` and ``(length, width)`` in float64."""
+    """Random words ``(words, width)`` and the sinusoidal code ``(length, width)``, in float64."""
     generator = torch.Generator().manual_seed(seed)
     content = torch.randn(words, width, generator=generator, dtype=torch.float64)
     return content, posenc.Sinusoidal(width).table(posenc.positions.arange(length), torch.float64)
@@ -83,14 +83,14 @@ def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, T
 
 @lru_cache(maxsize=64)
 def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
-    """The shares of all sums from which the word and the position are recovered, each without knowing the other.
+    """The shares of all sums from which the word or the position is recovered without knowing the other.
 
-    One linear layer recovers the vector c of a codebook with the largest x·c − |c|²/2.
+    A linear layer recovers the vector c of a codebook with the largest x·c − |c|²/2.
     """
     content, code = codebooks(width, words, length, seed)
     shares = []
     for book in (content, code):
-        # Products are linear: compute those of words and positions once, then their sums, one position at a time.
+        # Products are linear: compute those of words and positions once, then add them for one position at a time.
         once, shift = content @ book.T - book.square().sum(1) / 2, code @ book.T
         both = torch.empty_like(once)
         best = torch.stack([torch.add(once, row, out=both).amax(-1) for row in shift], dim=1)

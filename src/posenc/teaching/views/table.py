@@ -1,4 +1,4 @@
-"""Shows the rows of a learned table, its end, and what happens past the end."""
+"""Shows the rows of a learned table, and what happens past its end."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from posenc.teaching.views.bounds import Bounds, Position, bounded
 
 ROWS, WIDTH = 8, 8
 BLOCK = 3
-"""The first rows of a table, which form a block after training; later rows are compared."""
+"""The number of first rows, which form a block after training; only later rows are compared."""
 
 TABLE_PYTHON = """\
 import torch, posenc
@@ -32,7 +32,7 @@ def random_rows(rows: int, width: int) -> Tensor:
 
 
 def refusal(rows: int, position: int) -> str:
-    """The message with which a table of this many rows refuses a position; empty if it has a row for it."""
+    """The error message of a table with this many rows for a position; empty if the table has that row."""
     try:
         posenc.Learned(rows, WIDTH).table(torch.tensor([position]))
     except PositionOutOfRange as error:
@@ -44,7 +44,7 @@ def refusal(rows: int, position: int) -> str:
 def lookup(
     position: Position = 8, rows: Annotated[int, Bounds(1, 4096)] = ROWS, past_end: PastEnd = "clamp"
 ) -> View:
-    """A table of ``rows`` rows, and the library's answer when one position is looked up."""
+    """A table with ``rows`` rows, and the result of looking up one position."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
         table.weight.copy_(random_rows(rows, WIDTH))
@@ -66,7 +66,7 @@ def lookup(
 
 
 def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
-    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before and after training.
+    """The cosine similarity of every two rows of a real ``(rows, width)`` table, before and after training.
 
     The numbers use the rows from ``BLOCK`` on.
     """
