@@ -11,7 +11,7 @@ HEAD = """# Claims
 
 Common statements about positional encodings, with verdicts. `posenc verify` tests them and exits with status 1 if a verdict
 changes; `--only NAME` tests one, `--slow` adds those that train a model. The lab's `/claims` page asks for your guess first. *Holds
-when* means only under conditions. `make pages` writes this page.
+when* marks those that hold only under conditions. `make pages` writes this page.
 """  # noqa: E501
 
 

@@ -92,7 +92,7 @@ def yarn_has_two_ramps() -> Evidence:
 @claim(
     statement="YaRN keeps slow pairs and interpolates fast ones.",
     precise="It is the opposite: fast pairs are kept, and slow pairs are divided by the factor. The divisor "
-    "never falls with slower pairs.",
+    "never decreases as pairs get slower.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2",
 )

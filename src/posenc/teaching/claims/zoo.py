@@ -26,8 +26,8 @@ def neighbours(encoding: str) -> tuple[float, ...]:
 
 @claim(
     statement="Past the trained length, every encoding loses order.",
-    precise="FoX fades by gates, KERPLE by the logarithm of the distance. With every seed, both judge "
-    "sequences of eight times the trained length as well as short ones. RoPE does not.",
+    precise="FoX fades distant tokens by gates, KERPLE by the logarithm of the distance. With every seed, both "
+    "judge sequences of eight times the trained length as well as short ones. RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
     slow=True,
