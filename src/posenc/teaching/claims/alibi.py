@@ -37,7 +37,7 @@ def slopes_by_head_count() -> Evidence:
 
 @claim(
     statement="ALiBi's slopes form one geometric series.",
-    precise="They do if the number of heads is a power of two. 12 heads use the slopes of 8 heads and then "
+    precise="If the number of heads is a power of two, they do; 12 heads use the slopes of 8 heads and then "
     "every other slope of 16.",
     verdict=Verdict.WHEN,
     source=CODE,

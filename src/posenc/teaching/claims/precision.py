@@ -41,7 +41,7 @@ def float32_tables() -> Evidence:
 @claim(
     statement="Positions can be stored in the model's dtype.",
     precise="From 0 to 4095, bfloat16 has 769 distinct values and float16 has 3073, so neighbours become "
-    "equal. posenc takes integer positions and refuses floats.",
+    "equal. posenc refuses float positions.",
     verdict=Verdict.FAILS,
     source=OURS,
 )

@@ -110,8 +110,7 @@ def direction_of_the_ramp() -> Evidence:
 
 @claim(
     statement="YaRN's temperature softens attention.",
-    precise="It sharpens attention: cos and sin are both multiplied by a = 0.1·ln s + 1, so every score is "
-    "multiplied by a².",
+    precise="It sharpens: cos and sin are both multiplied by a = 0.1·ln s + 1, so every score is multiplied by a².",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.3",
 )

@@ -32,7 +32,7 @@ def slowest_wavelength() -> Evidence:
 
 @claim(
     statement="The fastest pair makes one turn per position.",
-    precise="It makes one turn in 6.28 positions, which is 1 radian per position.",
+    precise="It turns 1 radian per position, so one turn takes 6.28 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -199,7 +199,7 @@ def unique_and_bounded() -> Evidence:
 @claim(
     statement="There is no particular reason for the base 10 000.",
     precise="With base 100, the slowest pair turns once in 617 positions, and every pair repeats beyond that. "
-    "With base 10 000, 75 of 256 pairs complete no turn in 4096 positions, so they distinguish far positions.",
+    "With base 10 000, 75 of 256 pairs complete no turn in 4096 positions, which distinguishes far positions.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
