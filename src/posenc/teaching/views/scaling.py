@@ -1,4 +1,4 @@
-"""Draws a scaling: the frequency and wavelength of every pair, the unscaled ones, and the trained length."""
+"""Draws a scaling: frequency and wavelength of every pair, with the unscaled ones and the trained length."""
 
 import math
 from typing import Annotated
@@ -16,7 +16,7 @@ Factor = Annotated[float, Bounds(1, 1024)]
 Trained = Annotated[int, Bounds(2, FAR)]
 
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
-"""The labels of scalings whose labels differ from their names."""
+"""Labels of scalings, if they differ from their names."""
 
 
 @bounded
@@ -33,7 +33,7 @@ def scaled(
 
 
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """A view of any fixed scaling for this rotary dimension and base, with the unscaled frequencies."""
+    """Any fixed scaling for these channels and this base, with the unscaled frequencies."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
     same = max(slowed) < 1.0 + 1e-9
