@@ -8,7 +8,7 @@ table = position_table.of(huggingface.read("model/config.json"))
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
-from posenc.encodings.text import Recipe, value_text
+from posenc.encodings.text import value_text
 from posenc.scaling import Default, LengthScaling, Scaling, to_dict
 
 if TYPE_CHECKING:  # that package measures models as tables
@@ -195,7 +195,10 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
     now = recipe.get("scaling")
     states = family.rotates.by != "compression" and getattr(type(now), "attention_factor", 1) is None
     unstated = replace(now, attention_factor=None) if states else now
-    rotary, plain, without = (_rotary(recipe, scaling, length) for scaling in (now, Default(), unstated))
+    rotary, plain, without = (
+        cast(Rotary, build(recipe.with_(scaling=scaling), ModelShape(), total_length=length))
+        for scaling in (now, Default(), unstated)
+    )
     spectrum, a = rotary.clock.frequencies, rotary.attention_factor
     return LayerTable(
         base=rotary.base,
@@ -216,16 +219,10 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
     )
 
 
-def _rotary(recipe: Recipe, scaling: Scaling | LengthScaling, length: int) -> Rotary:
-    rotary = build(recipe.with_(scaling=scaling), ModelShape(), total_length=length)
-    assert isinstance(rotary, Rotary)
-    return rotary
-
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
     """The text of a scaling, without fields at their defaults."""
-    stated = {f.name: getattr(scaling, f.name) for f in fields(scaling)}  # type: ignore[arg-type]
-    short = {f.name for f in fields(scaling) if f.default != stated[f.name]}  # type: ignore[arg-type]
-    stated |= {name: (*value[:2], "…") for name, value in stated.items() if isinstance(value, tuple)}
-    inside = ", ".join(f"{name}={value_text(stated[name])}" for name in stated if name in short)
+    values = {f.name: getattr(scaling, f.name) for f in fields(scaling) if getattr(scaling, f.name) != f.default}  # type: ignore[arg-type]
+    short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}
+    inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items())
     return f"{to_dict(scaling)['scaling']}({inside})"

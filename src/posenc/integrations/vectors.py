@@ -119,26 +119,37 @@ def vectors(
         if layer.frequencies:
             recipe = positions.recipes[kind]
             recipe = recipe.with_(scaling=planned(recipe.get("scaling"), length), phases=phases)
-            layers[name] = {key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)}
-            layers[name] |= {"encoding": str(recipe), "sections": layer.sections, "axes": layer.axes}
-            parameters = parameters_from(recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base"))
-            layers[name]["parameters"] = parameters
+            layers[name] = {
+                **{key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)},
+                "encoding": str(recipe),
+                "sections": layer.sections,
+                "axes": layer.axes,
+                "parameters": parameters_from(
+                    recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
+                ),
+            }
             where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
     if not arrays:
         raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, so it has no vectors")
-    lengths = {key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")}
-    header = {"format": FORMAT, "model_type": positions.model_type, "phases": phases, **lengths}
-    header |= {"total_length": length, "layer_types": list(table.layer_types), "layers": layers}
-    return Vectors(header | ({"source": dict(source)} if source else {}), arrays)
+    header = {
+        "format": FORMAT,
+        "model_type": positions.model_type,
+        "phases": phases,
+        **{key: getattr(table, key) for key in ("pretrained_length", "tuned_length", "admitted_length")},
+        "total_length": length,
+        "layer_types": list(table.layer_types),
+        "layers": layers,
+        **({"source": dict(source)} if source else {}),
+    }
+    return Vectors(header, arrays)
 
 
-def _arrays(recipe: Recipe, where: Int[Tensor, "A T"], gain: float = 1.0, sign: float = 1.0) -> dict[str, Tensor]:
-    """Every array of a layer type; cos and sin times ``gain``, sin times ``sign``."""
+def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
+    """Every array of a layer type."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
     flat = where if rotary.axes > 1 else where[0]
-    cos, sin = rotary.cos_sin(flat, torch.float32, rotary.attention_factor * gain)
-    sin = sign * sin
+    cos, sin = rotary.cos_sin(flat, torch.float32, rotary.attention_factor)
     query = (2**0.5 * torch.sin(torch.arange(1, rotary.head_dim + 1, dtype=torch.float64) ** 2)).float()
     spectrum = rotary.clock.frequencies
     theta = spectrum.float32 if recipe.get("phases") == "float32" else [float(one) for one in spectrum.exact]
@@ -168,7 +179,8 @@ def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, 
 def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tolerance of every array: eight float32 roundings of an angle, and of products with it."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
-    table = CLOSE * (1 + angles) * _factor(arrays)
+    attention_factor = float(arrays["cos"].double().hypot(arrays["sin"].double()).mean())
+    table = CLOSE * (1 + angles) * attention_factor
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
     query = arrays["query"].double().expand(len(table), -1)
     rotated = rotated_room(query, table, recipe.get("pairing"))
@@ -187,10 +199,6 @@ def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing
     both = torch.cat((room, room), -1) if pairing == "half" else room.repeat_interleave(2, -1)
     return torch.cat((both, still), -1)
 
-
-def _factor(arrays: Mapping[str, Tensor]) -> float:
-    """The attention factor."""
-    return float(arrays["cos"].double().hypot(arrays["sin"].double()).mean())
 
 
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:

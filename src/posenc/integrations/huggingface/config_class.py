@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -25,12 +25,11 @@ def class_version() -> str:
 
 def untried() -> str:
     """A sentence if the installed transformers is newer than the last tested one, else empty."""
-    numbers = [tuple(int(part) for part in re.findall(r"\d+", one)[:2]) for one in (class_version(), TRIED)]
-    if numbers[0] <= numbers[1]:
-        return ""
-    return (
-        f"transformers {class_version()} is newer than {TRIED}, the last that was tried: measure what is read of it"
+    installed, tried = (
+        tuple(int(part) for part in re.findall(r"\d+", text)[:2]) for text in (class_version(), TRIED)
     )
+    sentence = f"transformers {class_version()} is newer than {TRIED}, the last that was tried: measure what is read of it"
+    return sentence if installed > tried else ""
 
 
 class RefusedByClass(InvalidArgument):
@@ -70,22 +69,16 @@ def class_keys(model_type: str) -> frozenset[str]:
 
 
 def class_form(config: Mapping[str, Any]) -> Any:
-    """The config object that the class makes of a language model's JSON; do not change it.
+    """The config object that the class makes of a language model's JSON.
 
     Raises:
         MissingExtra, InvalidArgument: as ``config_class``.
         RefusedByClass: the class refuses the config.
     """
     try:
-        given = json.dumps(config)
+        given = json.loads(json.dumps(config), object_hook=_number)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"the config has a value that JSON cannot hold: {error}; correct it") from error
-    return _class_form(given)
-
-
-@lru_cache(256)
-def _class_form(config: str) -> Any:
-    given = json.loads(config, object_hook=_number)
     kind = config_class(given["model_type"])
     try:
         with quiet():

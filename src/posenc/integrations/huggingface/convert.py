@@ -8,15 +8,15 @@ same way, so q·k is unchanged. Values, and channels that do not rotate, stay in
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import one_of
 from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 
 ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
 """Tensors with a row for each channel, including those of an adapter and scales of quantised channels."""
@@ -31,7 +31,6 @@ KNOWN = (
     "q_proj and k_proj (Hugging Face), wq and wk (Meta), attn_q and attn_k (GGUF), their norms, qkv_proj, qkv or "
     "attn_qkv laid out q, k, v, and query_key_value (GPT-NeoX)"
 )
-NORMS = ("norm", "layernorm")
 FROM_INPUT = re.compile(r"\.lora_A(\.\w+)?\.weight$")
 """The input half of an adapter, whose rows are not channels."""
 PARTS = re.compile(
@@ -73,72 +72,35 @@ def convert_pairing(
             of queries or keys, such as packed GPTQ weights or scales of blocks.
     """
     for pairing in (from_, to):
-        if pairing not in get_args(Pairing):
-            raise UnknownName("pairing", pairing, get_args(Pairing))
+        one_of("pairing", pairing, get_args(Pairing))
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
     reorder = half_from_interleaved if to == "half" else interleaved_from_half
     rotated = range(rotary_dim) if from_ == to else reorder(rotary_dim)
     channels = [torch.tensor([*order, *range(len(order), head_dim)]) for order in ([], rotated)]
-    counts = HeadCounts(heads, kv_heads or heads, head_dim)
-    converted = dict(state_dict)
-    touched = 0
+    kv_heads, converted = kv_heads or heads, dict(state_dict)
     for name, tensor in state_dict.items():
-        turns = counts.turns(name, tuple(tensor.shape))
-        if turns is not None:
+        if turns := _turns(name, tuple(tensor.shape), heads, kv_heads, head_dim):
             rows = torch.cat([channels[turn] + i * head_dim for i, turn in enumerate(turns)]).to(tensor.device)
             converted[name] = tensor.reshape(len(rows), -1)[rows].reshape(tensor.shape)
-            touched += 1
-    if not touched:
+    if all(converted[name] is tensor for name, tensor in state_dict.items()):
         raise InvalidArgument(
             f"state_dict has no queries and keys under a known name; rename them; known names: {KNOWN}"
         )
     return converted
 
 
-@dataclass(frozen=True)
-class HeadCounts:
-    """How many heads there are of queries and of keys, and their channels."""
+def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
+    """For each head that the rows of this tensor belong to, whether it rotates; empty for tensors of other things.
 
-    heads: int
-    kv_heads: int
-    head_dim: int
+    A norm with a row per head, as in Cohere, has as many rows here as channels.
 
-    def turns(self, name: str, shape: tuple[int, ...]) -> list[bool] | None:
-        """For each head that the rows of this tensor belong to, whether it rotates; None for other tensors.
-
-        A norm with a row per head, as in Cohere, has as many rows here as channels.
-        """
-        if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
-            return None
-        check_name(name)
-        rows = shape[0] if shape else 0
-        if match := SEPARATE.search(name):
-            turns = [True] * (self.heads if match["which"] == "q" else self.kv_heads)
-            if match["what"] in NORMS:
-                rows = math.prod(shape)
-                turns = [True] if rows == self.head_dim else turns
-        elif JOINED.search(name):
-            turns = [True] * (self.heads + self.kv_heads) + [False] * self.kv_heads
-        elif PER_HEAD.search(name):
-            if self.kv_heads != self.heads:
-                raise InvalidArgument(
-                    f"{name} with kv_heads={self.kv_heads} is not supported; it needs one key head per query head"
-                )
-            turns = [True, True, False] * self.heads
-        else:
-            return None
-        if rows != len(turns) * self.head_dim:
-            raise InvalidArgument(
-                f"{name} has {rows} rows; heads={self.heads}, kv_heads={self.kv_heads} and "
-                f"head_dim={self.head_dim} make {len(turns) * self.head_dim}"
-            )
-        return turns
-
-
-def check_name(name: str) -> None:
-    """Refuse tensors of queries or keys that are not converted."""
+    Raises:
+        InvalidArgument: a tensor of queries or keys that is not converted.
+    """
+    if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
+        return []
     if PARTS.search(name) and TOWER.search(name):
         raise InvalidArgument(
             f"{name} belongs to a tower, whose heads rotate in their own way; pass the weights of the language "
@@ -146,16 +108,36 @@ def check_name(name: str) -> None:
         )
     if LATENT.search(name):
         raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
-    if any(pattern.search(name) for pattern in (SEPARATE, JOINED, PER_HEAD)):
-        return
-    if STEMS.search(name):
+    rows = shape[0] if shape else 0
+    if match := SEPARATE.search(name):
+        turns = [True] * (heads if match["which"] == "q" else kv_heads)
+        if match["what"] in ("norm", "layernorm"):
+            rows = math.prod(shape)
+            turns = [True] if rows == head_dim else turns
+    elif JOINED.search(name):
+        turns = [True] * (heads + kv_heads) + [False] * kv_heads
+    elif PER_HEAD.search(name):
+        if kv_heads != heads:
+            raise InvalidArgument(
+                f"{name} with kv_heads={kv_heads} is not supported; it needs one key head per query head"
+            )
+        turns = [True, True, False] * heads
+    elif STEMS.search(name):
         raise InvalidArgument(
             f"{name} has no row for each channel; undo quantisation and merge adapters before converting"
         )
-    if PARTS.search(name):
+    elif PARTS.search(name):
         raise InvalidArgument(
             f"{name} looks like queries or keys under an unknown name; rename it; known names: {KNOWN}"
         )
+    else:
+        return []
+    if rows != len(turns) * head_dim:
+        raise InvalidArgument(
+            f"{name} has {rows} rows; heads={heads}, kv_heads={kv_heads} and "
+            f"head_dim={head_dim} make {len(turns) * head_dim}"
+        )
+    return turns
 
 
 Model = Callable[[Int[Tensor, "B T"]], Float[Tensor, "B T V"]]

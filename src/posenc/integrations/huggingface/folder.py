@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from posenc.errors import InvalidArgument, MissingExtra, StudyError
+from posenc.integrations.huggingface.config_class import config_class, quiet
 from posenc.integrations.huggingface.language_model import path_of_text
 
 
@@ -24,41 +25,30 @@ def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """Model and tokenizer; an error of transformers becomes one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} does not exist; pass a model's folder or a .gguf file")
-    try:
-        import transformers
-    except ImportError as error:
-        raise MissingExtra("transformers", "hf") from error
-    before, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    try:
+    with quiet(), redirect_stderr(io.StringIO()):  # its messages and progress bars
         return _read(path, dtype)
-    finally:
-        transformers.logging.set_verbosity(before)
-        if bars:
-            transformers.logging.enable_progress_bar()
 
 
 def from_config(config: dict[str, Any]) -> Any:
     """A causal language model of this config with untrained weights."""
+    made = config_class(config["model_type"]).from_dict(config)
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_config(made).eval()
+
+
+def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     try:
         import transformers
     except ImportError as error:
         raise MissingExtra("transformers", "hf") from error
-    return transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config)).eval()
-
-
-def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    import transformers
-
     packed = path.suffix == ".gguf"
     folder, extra = (path.parent, {"gguf_file": path.name}) if packed else (path, {})
     how: dict[str, Any] = {"local_files_only": True, **extra}
     kind = transformers.AutoModelForCausalLM if packed else _kind(path)
     try:
-        with redirect_stderr(io.StringIO()):  # the GGUF reader's own progress bar
-            model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
+        model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
     except Exception as error:  # transformers, safetensors and gguf raise their own exceptions
         raise StudyError(
             f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
@@ -115,12 +105,9 @@ def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -
     Raises:
         StudyError: the folder cannot be written.
     """
-    import transformers
-
-    bars = transformers.logging.is_progress_bar_enabled()
-    transformers.logging.disable_progress_bar()
     try:
-        model.save_pretrained(folder)
+        with redirect_stderr(io.StringIO()):  # its progress bar
+            model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         file = folder / "config.json"
         config = json.loads(file.read_text(encoding="utf-8"))
@@ -131,9 +118,6 @@ def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -
         file.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     except OSError as error:
         raise StudyError(f"{str(folder)!r} cannot be written: {error.strerror}; choose another --output") from error
-    finally:
-        if bars:
-            transformers.logging.enable_progress_bar()
 
 
 def identity(path: Path) -> str:

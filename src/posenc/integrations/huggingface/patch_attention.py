@@ -116,8 +116,7 @@ def remapped(
         index = getattr(module, "layer_idx", None)
         stack = None if index is None else stacks.get(positions.layer_types[index])
         if stack is not None and "Attention" in type(module).__name__:
-            _check_interface(module)
-            shadow(module, "posenc_stack", stack, undo)
+            _attach(module, stack, undo)
     _through_ours(model, undo)
     return [*stacks.values()]
 
@@ -135,19 +134,20 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     for path, module in tower.items():
         if not hasattr(module, "relative_attention_num_buckets") or path.endswith("EncDecAttention"):
             continue
-        _check_interface(module)
         stack = stacks[id(next(following))]
+        _attach(module, stack, undo)
         if module.has_relative_attention_bias:
             shadow(module, "compute_bias", stack.bias, undo)
-        shadow(module, "posenc_stack", stack, undo)
     _through_ours(model, undo)
 
 
-def _check_interface(module: nn.Module) -> None:
+def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> None:
+    """Give an attention of the interface its encoding, which ``attended`` uses."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
             f"{type(module).__name__} has its own attention in this transformers; a newer one can be patched"
         )
+    shadow(module, "posenc_stack", stack, undo)
 
 
 def _through_ours(model: Any, undo: ExitStack) -> None:
@@ -177,21 +177,18 @@ def attended(
     s_aux: Tensor | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """A function for transformers' attention interface; modules without our encoding use torch's attention."""
+    """A function for transformers' attention interface; modules without our encoding use its SDPA."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
-    placed, q, k, past = (None, query, key, 0) if stack is None else stack.meet(query, key, attention_mask)
-    if placed is None:
-        y = nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
-        )
-        return y.transpose(1, 2).contiguous(), None
+    if stack is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling)
+    placed, q, k, past = stack.meet(query, key, attention_mask)
     T, S = query.shape[2], key.shape[2]
-    orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
+    facts = {} if attention_mask is None else _as_mask(attention_mask[..., :S], module.is_causal, past)
     if past + T != S:  # a fixed-size cache, filled up to here
-        orders = make.arange(T, offset=past, device=query.device), make.arange(S, device=query.device)
-    facts: dict[str, Any] = {}
-    if attention_mask is not None:
-        facts = _as_mask(attention_mask[..., :S], module.is_causal, past)
-    mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], **facts)
+        facts["q_order"] = make.arange(T, offset=past, device=query.device)
+        facts["k_order"] = make.arange(S, device=query.device)
+    mask = Mask(causal=module.is_causal, **facts)
     y = posenc.attention(q, k, value, placed, mask, scale=scaling, softcap=softcap, sinks=s_aux, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None

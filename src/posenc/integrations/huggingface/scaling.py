@@ -159,14 +159,12 @@ def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> 
                 f"{scaling} has pairs that do not rotate, which a longrope cannot state; use another"
             )
         factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
-    original = getattr(scaling, "original_length", 2)
-    factor = getattr(scaling, "factor", 1.0)
-    attention_factor = scaling.frequencies(rotary_dim, base).attention_factor
-    stated = {"factor": factor, ORIGINAL: original, "attention_factor": attention_factor}
     return {
         "rope_type": "longrope",
         "rope_theta": base,
         "short_factor": factors,
         "long_factor": factors,
-        **stated,
+        "factor": getattr(scaling, "factor", 1.0),
+        ORIGINAL: getattr(scaling, "original_length", 2),
+        "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor,
     }
