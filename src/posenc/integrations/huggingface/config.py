@@ -14,7 +14,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
 from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
-from posenc.integrations.huggingface.keys import check_outer, rope_dictionary
+from posenc.integrations.huggingface.keys import check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.policies import (
@@ -46,16 +46,12 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
             refuses.
         MissingExtra: transformers is not installed.
     """
-    config = contents(Path(config)) if isinstance(config, str | Path) else config
     part, path = language_part(config)
-    made = None if isinstance(config, Mapping) else text_config(config)
+    made = None if isinstance(config, Mapping | str | Path) else text_config(config)
     try:
         reader = Reader(part, base, as_type, made)
         positions = replace(_positions(reader), path=path)
     except RefusedByClass as refusal:
-        if rope := rope_dictionary(part):  # in the one place that the rules below read
-            base_beside = {} if {*map(type, rope.values())} & {dict} else {"rope_theta": part.get("rope_theta")}
-            part = {**part, "rope_scaling": None, "rope_parameters": {**base_beside, **rope}}
         _positions(Reader(part, base, as_type, refusal.kind))  # a rule here may name the key and the fix
         raise
     if reader.family.by_rule:
@@ -128,7 +124,7 @@ def _positions(reader: Reader) -> ModelPositions:
     family = reader.family
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
-        reader.assume(f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale=")
+        reader.assumed.append(f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale=")
     before, after = windows(reader)
     originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
     return ModelPositions(
@@ -142,7 +138,7 @@ def _positions(reader: Reader) -> ModelPositions:
         scales=scales(reader, recipes, reader.rope_parameters()),
         original_length=next((n for n in originals if n), reader.length),
         max_length=reader.length,
-        assumed=tuple(reader.assumed),
+        assumed=tuple(dict.fromkeys(reader.assumed)),
         layout=family.tower.layout,
         wrong_up_to_version=family.wrong_up_to_version,
         added_table=added_table(reader),

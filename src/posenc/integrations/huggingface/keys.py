@@ -58,11 +58,16 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 
-def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """Refuse contradictions; ``names`` has the class's own name of each standard key.
+def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mapping[str, Any] | None) -> None:
+    """Refuse contradictions, and keys of a rope dictionary, or of its entries by layer type, that a class dropped.
+
+    Args:
+        names: the class's own name of each standard key.
+        made: the rope dictionary that the class made of this config.
 
     Raises:
         InvalidArgument: two spellings of a key, or two rope dictionaries, differ.
+        UnknownName: there is a dropped key; the message names the nearest that the class kept.
     """
     for other, one in names.items():
         if one in config and other in config and config[one] != config[other] and type(config[one]) is not list:
@@ -70,16 +75,8 @@ def check_twice(config: Mapping[str, Any], names: Mapping[str, str]) -> None:
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)
     if scaling and parameters and scaling != parameters:
         raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
-
-
-def check_rope_keys(stated: Mapping[str, Any], made: Any) -> None:
-    """Refuse keys that a class dropped from a rope dictionary, or from its entries by layer type.
-
-    Raises:
-        UnknownName: there is such a key; the message names the nearest that the class kept.
-    """
-    for key in stated if made else ():
-        if key not in made and key not in ROPE:
+    for key in rope_dictionary(config) if made else ():
+        if key not in {*made, *ROPE}:
             raise UnknownName("key of rope_parameters", key, [*made, *ROPE], fix="correct its name, or remove it")
 
 

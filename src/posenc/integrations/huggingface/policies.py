@@ -35,7 +35,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
         return _typed(reader, parameters, types)
     if rule.by == "switch" and reader.get(rule.key) is None:
-        reader.assume(f"no layer has positions: {rule.key} is missing")
+        reader.assumed.append(f"no layer has positions: {rule.key} is missing")
         return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
     scaled = reader.get(rule.key) if rule.by == "scaled" else None
@@ -58,11 +58,11 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if "compress" in kinds:
-        reader.assume(
+        reader.assumed.append(
             "layers of type compress see earlier tokens than their window in compressed groups, each at the "
             "position of its first token"
         )
-    reader.assume("outputs of attention are rotated back at their query's position: PlacedRotation.unrotate")
+    reader.assumed.append("outputs of attention are rotated back at their query's position: PlacedRotation.unrotate")
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
     widths = {kind: int(head_dim * ROPE[share].check(share, entry.get(share))) for kind, entry in entries.items()}
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
@@ -163,7 +163,7 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
     wide, recipes = {FULL: reader.full_head_dim()}, {}
     for key, value in used.items():
         if value and value.get("truncate") is False:
-            reader.assume(
+            reader.assumed.append(
                 f"truncate=false under {key!r} is dropped by transformers: the ends of its ramp are rounded"
             )
             value = {**value, "truncate": True}

@@ -13,7 +13,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_form, class_version
 from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, SKIPS_SHARE, family_of_type
 from posenc.integrations.huggingface.family import MAPS
-from posenc.integrations.huggingface.keys import check_keys, check_rope_keys, check_twice, rope_dictionary
+from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import ORIGINAL, check_type_keys, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
@@ -53,12 +53,12 @@ class Reader:
         self.stated_rope = rope_dictionary(stated)
         self.assumed: list[str] = []
         if self.family.by_rule:
-            self.assume(
+            self.assumed.append(
                 f"read by Llama's rule (every layer rotates, a window counts tokens back), not measured in "
                 f"transformers {class_version()}; run posenc inspect PATH --measure"
             )
         if as_type is None and named in ON_HUB:
-            self.assume(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
+            self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
         check_keys(stated, self.family, self.model_type)
         rope = stated.get("rope_scaling")
         if isinstance(rope, Mapping) and rope.get("type") == "su":  # Phi-3's class refuses it
@@ -71,9 +71,8 @@ class Reader:
         self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
         self.names = made.attribute_map
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
-            self.assume("indexer: not read; it picks which keys a query sees")
-        check_twice(self.stated, self.names)
-        check_rope_keys(self.stated_rope, stated.get("rope_parameters"))
+            self.assumed.append("indexer: not read; it picks which keys a query sees")
+        check_made(self.stated, self.names, stated.get("rope_parameters"))
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         inner = KEYS["attn_config"].check("attn_config", stated.get("attn_config") or {})  # MPT's
         self.config = {**inner, **stated, **standard}
@@ -89,7 +88,12 @@ class Reader:
                 f"and a default would be a guess; add the {noun} that the model was trained with"
                 + (", or pass base=… (--base on the command line)" if base else "")
             )
-        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+        self.assumed.append(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+
+    @property
+    def entries(self) -> list[Mapping[str, Any]]:
+        """The places in the config that may state something about rotation: itself and its rope dictionaries."""
+        return [one for one in (self.stated, self.stated_rope, *self.stated_rope.values()) if isinstance(one, Mapping)]
 
     def is_stated(self, key: str) -> bool:
         """Whether the config states it, under the class's name or the standard one."""
@@ -104,9 +108,9 @@ class Reader:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
-            self.assume(f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}")
+            self.assumed.append(f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}")
         if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
-            self.assume(f"layer_types computed by the class of transformers {class_version()} from other keys")
+            self.assumed.append(f"layer_types computed by the class of transformers {class_version()} from other keys")
         return value
 
     def need(self, key: str) -> Any:
@@ -128,10 +132,6 @@ class Reader:
         """Layers of the decoder; as many as the encoder's if the key is missing or null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
-    def assume(self, note: str) -> None:
-        """Note, once, a value that the config leaves out."""
-        if note not in self.assumed:
-            self.assumed.append(note)
 
     @cached_property
     def length(self) -> int:
@@ -180,7 +180,7 @@ class Reader:
         """The rope dictionary under either key; the class's default, or an empty one, if there is none."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
-        parameters = self.config.get("rope_parameters") or {}
+        parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
         return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
@@ -202,8 +202,7 @@ class Reader:
             parameters.pop("mscale_all_dim", None)  # only for scores
         if starts and self.stated_rope:
             check_type_keys(parameters, kind)
-            entries = (self.stated, self.stated_rope, *self.stated_rope.values())
-            self.check_stated(ORIGINAL, any(isinstance(one, Mapping) and ORIGINAL in one for one in entries))
+            self.check_stated(ORIGINAL, any(ORIGINAL in entry for entry in self.entries))
         alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
         sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share is that of the whole head
@@ -284,7 +283,7 @@ class Reader:
                 and self.model_type in SKIPS_SHARE
                 and rope_type(parameters) == "default"
             ):
-                self.assume(
+                self.assumed.append(
                     f"transformers does not read partial_rotary_factor={share}: every channel rotates there"
                 )
             elif share not in (None, 1, 1.0):
@@ -295,16 +294,15 @@ class Reader:
             return head_dim
         share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
-            shares = (self.stated, self.stated_rope, *self.stated_rope.values())
             names = (self.family.partial, "partial_rotary_factor")
-            values = [one.get(name) for one in shares if isinstance(one, Mapping) for name in names]
-            self.check_stated(self.family.partial, share is not None and any(one is not None for one in values))
+            values = [entry.get(name) for entry in self.entries for name in names]
+            self.check_stated(self.family.partial, share is not None and values.count(None) < len(values))
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
         """The rotary base: never a silent default."""
         if self.family.fixed_base is not None:
-            self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
+            self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
         self.check_stated("rope_theta", self._states_base)
         base, outer = parameters.get("rope_theta", self.config.get("rope_theta")), self.stated.get(self.family.base)
@@ -316,7 +314,7 @@ class Reader:
                     f"{self.family.base}={outer} has no effect: transformers' class makes {base} of the "
                     "config; write it as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
                 )
-            self.assume(f"rope_theta = {base:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}")
+            self.assumed.append(f"rope_theta = {base:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}")
         return float(ROPE["rope_theta"].check("rope_theta", base))
 
     @cached_property

@@ -101,7 +101,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
         size = f" of {tiles} pixels a side" if tiles else ""
-        reader.assume(f"some layers see only their tile{size}: pass the tiles as Mask's segments")
+        reader.assumed.append(f"some layers see only their tile{size}: pass the tiles as Mask's segments")
     width, heads = reader.need(reader.family.width), reader.need(reader.family.heads)
     head_dim = int(reader.get(reader.family.head_dim) or width // heads)
     parts = math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None
