@@ -161,7 +161,7 @@ def _scaled(config: Any) -> Any:
 
 def corrected_since(positions: ModelPositions) -> bool:
     """Whether the installed transformers is one that is known to do otherwise than such a config says."""
-    known = positions.wrong_up_to_version
+    known = FAMILIES[positions.model_type].wrong_up_to_version
     return known is not None and Version(transformers.__version__) <= Version(known)
 
 

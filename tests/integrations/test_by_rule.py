@@ -34,7 +34,7 @@ SAMPLE = {
 }
 COUNTED_OTHERWISE = {"moshi", "openai_privacy_filter", "ultrabert"}
 """Whose code counts windows in a way of its own, as the note says that only a measurement tells."""
-NOT_SAID = {"assumed", "source", "path", "wrong_up_to_version"}
+NOT_SAID = {"assumed", "source", "path"}
 
 
 def config(model_type: str) -> dict[str, Any]:

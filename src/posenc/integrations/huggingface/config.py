@@ -140,7 +140,7 @@ def _positions(reader: Reader) -> ModelPositions:
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
         layout=family.tower.layout,
-        wrong_up_to_version=family.wrong_up_to_version,
+
         added_table=added_table(reader),
         source=reader.stated,
     )

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, MissingExtra, UnknownName
 from posenc.integrations.huggingface.by_rule import NotByRule, by_rule
 from posenc.integrations.huggingface.family import Family
@@ -17,25 +18,18 @@ def parse(text: str) -> dict[str, Family]:
 
     Raises:
         UnknownName: an entry with a key that ``Family`` does not have, or ``like`` an entry that does not exist.
-        InvalidArgument: a value of another type than the field's, or a cycle of ``like``.
+        InvalidArgument: a value of another type than the field's.
     """
     entries = tomllib.loads(text)
     return {name: built(Family, _facts(name, entries), name) for name in entries}
 
 
-def _facts(name: str, entries: Mapping[str, Any], heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an entry, including those it inherits by ``like``."""
-    if name in heirs:
-        raise InvalidArgument(
-            f"family {name!r} inherits from itself ({' -> '.join((*heirs, name))}); remove one 'like'"
-        )
     facts = dict(_value(dict, entries[name], name))
-    parent = facts.pop("like", None)
-    if parent is None:
+    if (parent := facts.pop("like", None)) is None:
         return facts
-    if parent not in entries:
-        raise UnknownName(f"family that {name!r} is like", str(parent), entries)
-    return _merged(_facts(parent, entries, (*heirs, name)), facts)
+    return _merged(_facts(one_of(f"family that {name!r} is like", parent, entries), entries), facts)
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,8 +45,7 @@ def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
     """A dataclass from a table, each value as its field's annotation says."""
     hints = hints_of(kind)
     for key in facts:
-        if key not in hints:
-            raise UnknownName(f"key of family {name!r}", key, hints)
+        one_of(f"key of family {name!r}", key, hints)
     try:
         return kind(**{key: _value(hints[key], value, f"{name}.{key}") for key, value in facts.items()})
     except TypeError as error:

@@ -20,11 +20,10 @@ from posenc.scaling import Default, LengthScaling, Scaling
 NOPE = Recipe("nope")
 """Layers without positions."""
 
-KNOWN_ISSUES = {
-    "alibi": "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' "
-    "slope·key form loses the bias of near keys at a few thousand positions"
-}
-"""Known problems of an encoding in transformers, by its name."""
+ALIBI_FADES = (
+    "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' slope·key form "
+    "loses the bias of near keys at a few thousand positions"
+)
 
 
 def softmax_factor(recipe: Recipe) -> float:
@@ -58,7 +57,6 @@ class ModelPositions:
             that ``as_layers`` cannot express.
         layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
             whose ``positions`` its encoding needs.
-        wrong_up_to_version: the newest transformers known to compute other positions from such a config.
         added_table: a table that such a tower also adds to its patches; ``as_layers`` stacks it on the type.
         source: the config that was read; for a composite model, its language model's part.
         path: the keys that lead to that part in the whole config, such as ``("text_config",)``.
@@ -73,7 +71,6 @@ class ModelPositions:
     scales: Mapping[str, Recipe] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     layout: str | None = None
-    wrong_up_to_version: str | None = None
     added_table: Recipe | None = None
     chunk: int | None = None
     window_after: int = 0
@@ -93,35 +90,32 @@ class ModelPositions:
         return max(self.max_length, self.original_length) if scaled else self.original_length
 
     @property
-    def norms_after_rotation(self) -> bool:
-        """Whether the model's code normalises queries and keys after they rotate, whatever their factor."""
-        key = FAMILIES[self.model_type].norm_after_rotation
-        return key is not None and bool(self.source.get(key, True))
-
-    @property
     def known_issues(self) -> tuple[str, ...]:
         """Known problems of such positions in transformers."""
-        issues = [KNOWN_ISSUES[recipe.name] for recipe in self.recipes.values() if recipe.name in KNOWN_ISSUES]
-        if FAMILIES[self.model_type].divides_alibi and not self.rotary_recipes:
+        family = FAMILIES[self.model_type]
+        issues = [ALIBI_FADES for recipe in self.recipes.values() if recipe.name == "alibi"]
+        if family.divides_alibi and not self.rotary_recipes:
             issues.append(
                 "eager attention of transformers 5 adds this bias twice; load it with attn_implementation='sdpa'"
             )
-        if self.norms_after_rotation:
+        if family.norm_after_rotation and self.source.get(family.norm_after_rotation, True):
             rotary = (build(recipe, ModelShape(), total_length=1) for recipe in self.rotary_recipes.values())
             issues += [
                 "its code normalises queries and keys after they rotate, which cancels the attention factor of "
                 f"{factor:.6g}"
                 for factor in sorted({each.attention_factor for each in rotary if isinstance(each, Rotary)} - {1.0})
             ]
-        if FAMILIES[self.model_type].rotates.by == "compression":
+        if family.rotates.by == "compression":
             issues += [
                 "DeepSeek-V4's released code applies no attention factor, and transformers "
                 f"{recipe.get('scaling').scale:.4g} under this config; state attention_factor = 1"
                 for recipe in self.rotary_recipes.values()
                 if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]
-        if version := self.wrong_up_to_version:
-            issues.append(f"transformers {version} does not follow this config; a newer version does")
+        if family.wrong_up_to_version:
+            issues.append(
+                f"transformers {family.wrong_up_to_version} does not follow this config; a newer version does"
+            )
         return tuple(issues)
 
     @property

@@ -82,9 +82,7 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
         rotates = [(i in (reader.get(rule.key) or ())) == (rule.by == "indices") for i in range(count)]
     elif rule.by == "windows" and reader.get("sliding_window") is not None:
         rotates = [kind == NEAR for kind in types]
-    elif rule.by == "switch":
-        rotates = [kind in ("attention", "full_attention") for kind in types or reader.need("layer_types")]
-    elif RECURRENT & set(types):
+    elif rule.by == "switch" or RECURRENT & set(types):
         rotates = [kind not in RECURRENT for kind in types]
     else:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.arguments import one_of
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.schema import ROPE
 from posenc.scaling import (
     NTK,
@@ -85,8 +85,7 @@ def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> Non
     """Refuse a key that this type does not have, nor is among ``more``, and name the nearest that it has."""
     known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
-        if key not in known:
-            raise UnknownName(f"key of rope_type {kind!r}", key, known)
+        one_of(f"key of rope_type {kind!r}", key, known)
         if parameters[key] is not None or key == "truncate":  # transformers reads null as false
             ROPE[key].check(key, parameters[key])
 

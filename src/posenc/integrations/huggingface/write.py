@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from posenc.arguments import one_of
 from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
@@ -40,8 +41,7 @@ def write(
         InvalidArgument: the family's config cannot state this scaling, or the scaling reaches less far than the one
             that it would replace.
     """
-    if spelling not in get_args(Spelling):
-        raise UnknownName("spelling", spelling, get_args(Spelling))
+    one_of("spelling", spelling, get_args(Spelling))
     if scaling is not None:
         positions, max_length = _stretched(positions, scaling, max_length)
     if not _says(positions, scaling):
@@ -83,20 +83,16 @@ def _stretched(
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
     """Whether the config has a rope dictionary; an error if it has none and the scaling needs one."""
     family = FAMILIES[positions.model_type]
-    if family.kind != "rotary" or family.fixed_base is not None:
-        if scaling not in (None, Default()):
-            raise InvalidArgument(
-                f"model_type {positions.model_type!r} has no key for {scaling}; it is in its code"
-            )
-        return False
-    if len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled"):
-        if scaling is not None:
-            raise InvalidArgument(
-                f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate differently, "
-                f"{family.rotates.key}; scale it there by hand"
-            )
-        return False
-    return bool(positions.rotary_recipes)
+    in_code = family.kind != "rotary" or family.fixed_base is not None
+    several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
+    if in_code and scaling not in (None, Default()):
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no key for {scaling}; it is in its code")
+    if several and scaling is not None:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate differently, "
+            f"{family.rotates.key}; scale it there by hand"
+        )
+    return bool(positions.rotary_recipes) and not (in_code or several)
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
@@ -154,12 +150,12 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
     factor = softmax_factor(recipe)
-    if family.mscale_scores and not math.isclose(factor, 1.0):
+    if family.mscale_scores and not math.isclose(factor, 1.0) and "mscale_all_dim" not in entry:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
-    compressed = family.rotates.by == "compression"
-    if compressed or (family.partial and entry["rope_type"] != "proportional"):
-        channels = positions.query_dim if compressed else recipe.get("head_dim")
-        entry["partial_rotary_factor"] = rotary_dim / channels
+    if family.rotates.by == "compression":
+        entry["partial_rotary_factor"] = rotary_dim / positions.query_dim  # type: ignore[operator]
+    elif family.partial and entry["rope_type"] != "proportional":
+        entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
 
 
@@ -174,8 +170,6 @@ def _with_softmax(
 
     The factor is (0.1·mscale_all_dim·ln s + 1)² for every type; s must be above 1.
     """
-    if "mscale_all_dim" in entry:  # a scaling that states its own
-        return entry
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
