@@ -64,24 +64,12 @@ def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Cal
     return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
 
 
-def _thirds(pairing: str) -> Callable[[int], str]:
-    """A text with 2⌊D/6⌋ channels for each of three axes; leftover channels do not rotate."""
-    return lambda D: (
-        f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing={pairing})"
-    )
-
-
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
     """A text whose axes have these shares of 64 channels, with neighbours paired."""
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
     )
-
-
-def _wan(D: int) -> str:
-    """Rows and columns have 2⌊D/6⌋ channels each, frames the rest."""
-    return f"rotary(axes=axial({D // 2 - 2 * (D // 6)}, {D // 6}, {D // 6}), pairing=interleaved)"
 
 
 def _dinov3(D: int, parts: int) -> str:
@@ -123,9 +111,17 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "eva": Layout("yx", _eva, coordinates=_starts, in_parts=True),
     "dinov3": Layout("yx", _dinov3, coordinates=midpoints, in_parts=True),
-    "minimax-m3-vision": Layout("tyx", _thirds("half"), 2),
+    "minimax-m3-vision": Layout(  # 2⌊D/6⌋ channels for each axis; leftover channels do not rotate
+        "tyx",
+        lambda D: f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing=half)",
+        2,
+    ),
     "v-jepa2": Layout("tyx", lambda D: "channel-rotary(layout=v-jepa2)", 2),
-    "wan": Layout("tyx", _wan, 2),
+    "wan": Layout(  # rows and columns have 2⌊D/6⌋ channels each, frames the rest
+        "tyx",
+        lambda D: f"rotary(axes=axial({D // 2 - 2 * (D // 6)}, {D // 6}, {D // 6}), pairing=interleaved)",
+        2,
+    ),
     "flux": Layout("tyx", _shares(8, 28, 28), 32),
     "hunyuan-video": Layout("tyx", _shares(8, 28, 28, base=256), 32),
     "qwen-image": Layout("tyx", _shares(8, 28, 28, extra=", signed=True"), 32, _qwen_image),

@@ -119,11 +119,10 @@ def differences(
                 values = _origin(first), _origin(second)
             if text:
                 add(what, other if " in layer" in other else one, values, text, _errors(what, first, second, at))
-    if len(ours.layer_types) != len(theirs.layer_types):
-        add("layer_types", None, (len(ours.layer_types), len(theirs.layer_types)), TABLE["layer_types"].differs)
+    counts = (len(ours.layer_types), len(theirs.layer_types))
     for what, phrase in TABLE.items():
-        values = (getattr(ours, what), getattr(theirs, what))
-        if phrase.differs and what != "layer_types" and values[0] != values[1] and None not in values:
+        values = counts if what == "layer_types" else (getattr(ours, what), getattr(theirs, what))
+        if phrase.differs and values[0] != values[1] and None not in values:
             add(what, None, values, phrase.differs)
     return result
 
@@ -155,17 +154,15 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
     """Whether a field has the same value in both, or cannot be compared, since a file does not state it."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
-    if what in ("pairing", "head_dim", "query_dim") and None in values:
-        return True
-    if what in ("pairing", "axes", "rotary_dim") and not all(pairs):
-        return True
-    if (what == "axes" and pairs[0] != pairs[1]) or (
-        what == "window_after" and None in (first.window, second.window)
-    ):
-        return True
+    incomparable = (
+        (what in ("pairing", "head_dim", "query_dim") and None in values)
+        or (what in ("pairing", "axes", "rotary_dim") and not all(pairs))
+        or (what == "axes" and pairs[0] != pairs[1])
+        or (what == "window_after" and None in (first.window, second.window))
+    )
     if all(isinstance(value, float) for value in values):
         return math.isclose(*values, rel_tol=CLOSE)
-    return bool(values[0] == values[1])
+    return incomparable or bool(values[0] == values[1])
 
 
 def _frequencies(first: LayerTable, second: LayerTable) -> str:

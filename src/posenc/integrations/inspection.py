@@ -98,14 +98,12 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     """A small random model of the config at ``path``, measured layer by layer and compared with the reading; and
     whether they differ."""
     measurement = measure(path)
-    try:
-        positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
-    except InvalidArgument as error:
-        positions, awaiting = None, str(error)
     lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
     lines += [f"  {sentence}" for sentence in sentences(measurement.table())]
-    if positions is None:
-        return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."]), False
+    try:
+        positions = read(measurement.config, base=base, as_type=as_type)
+    except InvalidArgument as error:
+        return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
     verdicts = [f"Differs: {text}." for text in off] or ["The reading of the config agrees."]
     return "\n".join([*lines, *verdicts]), bool(off)
@@ -126,20 +124,12 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
         return f"{positions.model_type}: {'; '.join(encodings)}."
     layers: dict[str, int] = {}
     for name, recipe in positions.rotary_recipes.items():
-        scaling, _, base = _frequencies(recipe)
-        words = f"base {count(base)}, {describe(scaling)}"
+        words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
         layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
     without_positions = not all(layer.frequencies for layer in table.layers.values())
     mixed = " in some of its layers, no positions in the others" if without_positions else ""
-    if len(layers) == 1:
-        return f"{positions.model_type}: rotary positions{mixed}, {next(iter(layers))}."
-    each = "; ".join(f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items())
-    return f"{positions.model_type}: rotary positions{mixed}, {each}."
-
-
-def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
-    """Scaling, rotating channels and base of a rotary layer type, in words."""
-    return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
+    each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
+    return f"{positions.model_type}: rotary positions{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 
 
 def describe(scaling: Scaling | LengthScaling) -> str:
@@ -153,9 +143,8 @@ def describe(scaling: Scaling | LengthScaling) -> str:
         Llama3: f"Llama 3 scaling by {factor}",
         LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
         Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
+        YaRN: f"YaRN scaling by {factor}{'' if getattr(scaling, 'truncate', True) else ', ramp ends not rounded'}",
     }
-    if isinstance(scaling, YaRN):
-        return f"YaRN scaling by {factor}" + ("" if scaling.truncate else ", ramp ends not rounded")
     return names.get(type(scaling), "a factor per pair")
 
 
@@ -166,7 +155,7 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
 
 
 def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
-    scaling, rotary_dim, base = _frequencies(recipe)
+    scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
     risks = []
     factor = getattr(scaling, "factor", None)
@@ -192,13 +181,12 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
         risks.append(
             "trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer"
         )
-    if scaling == Default():
-        slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
-        if slow:
-            risks.append(
-                f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
-                "expect the loss to rise there without scaling"
-            )
+    slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
+    if slow and scaling == Default():
+        risks.append(
+            f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
+            "expect the loss to rise there without scaling"
+        )
     return [*risks, *_rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)]
 
 

@@ -109,12 +109,11 @@ def departing_from(
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
     """The table with these departures applied; a note for each has its source line."""
-    changed = table
+    layers = table.layers
     for one in departing:
-        layers = {name: one.of(layer) for name, layer in changed.layers.items()}
-        changed = replace(changed, layers=layers)
+        layers = {name: one.of(layer) for name, layer in layers.items()}
     notes = [f"{table.program} {one.says} ({one.line})" for one in departing]
-    return replace(changed, notes=(*table.notes, *notes))
+    return replace(table, layers=layers, notes=(*table.notes, *notes))
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:

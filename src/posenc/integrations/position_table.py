@@ -219,7 +219,6 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
     )
 
 
-
 def briefly(scaling: Scaling | LengthScaling) -> str:
     """The text of a scaling, without fields at their defaults."""
     values = {f.name: getattr(scaling, f.name) for f in fields(scaling) if getattr(scaling, f.name) != f.default}  # type: ignore[arg-type]

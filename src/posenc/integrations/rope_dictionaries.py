@@ -90,8 +90,8 @@ def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
     if factor == 1:
         raise InvalidArgument(f"attention_factor={scale:g} cannot be stated with factor=1; use a factor above 1")
-    pair = {
+    return {
+        **{key: value for key, value in entry.items() if key != "attention_factor"},
         "mscale": (scale * sharpening(factor, second) - 1) / (0.1 * math.log(factor)),
         "mscale_all_dim": second,
     }
-    return {key: value for key, value in entry.items() if key != "attention_factor"} | pair

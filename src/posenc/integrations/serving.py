@@ -65,8 +65,15 @@ def serving(
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     if isinstance(scaling, str):
         scaling = scaling_of(scaling, positions.original_length)
-    answer: dict[str, Any] = {"program": name_of(name), "version": version, "overrides": {}, "files": {}}
-    answer |= {"command": "", "notes": [], "fingerprint": ""}
+    answer: dict[str, Any] = {
+        "program": name_of(name),
+        "version": version,
+        "overrides": {},
+        "files": {},
+        "command": "",
+        "notes": [],
+        "fingerprint": "",
+    }
     try:
         if gguf and module is not llama_cpp:
             raise InvalidArgument(

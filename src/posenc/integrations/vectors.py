@@ -124,9 +124,7 @@ def vectors(
                 "encoding": str(recipe),
                 "sections": layer.sections,
                 "axes": layer.axes,
-                "parameters": parameters_from(
-                    recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
-                ),
+                "parameters": parameters_from(recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")),
             }
             where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
             arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
@@ -198,7 +196,6 @@ def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing
     room = (first + second) * table
     both = torch.cat((room, room), -1) if pairing == "half" else room.repeat_interleave(2, -1)
     return torch.cat((both, still), -1)
-
 
 
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:

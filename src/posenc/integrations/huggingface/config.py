@@ -124,7 +124,9 @@ def _positions(reader: Reader) -> ModelPositions:
     family = reader.family
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
-        reader.assumed.append(f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale=")
+        reader.assumed.append(
+            f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale="
+        )
     before, after = windows(reader)
     originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
     return ModelPositions(
@@ -140,7 +142,6 @@ def _positions(reader: Reader) -> ModelPositions:
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
         layout=family.tower.layout,
-
         added_table=added_table(reader),
         source=reader.stated,
     )

@@ -28,7 +28,9 @@ def untried() -> str:
     installed, tried = (
         tuple(int(part) for part in re.findall(r"\d+", text)[:2]) for text in (class_version(), TRIED)
     )
-    sentence = f"transformers {class_version()} is newer than {TRIED}, the last that was tried: measure what is read of it"
+    sentence = (
+        f"transformers {class_version()} is newer than {TRIED}, the last that was tried: measure what is read of it"
+    )
     return sentence if installed > tried else ""
 
 

@@ -215,7 +215,9 @@ class Family:
     @property
     def keys(self) -> frozenset[str]:
         """Every key about positions that its code or class reads without listing it."""
-        keys = [self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim]
-        keys += [self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.flags]
-        keys += [self.rotates.key, *self.ignored, *self.extra, *self.defaults]
+        keys = [
+            *(self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim),
+            *(self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.flags),
+            *(self.rotates.key, *self.ignored, *self.extra, *self.defaults),
+        ]
         return frozenset(filter(None, keys))

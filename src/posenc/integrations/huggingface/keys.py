@@ -97,9 +97,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
             KEYS[key].check(key, value)  # renames unused keys too, like transformers
-        if key in known or key in HARMLESS or idle(key, value, family, known):
-            continue
-        if key == "sliding_window" and config.get("use_sliding_window") is False:
+        is_off = key == "sliding_window" and config.get("use_sliding_window") is False
+        if is_off or key in known or key in HARMLESS or idle(key, value, family, known):
             continue
         if meant := ELSEWHERE.get(plain(key)):
             if family.kind != "none" and value not in (config.get(meant), _implied(config, meant)):
@@ -150,12 +149,10 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 def near_miss(key: str, known: frozenset[str]) -> str | None:
     """The known key that this one misspells; a key with one more word, such as v_head_dim, is another key."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
-    near = get_close_matches(plain(key).replace("_", ""), list(letters), n=1, cutoff=0.86)
-    if not near or letters[near[0]] == key:
+    near = [letters[name] for name in get_close_matches(plain(key).replace("_", ""), letters, n=1, cutoff=0.86)]
+    if not near or near[0] == key or {*near[0].split("_")} < {*plain(key).split("_")}:
         return None
-    key_meant = letters[near[0]]
-    words = set(key_meant.split("_"))
-    return None if words < set(plain(key).split("_")) else key_meant
+    return near[0]
 
 
 def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
@@ -165,15 +162,13 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
         InvalidArgument: a key that ``text_config`` does not repeat.
     """
     placed = frozenset(KEYS.keys() - SHAPES.keys())
+    read_there = OUTSIDE.get(str(config.get("model_type")), ())
     for key, value in config.items():
         name = plain(str(key))
-        if isinstance(value, Mapping) and name.endswith("_config"):
-            continue
-        if name in OUTSIDE.get(str(config.get("model_type")), ()):
-            continue
-        if name not in placed and not (ABOUT.search(name) and near_miss(name, placed)):
-            continue
-        if value not in (None, False, {}) and text.get(key) != value:
+        about = name in placed or (ABOUT.search(name) and near_miss(name, placed))
+        is_part = isinstance(value, Mapping) and name.endswith("_config")
+        harmless = is_part or name in read_there or value in (None, False, {})
+        if about and not harmless and text.get(key) != value:
             raise InvalidArgument(
                 f"{key}={value!r} is outside text_config, where it has no effect; move it into text_config, or "
                 "remove it"

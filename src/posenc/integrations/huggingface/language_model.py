@@ -49,7 +49,6 @@ def language(model: nn.Module) -> dict[str, nn.Module]:
     kind = type(text_config(outer))
     around = {type(None), type(outer)} - {kind}
     inside: dict[str, bool] = {}
-    modules: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
         config = getattr(module, "config", None)
         if config is None or config is outer:
@@ -58,6 +57,4 @@ def language(model: nn.Module) -> dict[str, nn.Module]:
             inside[name] = above and (kind in kinds if kinds else config is None)
         else:
             inside[name] = type(config) is kind
-        if inside[name]:
-            modules[name] = module
-    return modules
+    return {name: module for name, module in model.named_modules() if inside[name]}

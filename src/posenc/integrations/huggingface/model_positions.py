@@ -33,9 +33,8 @@ def softmax_factor(recipe: Recipe) -> float:
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
     """A copy with this factor, stated if its scaling has another."""
-    if math.isclose(factor, softmax_factor(recipe.with_(softmax_factor=None))):
-        return recipe.with_(softmax_factor=None)
-    return recipe.with_(softmax_factor=factor)
+    unstated = recipe.with_(softmax_factor=None)
+    return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,6 @@ class _Stack:
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
-        self.placed: Placed | None = None
-        self.past = 0
 
     def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
         """Replace the model's own L×L bias: place the encoding, and return a zero in its place."""
@@ -67,7 +65,7 @@ class _Stack:
         self.placed = self.encoding.at(at, make.arange(key_length, device=device))
         return torch.zeros(1, 1, 1, 1, device=device)
 
-    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
+    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
         """The encoding, queries and keys for attention, and the number of tokens before the queries."""
         return self.placed, q, k, self.past
 
@@ -78,14 +76,12 @@ class _Remapped:
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
-        self.ids: Tensor = torch.zeros(1, 0)
-        self.placed: dict[tuple[int, int], Placed] = {}
 
     def stand(self, ids: Tensor) -> None:
         """Receive the position ids of a forward pass."""
-        self.ids, self.placed = ids, {}
+        self.ids, self.placed = ids, dict[tuple[int, int], Placed]()
 
-    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed | None, Tensor, Tensor, int]:
+    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor | None, Tensor | None, int]:
         T, S = q.shape[2], k.shape[2]
         filled = S if T == 1 else T  # without a mask a prefill fills a cache of a fixed size from its first slot
         if mask is not None and T != S:  # the last query's own key is the last that it sees

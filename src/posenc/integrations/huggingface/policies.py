@@ -62,7 +62,9 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
             "layers of type compress see earlier tokens than their window in compressed groups, each at the "
             "position of its first token"
         )
-    reader.assumed.append("outputs of attention are rotated back at their query's position: PlacedRotation.unrotate")
+    reader.assumed.append(
+        "outputs of attention are rotated back at their query's position: PlacedRotation.unrotate"
+    )
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
     widths = {kind: int(head_dim * ROPE[share].check(share, entry.get(share))) for kind, entry in entries.items()}
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds

@@ -93,7 +93,9 @@ class Reader:
     @property
     def entries(self) -> list[Mapping[str, Any]]:
         """The places in the config that may state something about rotation: itself and its rope dictionaries."""
-        return [one for one in (self.stated, self.stated_rope, *self.stated_rope.values()) if isinstance(one, Mapping)]
+        return [
+            one for one in (self.stated, self.stated_rope, *self.stated_rope.values()) if isinstance(one, Mapping)
+        ]
 
     def is_stated(self, key: str) -> bool:
         """Whether the config states it, under the class's name or the standard one."""
@@ -102,15 +104,17 @@ class Reader:
 
     def get(self, key: str | None) -> Any:
         """The value of a key; None if it is null or missing."""
-        if not key or key in self.family.ignored:
-            return None
-        if self.config.get(key) is None:
+        if not key or key in self.family.ignored or self.config.get(key) is None:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
-            self.assumed.append(f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}")
+            self.assumed.append(
+                f"{key} = {value}, the default of transformers {class_version()} for {self.model_type}"
+            )
         if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
-            self.assumed.append(f"layer_types computed by the class of transformers {class_version()} from other keys")
+            self.assumed.append(
+                f"layer_types computed by the class of transformers {class_version()} from other keys"
+            )
         return value
 
     def need(self, key: str) -> Any:
@@ -131,7 +135,6 @@ class Reader:
     def decoder_depth(self) -> int:
         """Layers of the decoder; as many as the encoder's if the key is missing or null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
-
 
     @cached_property
     def length(self) -> int:
@@ -190,9 +193,8 @@ class Reader:
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
-        if axes:  # an older spelling of sections, not a scaling
-            spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
-            parameters |= dict.fromkeys(spelt, "default")
+        sections = [key for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"]
+        parameters |= dict.fromkeys(sections, "default")  # an older spelling of sections, not a scaling
         kind = rope_type(parameters)
         starts = kind in ("yarn", "longrope", "llama3")  # from an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
@@ -216,10 +218,9 @@ class Reader:
                     f"{part}head_dim={of_all} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; "
                     "correct one of them"
                 )
-        proportional = isinstance(scaling, Proportional)
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
-            rotary_dim=head_dim if proportional else self.rotary_dim(parameters, head_dim),
+            rotary_dim=head_dim if isinstance(scaling, Proportional) else self.rotary_dim(parameters, head_dim),
             pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # as DeepSeek's states
             base=self.rotary_base(parameters),
             scaling=scaling,
@@ -314,7 +315,9 @@ class Reader:
                     f"{self.family.base}={outer} has no effect: transformers' class makes {base} of the "
                     "config; write it as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
                 )
-            self.assumed.append(f"rope_theta = {base:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}")
+            self.assumed.append(
+                f"rope_theta = {base:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}"
+            )
         return float(ROPE["rope_theta"].check("rope_theta", base))
 
     @cached_property

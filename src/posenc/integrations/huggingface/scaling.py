@@ -65,8 +65,11 @@ SPELLINGS = {"su": "longrope"}
 
 def rope_type(parameters: Mapping[str, Any]) -> str:
     """The type under either spelling; ``"default"`` if none is given."""
-    kinds = {key: parameters[key] for key in ("rope_type", "type") if parameters.get(key) is not None}
-    named = {key: ROPE[key].check(key, value) for key, value in kinds.items()}
+    named = {
+        key: ROPE[key].check(key, parameters[key])
+        for key in ("rope_type", "type")
+        if parameters.get(key) is not None
+    }
     types = {SPELLINGS.get(value, value) for value in named.values()}
     if len(types) > 1:
         raise InvalidArgument(
