@@ -31,9 +31,8 @@ class Departure:
         refuses: whether it cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` for None.
         one_more: extra tokens in a window, beyond the config's number.
-        alone: whether it applies only to the language model's own config, not to one with other parts.
         without: if this key is missing from the rope dictionary, positions have one axis.
-        unless: a key of the config that prevents the departure.
+        unless: a key of the config or of its language model's part that prevents the departure.
         unread: keys of the config that the program does not read.
         default: the values that it uses instead.
         times_original: the factor on YaRN's original length if there are sections.
@@ -47,7 +46,7 @@ class Departure:
     refuses: bool = False
     sets: Mapping[str, Any] = field(default_factory=dict)
     one_more: int = 0
-    alone: bool = False
+
     without: str = ""
     unless: str = ""
     unread: tuple[str, ...] = ()
@@ -96,8 +95,7 @@ def departing_from(
         one
         for one in departures()
         if one.program == program and types & {*one.types} and version in (one.releases or (version,))
-        if (not one.without or one.without not in rope) and part.get(one.unless) is None
-        if not one.alone or config.get("model_type") in one.types
+        if (not one.without or one.without not in rope) and {**config, **part}.get(one.unless) is None
         if one.times_original == 1 or ramp
     ]
     if refused := next((one for one in departing if one.refuses), None):

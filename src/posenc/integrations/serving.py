@@ -109,9 +109,11 @@ def _from_config(
         table = module.read(laid_over(config, keys), version)
     if not any(isinstance(one.get("scaling"), LengthScaling) for one in wanted.rotary_recipes.values()):
         longest = min(longest, table.admitted_length)
-    words = [line.start.format(model=shlex.quote(str(path.parent if path.suffix == ".json" else path)))]
-    words += [line.overrides, shlex.quote(json.dumps(keys))] if line.overrides and keys else []
-    words += [line.length, str(longest)] if line.length else []
+    words = [
+        line.start.format(model=shlex.quote(str(path.parent if path.suffix == ".json" else path))),
+        *([line.overrides, shlex.quote(json.dumps(keys))] if line.overrides and keys else []),
+        *([line.length, str(longest)] if line.length else []),
+    ]
     unproved = [f"{NOT_ASKED}{table.not_asked}"] if table.not_asked else []
     return {
         "fingerprint": fingerprint(table),

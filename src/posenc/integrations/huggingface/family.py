@@ -34,7 +34,7 @@ class Windows:
         counts: what the config's number counts; ``"back"`` is tokens back, itself included.
         two_sided: the same, if ``use_bidirectional_attention`` is on.
         before: a key, used instead of the window, for how many tokens before itself a token sees.
-        pattern: the key of the distance from one full layer to the next.
+
         flags: the key of a list of numbers, one per layer, 1 for a layer with a window and 0 for another, which the
             class does not read; numbers of further layers, for prediction, have no effect.
     """
@@ -42,7 +42,7 @@ class Windows:
     counts: Count = "back"
     two_sided: Count | None = None
     before: str | None = None
-    pattern: str | None = None
+
     flags: str | None = None
 
 
@@ -217,7 +217,7 @@ class Family:
         """Every key about positions that its code or class reads without listing it."""
         keys = [
             *(self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim),
-            *(self.full_head_dim, self.windows.pattern, self.windows.before, self.windows.flags),
-            *(self.rotates.key, *self.ignored, *self.extra, *self.defaults),
+            *(self.full_head_dim, self.windows.before, self.windows.flags, self.rotates.key),
+            *(*self.ignored, *self.extra, *self.defaults),
         ]
         return frozenset(filter(None, keys))

@@ -56,8 +56,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     if packed:  # its weights are dequantised, and saved that way
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
-    missing = sorted(info["missing_keys"])
-    if missing:
+    if missing := sorted(info["missing_keys"]):
         raise StudyError(
             f"{str(path)!r} lacks {len(missing)} weights, {missing[0]} first; download the model again"
         )

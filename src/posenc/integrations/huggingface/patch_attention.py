@@ -47,9 +47,8 @@ def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
     keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
     before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
     differ = allowed != keys[:, None, None] & before
-    if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is not padding sees itself
-        return {"dense": allowed}
-    return {"key_mask": keys}
+    by_query = (differ & allowed.diagonal(past, -2, -1)[..., None]).any()  # a query that is not padding sees itself
+    return {"dense": allowed} if by_query else {"key_mask": keys}
 
 
 class _Stack:
@@ -126,14 +125,15 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
         if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
             raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass a T5 or NoPE")
     stacks = {id(encoding): _Stack(encoding) for encoding in layers}
-    following = iter(layers)
-    for path, module in tower.items():
-        if not hasattr(module, "relative_attention_num_buckets") or path.endswith("EncDecAttention"):
-            continue
-        stack = stacks[id(next(following))]
-        _attach(module, stack, undo)
+    attentions = [
+        module
+        for path, module in tower.items()
+        if hasattr(module, "relative_attention_num_buckets") and not path.endswith("EncDecAttention")
+    ]
+    for module, encoding in zip(attentions, layers, strict=True):
+        _attach(module, stacks[id(encoding)], undo)
         if module.has_relative_attention_bias:
-            shadow(module, "compute_bias", stack.bias, undo)
+            shadow(module, "compute_bias", stacks[id(encoding)].bias, undo)
     _through_ours(model, undo)
 
 

@@ -74,8 +74,7 @@ class Reader:
             self.assumed.append("indexer: not read; it picks which keys a query sees")
         check_made(self.stated, self.names, stated.get("rope_parameters"))
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        inner = KEYS["attn_config"].check("attn_config", stated.get("attn_config") or {})  # MPT's
-        self.config = {**inner, **stated, **standard}
+        self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # the inner one is MPT's
 
     def check_stated(self, key: str, stated: bool) -> None:
         """Refuse to guess a trained value, unless all released models of the family have the same."""
@@ -126,10 +125,8 @@ class Reader:
     @cached_property
     def depth(self) -> int:
         """Layers of the whole model, those of a decoder after those of its encoder."""
-        listed = self.get("layers_block_type")
-        if listed and self.get(self.family.layers) is None:
-            return len(listed)
-        return int(self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
+        counted = self.get(self.family.layers) or len(self.get("layers_block_type") or ())
+        return int(counted or self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
 
     @property
     def decoder_depth(self) -> int:
@@ -328,8 +325,7 @@ class Reader:
         stated = self.stated_rope
         kinds = [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)]
         used = [key for key in kinds if key in (self.config.get("layer_types") or ())] or kinds
-        by_type = any(isinstance(value, Mapping) for value in stated.values())
-        entries = [stated.get(key) for key in used] if by_type else [stated]
+        entries = [stated.get(key, stated) for key in used] or [stated]
         return all(isinstance(entry, Mapping) and entry.get("rope_theta") is not None for entry in entries)
 
 

@@ -115,9 +115,8 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         )
     if kind in ("yarn", "longrope"):
         given.setdefault("factor", max_length / given[ORIGINAL])
-    unsaid = {"finetuned", *(key for key in PAIR if not given.get(key))}
-    if given.get("mscale_all_dim") == 0 and given.get("mscale") == 1:  # in every program 0.1·ln s + 1
-        unsaid |= {*PAIR}
+    is_plain = given.get("mscale_all_dim") == 0 and given.get("mscale") == 1  # in every program 0.1·ln s + 1
+    unsaid = {"finetuned", *(key for key in PAIR if is_plain or not given.get(key))}
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     return scaling(**{FIELDS.get(key, key): value for key, value in values.items() if key not in unsaid})
 

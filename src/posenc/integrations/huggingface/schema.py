@@ -59,16 +59,12 @@ DEPTH = whole(1, MOST_LAYERS)
 LAYER = whole(0, MOST_LAYERS)
 NUMBER = Values("a number below 10^18", _finite)
 POSITIVE = Values("a number above 0 and below 10^18", lambda value: _finite(value) and value > 0)
-BASE = Values("a number from 0 to 10^18, 0 for none", lambda value: _finite(value) and value >= 0)
+
 SHARE = Values("a number above 0 and at most 1", lambda value: _finite(value) and 0 < value <= 1)
 FLAG = Values("true or false", lambda value: type(value) is bool)
 SWITCH = Values("true or false", lambda value: type(value) in (bool, int) and value in (0, 1))
 TEXT = Values("a name", lambda value: isinstance(value, str))
-SIDES = Values(
-    "a size, or one for each side",
-    lambda value: SIZE.holds(value) or (listed(SIZE).holds(value) and len(value) == 2),
-)
-DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
+
 
 
 def _of(values: Values, keys: str) -> dict[str, Values]:
@@ -92,7 +88,10 @@ KEYS: dict[str, Values] = {
     **_of(POSITIVE, "rope_local_base_freq local_rope_theta swa_rope_theta"),
     **_of(POSITIVE, "alibi_bias_max attn_scale floor_scale llama_4_scaling_beta position_id_per_seconds"),
     **_of(SHARE, "partial_rotary_factor rotary_pct"),
-    **_of(DICTIONARY, "rope_scaling rope_parameters per_layer_config attn_config"),
+    **_of(
+        Values("a dictionary", lambda value: isinstance(value, Mapping)),
+        "rope_scaling rope_parameters per_layer_config attn_config",
+    ),
     **_of(
         Values(
             "a number, or letters L (sees a window) and G (sees all)",
@@ -119,7 +118,9 @@ KEYS: dict[str, Values] = {
     ),
     "max_window_layers": LAYER,
     "no_rope_layer_interval": DEPTH,
-    "layer_rope_theta": listed(BASE),
+    "layer_rope_theta": listed(
+        Values("a number from 0 to 10^18, 0 for none", lambda value: _finite(value) and value >= 0)
+    ),
 }
 """Every key about positions or the sizes that they need, which a family reads or a user may misspell."""
 
@@ -132,7 +133,13 @@ IDLE: dict[str, tuple[object, ...]] = {
 """Values without effect in a family that does not have the key; null and False always are."""
 
 RARE: dict[str, Values] = {
-    **_of(SIDES, "image_size patch_size"),
+    **_of(
+        Values(
+            "a size, or one for each side",
+            lambda value: SIZE.holds(value) or (listed(SIZE).holds(value) and len(value) == 2),
+        ),
+        "image_size patch_size",
+    ),
     **_of(SIZE, "position_buckets window_size pos_emb_height pos_emb_width num_position_embeddings"),
     **_of(SIZE, "encoder_num_attention_heads decoder_num_attention_heads embed_dim dim"),
     **_of(DEPTH, "depth encoder_num_hidden_layers decoder_num_hidden_layers"),
