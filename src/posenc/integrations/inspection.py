@@ -1,6 +1,7 @@
 """Explains in plain words what a Hugging Face config does with positions, and what can go wrong."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -154,59 +155,55 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
     return shorter and positions.max_length == 131_072
 
 
-def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
+def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     length, longest = positions.original_length, positions.max_length
-    risks = []
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
     shipped = _shipped(scaling, positions)  # among the facts
     if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
-        risks.append(
+        yield (
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
             f"{count(factor * length)}, but the config allows {count(longest)}"
         )
     if isinstance(scaling, Linear):
-        risks.append(
+        yield (
             f"the config does not say whether {count(longest)} is the length before or after scaling by "
             f"{count(scaling.factor)}; released models do either"
         )
     if isinstance(scaling, YaRN):
-        risks.append("YaRN is always on here: short texts are scaled too, which costs a little")
+        yield "YaRN is always on here: short texts are scaled too, which costs a little"
         if scaling.beta_fast >= length / (2 * math.pi):
-            risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
+            yield f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept"
     if isinstance(scaling, LengthScaling):
-        risks.append("frequencies depend on the request's length: cached keys get stale when it outgrows its plan")
+        yield "frequencies depend on the request's length: cached keys get stale when it outgrows its plan"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
-        risks.append(
-            "trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer"
-        )
+        yield ("trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer")
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
     if slow and scaling == Default():
-        risks.append(
+        yield (
             f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
             "expect the loss to rise there without scaling"
         )
-    return [*risks, *_rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)]
+    yield from _rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)
 
 
-def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
+def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:
     """The error in angles at the longest input due to the model's number types."""
     last = positions.max_length - 1
     exact, float32 = (
         torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)
     )
-    risks = [
+    yield (
         f"float32 angles, with which such checkpoints are trained, change cos and sin by up to "
         f"{float((exact - float32).abs().max()):.2g} at position {count(last)}"
-    ]
+    )
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
     if kind in ("float16", "bfloat16"):
         dtype = getattr(torch, str(kind))
         frequencies = torch.tensor(spectrum.float32)
         error = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
-        risks.append(
+        yield (
             f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
             f"position {count(last)} angles are then off by up to {error:.2g} rad"
         )
-    return risks

@@ -103,11 +103,10 @@ class LayerTable:
         """
         if not self.frequencies:
             return 0.0
-        cos: list[float] = self.cos(torch.tensor([distance]))[0].tolist()
-        turned = [self.attention_factor * one for one in cos[: 2 * len(self.frequencies)]]
-        each = [*turned, *cos[len(turned) :]]
-        total = sum(2 * math.sin((c + 1) ** 2) ** 2 * one for c, one in enumerate(each))
-        return self.softmax_factor * total / math.sqrt(len(each))
+        factors = self.cos(torch.tensor([distance]))[0]
+        factors[: 2 * len(self.frequencies)] *= self.attention_factor
+        squares = 2 * (torch.arange(1, len(factors) + 1, dtype=torch.float64) ** 2).sin() ** 2
+        return self.softmax_factor * float(squares @ factors) / math.sqrt(len(factors))
 
 
 @dataclass(frozen=True)

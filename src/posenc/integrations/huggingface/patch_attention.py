@@ -60,8 +60,9 @@ class _Stack:
     def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
         """Replace the model's own L×L bias: place the encoding, and return a zero in its place."""
         self.past = int(past_seen_tokens)
-        at = make.arange(query_length, offset=self.past, device=device)
-        self.placed = self.encoding.at(at, make.arange(key_length, device=device))
+        self.placed = self.encoding.at(
+            make.arange(query_length, offset=self.past, device=device), make.arange(key_length, device=device)
+        )
         return torch.zeros(1, 1, 1, 1, device=device)
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:

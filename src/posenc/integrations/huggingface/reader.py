@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.families import FAMILIES, ON_HUB, READ_AS, 
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import check_keys, check_made, rope_dictionary
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
-from posenc.integrations.huggingface.scaling import ORIGINAL, check_type_keys, ntk_from, rope_type, scaling_from
+from posenc.integrations.huggingface.scaling import ORIGINAL, ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
 
@@ -199,11 +199,10 @@ class Reader:
             parameters[ORIGINAL] = outer  # which transformers' rotary module prefers
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # only for scores
-        if starts and self.stated_rope:
-            check_type_keys(parameters, kind)
-            self.check_stated(ORIGINAL, any(ORIGINAL in entry for entry in self.entries))
         alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
+        if starts and self.stated_rope:
+            self.check_stated(ORIGINAL, any(ORIGINAL in entry for entry in self.entries))
         sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share is that of the whole head
         of_all = None if head_dim else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()

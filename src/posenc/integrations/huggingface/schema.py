@@ -66,7 +66,6 @@ SWITCH = Values("true or false", lambda value: type(value) in (bool, int) and va
 TEXT = Values("a name", lambda value: isinstance(value, str))
 
 
-
 def _of(values: Values, keys: str) -> dict[str, Values]:
     """The same values for several keys."""
     return dict.fromkeys(keys.split(), values)
