@@ -46,10 +46,7 @@ def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
     hints = hints_of(kind)
     for key in facts:
         one_of(f"key of family {name!r}", key, hints)
-    try:
-        return kind(**{key: _value(hints[key], value, f"{name}.{key}") for key, value in facts.items()})
-    except TypeError as error:
-        raise InvalidArgument(f"family {name!r} is incomplete: {error}; add it") from error
+    return kind(**{key: _value(hints[key], value, f"{name}.{key}") for key, value in facts.items()})
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:

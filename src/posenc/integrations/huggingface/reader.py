@@ -267,13 +267,11 @@ class Reader:
         share, outer = parameters.get("partial_rotary_factor"), self.stated.get(str(self.family.partial))
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(f"partial_rotary_factor={share} contradicts {self.family.partial}={outer}")
-        if channels:
-            if share is not None and int(head_dim * share) != channels:
-                raise InvalidArgument(
-                    f"{self.family.rotary_dim}={channels} contradicts partial_rotary_factor={share} of {head_dim} "
-                    "channels; keep one of them"
-                )
-            return int(channels)
+        if None not in (share, channels) and int(head_dim * share) != channels:
+            raise InvalidArgument(
+                f"{self.family.rotary_dim}={channels} contradicts partial_rotary_factor={share} of {head_dim} "
+                "channels; keep one of them"
+            )
         if self.family.partial is None:
             if (
                 share not in (None, 1, 1.0)
@@ -291,8 +289,8 @@ class Reader:
             return head_dim
         share = outer if share is None else share
         if self.family.partial not in self.family.defaults:
-            names = (self.family.partial, "partial_rotary_factor")
-            values = [entry.get(name) for entry in self.entries for name in names]
+            names = (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)
+            values = [entry.get(name) for entry in self.entries for name in names if name]
             self.check_stated(self.family.partial, share is not None and values.count(None) < len(values))
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
@@ -303,8 +301,11 @@ class Reader:
             return self.family.fixed_base
         self.check_stated("rope_theta", self._states_base)
         base, outer = parameters.get("rope_theta", self.config.get("rope_theta")), self.stated.get(self.family.base)
-        entries = {key: one for key, one in self.rope_parameters().items() if isinstance(one, Mapping)}
-        wide = [one.get("rope_theta") for key, one in entries.items() if key != "main" and "sliding" not in key]
+        wide = [
+            entry.get("rope_theta")
+            for key, entry in self.rope_parameters().items()
+            if isinstance(entry, Mapping) and key != "main" and "sliding" not in key
+        ]
         if outer is not None and outer not in (wide or [base]):
             if not self.stated_rope:
                 raise InvalidArgument(

@@ -35,23 +35,20 @@ def loss_by_position(
     from transformers import TrainerCallback
 
     class LossByPosition(TrainerCallback):
-        def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-            self._score(state, given)
-
         def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-            if state.global_step % every == 0 or state.global_step == state.max_steps:
-                self._score(state, given)
+            due = state.global_step % every == 0 or state.global_step == state.max_steps
+            if due and state.is_world_process_zero:
+                model, reader = given["model"], tokenizer or given.get("processing_class")
+                if reader is None:
+                    raise InvalidArgument(
+                        "tokenizer=None, and the Trainer has no processing_class; pass one of them"
+                    )
+                one = Pretrained.loaded(model, reader)
+                losses = by_position(one, text, length or 4 * one.original_length)
+                state.log_history.append({**losses, "step": state.global_step, "epoch": state.epoch})
+                report(state.global_step, losses)
 
-        def _score(self, state: Any, given: Any) -> None:
-            if not state.is_world_process_zero:
-                return
-            model, reader = given["model"], tokenizer or given.get("processing_class")
-            if reader is None:
-                raise InvalidArgument("tokenizer=None, and the Trainer has no processing_class; pass one of them")
-            one = Pretrained.loaded(model, reader)
-            losses = by_position(one, text, length or 4 * one.original_length)
-            state.log_history.append({**losses, "step": state.global_step, "epoch": state.epoch})
-            report(state.global_step, losses)
+        on_train_begin = on_step_end  # at step 0
 
     return LossByPosition()
 
