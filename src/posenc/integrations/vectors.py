@@ -177,8 +177,7 @@ def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, 
 def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tolerance of every array: eight float32 roundings of an angle, and of products with it."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
-    attention_factor = float(arrays["cos"].double().hypot(arrays["sin"].double()).mean())
-    table = CLOSE * (1 + angles) * attention_factor
+    table = CLOSE * (1 + angles) * arrays["cos"].double().hypot(arrays["sin"].double())
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
     query = arrays["query"].double().expand(len(table), -1)
     rotated = rotated_room(query, table, recipe.get("pairing"))

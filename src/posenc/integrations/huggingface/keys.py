@@ -120,8 +120,9 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
                     f"{key}={value!r} is outside the rope dictionary, where it has no effect; move it into "
                     "rope_parameters (rope_scaling in older files), or remove it"
                 )
-            fix = "correct its name, or remove it"
-            raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known), fix=fix)
+            raise UnknownName(
+                f"key of model_type {model_type!r}", key, sorted(known), fix="correct its name, or remove it"
+            )
 
 
 def _implied(config: Mapping[str, Any], key: str) -> object:

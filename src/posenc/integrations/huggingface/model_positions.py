@@ -20,11 +20,6 @@ from posenc.scaling import Default, LengthScaling, Scaling
 NOPE = Recipe("nope")
 """Layers without positions."""
 
-ALIBI_FADES = (
-    "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' slope·key form "
-    "loses the bias of near keys at a few thousand positions"
-)
-
 
 def softmax_factor(recipe: Recipe) -> float:
     """The factor on attention's 1/√D in layers of this recipe (DeepSeek's second number); 1 elsewhere."""
@@ -92,7 +87,12 @@ class ModelPositions:
     def known_issues(self) -> tuple[str, ...]:
         """Known problems of such positions in transformers."""
         family = FAMILIES[self.model_type]
-        issues = [ALIBI_FADES for recipe in self.recipes.values() if recipe.name == "alibi"]
+        issues = [
+            "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' slope·key "
+            "form loses the bias of near keys at a few thousand positions"
+            for recipe in self.recipes.values()
+            if recipe.name == "alibi"
+        ]
         if family.divides_alibi and not self.rotary_recipes:
             issues.append(
                 "eager attention of transformers 5 adds this bias twice; load it with attn_implementation='sdpa'"

@@ -110,9 +110,8 @@ def query_dim(reader: Reader) -> int | None:
     """Channels of a query in latent attention, of which the last rotate; None in other families."""
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
-    if reader.family.head_dim != "qk_rope_head_dim":
-        return None
-    return int(reader.need("qk_nope_head_dim") + reader.need("qk_rope_head_dim"))
+    parts = ("qk_nope_head_dim", "qk_rope_head_dim")
+    return sum(map(reader.need, parts)) if reader.family.head_dim in parts else None
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:

@@ -143,8 +143,11 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
         del numbers[ORIGINAL]
     if kind == "proportional" and numbers["factor"] == 1:
         del numbers["factor"]
-    stated = {key: list(one) if isinstance(one, tuple) else one for key, one in numbers.items() if one is not None}
-    return {"rope_type": kind, "rope_theta": base, **stated}
+    return {
+        "rope_type": kind,
+        "rope_theta": base,
+        **{key: list(one) if isinstance(one, tuple) else one for key, one in numbers.items() if one is not None},
+    }
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
