@@ -77,18 +77,23 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     else:
         positions = read(config, base=base, as_type=as_type)
     table, encodings = of(positions), positions.encodings(positions.max_length)
-    risks = [f"assumed: {note}" for note in table.notes] + ([] if gguf else list(filter(None, [untried()])))
     rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
-    for name, recipe in rotary.items():
-        where = "" if len(rotary) == 1 else f"{name}: "
-        risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
-    risks += [
-        f"an input longer than {count(encoding.position_limit)} tokens has no rows and fails: read a longer "
-        f"document in overlapping pieces of at most {count(encoding.position_limit)}"
-        for encoding in encodings.values()
-        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+    risks = [
+        *(f"assumed: {note}" for note in table.notes),
+        *([] if gguf else filter(None, [untried()])),
+        *(
+            f"{name}: {risk}" if len(rotary) > 1 else risk
+            for name, recipe in rotary.items()
+            for risk in _rotary_risks(recipe, positions)
+        ),
+        *(
+            f"an input longer than {count(encoding.position_limit)} tokens has no rows and fails: read a longer "
+            f"document in overlapping pieces of at most {count(encoding.position_limit)}"
+            for encoding in encodings.values()
+            if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+        ),
+        *positions.known_issues,
     ]
-    risks += positions.known_issues
     facts = sentences(table)
     if any(_shipped(recipe.get("scaling"), positions) for recipe in rotary.values()):
         facts.append("Factor 8 for inputs of 131\u2009072 is how Llama 3.1 and later are shipped.")

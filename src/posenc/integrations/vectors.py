@@ -51,8 +51,11 @@ class Vectors:
         if path.suffix == ".safetensors":
             from safetensors.torch import save_file
 
-            arrays = {name: array.contiguous() for name, array in self.arrays.items()}
-            save_file(arrays, path, metadata={"header": json.dumps(self.header)})
+            save_file(
+                {name: array.contiguous() for name, array in self.arrays.items()},
+                path,
+                metadata={"header": json.dumps(self.header)},
+            )
         elif path.suffix == ".json":
             lists = {
                 name: {"dtype": str(array.dtype).removeprefix("torch."), "data": array.tolist()}

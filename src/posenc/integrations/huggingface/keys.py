@@ -88,11 +88,10 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
         InvalidArgument: a key has another name here and another value.
     """
     known = known_keys(family, model_type)
-    nested = config.get("attn_config")
-    nested = dict(nested) if isinstance(nested, Mapping) else {}
-    if not nested.get("rope"):  # later MPT configs list the settings of a rotation that is off
-        nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
-    for key, value in [*config.items(), *nested.items()]:
+    nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
+    rotates = nested.get("rope")  # later MPT configs list the settings of a rotation that is off
+    inner = [(key, value) for key, value in nested.items() if rotates or not str(key).startswith("rope")]
+    for key, value in [*config.items(), *inner]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:

@@ -56,9 +56,8 @@ def write(
         nested = {name: entries.get(name) for name in positions.recipes}
         types = {} if set(nested) <= {"main", "compress"} else {"layer_types": list(positions.layer_types)}
         return {**config, **types, "rope_parameters": nested}
-    ignored = FAMILIES[positions.model_type].ignored_rope_keys
-    unchanged = {key: value for key, value in rope_dictionary(positions.source).items() if key in ignored}
-    entry = {**next(iter(entries.values())), **unchanged}
+    stated, ignored = rope_dictionary(positions.source), FAMILIES[positions.model_type].ignored_rope_keys
+    entry = {**next(iter(entries.values())), **{key: stated[key] for key in stated if key in ignored}}
     return {**config, **(_older(positions, config, entry) if spelling == "v4" else {"rope_parameters": entry})}
 
 
