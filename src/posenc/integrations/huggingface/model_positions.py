@@ -136,7 +136,12 @@ class ModelPositions:
         """The rotary layer types that a longer context affects: those without a window, or all if all have one."""
         if not self.rotary_recipes:
             raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers to rescale")
-        return stretched(tuple(self.rotary_recipes), {name for name in self.rotary_recipes if self._near(name)})
+        near = {
+            name
+            for name in self.rotary_recipes
+            if name in (NEAR, "main") or (name != "compress" and all(self._windows_of(name)))
+        }
+        return stretched(tuple(self.rotary_recipes), near)
 
     @property
     def rotary(self) -> Recipe:
@@ -193,9 +198,6 @@ class ModelPositions:
         """A layer type's encoding, stacked with its table and its scale of queries."""
         recipes = [recipe for recipe in (self.added_table, self.scales.get(name)) if recipe is not None]
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
-
-    def _near(self, name: str) -> bool:
-        return name in (NEAR, "main") or (name != "compress" and all(self._windows_of(name)))
 
     def _windows_of(self, name: str) -> set[int | None]:
         """The windows of a type's layers."""

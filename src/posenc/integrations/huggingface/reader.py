@@ -35,6 +35,7 @@ class Reader:
         config: its values, by older and standard names.
         family: the facts about its model beyond the config.
         stated_rope: the given rope dictionary.
+        entries: the places that may state something about rotation: the config, and its rope dictionaries.
         assumed: each value that the config leaves out.
     """
 
@@ -51,6 +52,9 @@ class Reader:
         self.model_type: str = as_type or READ_AS.get(str(named), str(named))
         self.stated, self.family = stated, family_of_type(self.model_type)
         self.stated_rope = rope_dictionary(stated)
+        self.entries = [
+            entry for entry in (stated, self.stated_rope, *self.stated_rope.values()) if isinstance(entry, Mapping)
+        ]
         self.assumed: list[str] = []
         if self.family.by_rule:
             self.assumed.append(
@@ -88,13 +92,6 @@ class Reader:
                 + (", or pass base=… (--base on the command line)" if base else "")
             )
         self.assumed.append(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
-
-    @property
-    def entries(self) -> list[Mapping[str, Any]]:
-        """The places in the config that may state something about rotation: itself and its rope dictionaries."""
-        return [
-            one for one in (self.stated, self.stated_rope, *self.stated_rope.values()) if isinstance(one, Mapping)
-        ]
 
     def is_stated(self, key: str) -> bool:
         """Whether the config states it, under the class's name or the standard one."""
