@@ -143,8 +143,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
     for at in torch.arange(reach).split(BLOCK):
         apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
-            first = int(at[anywhere][0])
-            return f"cos first differs by more than {above:g} at position {first:,}"
+            return f"cos first differs by more than {above:g} at position {int(at[anywhere][0]):,}"
     if draft.admitted_length < target.admitted_length:
         return f"the draft has no position {reach:,}, and its target has {target.admitted_length:,}"
     return f"cos differs by at most {above:g} up to position {reach - 1:,}"

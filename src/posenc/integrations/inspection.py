@@ -72,10 +72,11 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
         raise InvalidArgument(f"base={base:g} does not apply: the config states everything; omit it")
-    if gguf:
-        positions = llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
-    else:
-        positions = read(config, base=base, as_type=as_type)
+    positions = (
+        llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
+        if gguf
+        else read(config, base=base, as_type=as_type)
+    )
     table, encodings = of(positions), positions.encodings(positions.max_length)
     rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
     risks = [
@@ -132,8 +133,8 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
     for name, recipe in positions.rotary_recipes.items():
         words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
         layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
-    without_positions = not all(layer.frequencies for layer in table.layers.values())
-    mixed = " in some of its layers, no positions in the others" if without_positions else ""
+    everywhere = all(layer.frequencies for layer in table.layers.values())
+    mixed = "" if everywhere else " in some of its layers, no positions in the others"
     each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
     return f"{positions.model_type}: rotary positions{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 

@@ -34,12 +34,11 @@ OUTSIDE = {
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
 }
 """Keys outside text_config that concern positions and have an effect, by the type of the whole model."""
-CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
 def plain(key: str) -> str:
     """A key in one spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
-    return CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")
+    return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", key).lower().replace("-", "_").replace(" ", "_")
 
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:

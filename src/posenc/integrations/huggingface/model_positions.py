@@ -164,8 +164,9 @@ class ModelPositions:
                 factor = scaling.softmax_factor  # type: ignore[union-attr]
             scaled = with_softmax_factor(recipes[name].with_(scaling=scaling), factor)
             recipes[name] = NOPE if scaling is None else scaled
-        original = getattr(scaling, "original_length", self.original_length)
-        return replace(self, recipes=recipes, original_length=original)
+        return replace(
+            self, recipes=recipes, original_length=getattr(scaling, "original_length", self.original_length)
+        )
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
         """A fresh encoding per layer type; tables start untrained, their rows are in the checkpoint.

@@ -17,9 +17,6 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.kernels.memory import is_concrete
 from posenc.mask import Mask
 
-ATTENTION = "posenc"
-"""The prefix of our attention's name in transformers' attention interface."""
-
 
 def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
     """Set an attribute of this instance that takes precedence over its parameters, buffers and methods."""
@@ -152,7 +149,7 @@ def _through_ours(model: Any, undo: ExitStack) -> None:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    name = f"{ATTENTION}_{id(undo)}"  # only for this block, which removes it again
+    name = f"posenc_{id(undo)}"  # only for this block, which removes it again
     for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
         interface.register(name, function)
         undo.callback(interface._global_mapping.pop, name)

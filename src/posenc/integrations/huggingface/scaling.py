@@ -138,9 +138,11 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     kind = next((kind for kind, (form, _, _) in TYPES.items() if form is type(scaling)), None)
     if kind is None or (isinstance(scaling, YaRN) and scaling.ramp != "dimension"):
         return per_pair(scaling, rotary_dim, base)
-    numbers = {key: getattr(scaling, FIELDS.get(key, key), None) for key in TYPES[kind][1]}
-    if kind == "dynamic":  # which starts at max_position_embeddings
-        del numbers[ORIGINAL]
+    numbers = {
+        key: getattr(scaling, FIELDS.get(key, key), None)
+        for key in TYPES[kind][1]
+        if (kind, key) != ("dynamic", ORIGINAL)  # which starts at max_position_embeddings
+    }
     if kind == "proportional" and numbers["factor"] == 1:
         del numbers["factor"]
     return {

@@ -68,9 +68,9 @@ def _stretched(
     before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
-    reached = max_length or math.ceil(positions.original_length * getattr(scaling, "factor", 1.0))
-    if isinstance(scaling, DynamicNTK):  # it starts at the length that the config allows
-        reached = positions.original_length
+    scaled = max_length or math.ceil(positions.original_length * getattr(scaling, "factor", 1.0))
+    # Dynamic scaling starts at the length that the config allows.
+    reached = positions.original_length if isinstance(scaling, DynamicNTK) else scaled
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
             f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, the "
@@ -98,8 +98,9 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     """The config without its rope dictionary, and without keys that replace one, with its lengths stated."""
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
-    config = {key: value for key, value in positions.source.items() if key not in gone}
-    config[family.length] = max_length
+    config = {key: value for key, value in positions.source.items() if key not in gone} | {
+        family.length: max_length
+    }
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
     if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only if that is stated
