@@ -57,7 +57,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 
-def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mapping[str, Any] | None) -> None:
+def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mapping[str, Any]) -> None:
     """Refuse contradictions, and keys of a rope dictionary, or of its entries by layer type, that a class dropped.
 
     Args:
@@ -74,8 +74,8 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
     scaling, parameters = (config.get(key) for key in BOTH_FORMS)
     if scaling and parameters and scaling != parameters:
         raise InvalidArgument("rope_scaling and rope_parameters are both given and differ; keep rope_parameters")
-    for key in rope_dictionary(config) if made else ():
-        if key not in {*made, *ROPE}:
+    for key in rope_dictionary(config):
+        if made and key not in {*made, *ROPE}:
             raise UnknownName("key of rope_parameters", key, [*made, *ROPE], fix="correct its name, or remove it")
 
 

@@ -26,7 +26,7 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
     undo.callback(module.__dict__.pop, name, None)
 
 
-def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
+def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Any]:
     """A mask ``(B, 1, T, S)`` as ``Mask``: a key mask if all queries see the same keys (apart from later ones),
     else dense.
 
@@ -78,7 +78,7 @@ class _Remapped:
         """Receive the position ids of a forward pass."""
         self.ids, self.placed = ids, dict[tuple[int, int], Placed]()
 
-    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor | None, Tensor | None, int]:
+    def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
         T, S = q.shape[2], k.shape[2]
         filled = S if T == 1 else T  # without a mask a prefill fills a cache of a fixed size from its first slot
         if mask is not None and T != S:  # the last query's own key is the last that it sees

@@ -76,7 +76,7 @@ class Reader:
         self.names = made.attribute_map
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
             self.assumed.append("indexer: not read; it picks which keys a query sees")
-        check_made(self.stated, self.names, stated.get("rope_parameters"))
+        check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # the inner one is MPT's
 
@@ -264,7 +264,7 @@ class Reader:
         share, outer = parameters.get("partial_rotary_factor"), self.stated.get(str(self.family.partial))
         if None not in (share, outer) and share != outer:
             raise InvalidArgument(f"partial_rotary_factor={share} contradicts {self.family.partial}={outer}")
-        if None not in (share, channels) and int(head_dim * share) != channels:
+        if channels and share is not None and int(head_dim * share) != channels:
             raise InvalidArgument(
                 f"{self.family.rotary_dim}={channels} contradicts partial_rotary_factor={share} of {head_dim} "
                 "channels; keep one of them"

@@ -98,9 +98,8 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     """The config without its rope dictionary, and without keys that replace one, with its lengths stated."""
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
-    config = {key: value for key, value in positions.source.items() if key not in gone} | {
-        family.length: max_length
-    }
+    config = {key: value for key, value in positions.source.items() if key not in gone}
+    config[family.length] = max_length
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
     if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only if that is stated
@@ -153,7 +152,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     if family.mscale_scores and not math.isclose(factor, 1.0) and "mscale_all_dim" not in entry:
         entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
     if family.rotates.by == "compression":
-        entry["partial_rotary_factor"] = rotary_dim / positions.query_dim  # type: ignore[operator]
+        entry["partial_rotary_factor"] = rotary_dim / positions.query_dim
     elif family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
