@@ -78,8 +78,11 @@ def sharpening(factor: float, amount: float = 1.0) -> float:
 def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, Any]:
     """LongRoPE's entry with its attention factor as ``short_mscale`` and ``long_mscale``."""
     scale = entry.get("attention_factor") or now.plan(longest).attention_factor
-    other = {key: value for key, value in entry.items() if key != "attention_factor"}
-    return {**other, "short_mscale": scale, "long_mscale": scale}
+    return {
+        **{key: value for key, value in entry.items() if key != "attention_factor"},
+        "short_mscale": scale,
+        "long_mscale": scale,
+    }
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:

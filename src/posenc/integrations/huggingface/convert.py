@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from posenc.arguments import one_of
@@ -140,12 +140,14 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
     return turns
 
 
-Model = Callable[[Int[Tensor, "B T"]], Float[Tensor, "B T V"]]
-"""Tokens to logits."""
-
-
-def check_conversion(before: Model, after: Model, tokens: Int[Tensor, "B T"], *, tolerance: float = 1e-3) -> float:
-    """Compare the logits of a model before and after a conversion, each in its own pairing.
+def check_conversion(
+    before: Callable[[Tensor], Tensor],
+    after: Callable[[Tensor], Tensor],
+    tokens: Int[Tensor, "B T"],
+    *,
+    tolerance: float = 1e-3,
+) -> float:
+    """Compare the logits (B, T, V) of a model before and after a conversion, each in its own pairing.
 
     Returns the largest difference, relative to the largest logit: about 1e-6 in float32 for a right conversion,
     about 1 if the weights already had the target pairing or the number of key heads is wrong.

@@ -128,20 +128,20 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
     """The query scale of every layer type that has one: after rotation in all, or where nothing rotates."""
     rule = reader.family.query_scale
-    amount: Any = 0.1  # Beam's, in its code
-    floor: Any = 2048
     if rule == "ministral3":
-        amount, floor = (parameters.get(key) for key in ("llama_4_scaling_beta", ORIGINAL))
+        keys = ("llama_4_scaling_beta", ORIGINAL)
+        amount, floor = (parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in keys)
         if amount and floor is None:
             raise InvalidArgument(
                 "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "
                 "that it counts in; add it"
             )
-        amount = amount and ROPE["llama_4_scaling_beta"].check("llama_4_scaling_beta", amount)
     elif rule == "llama4":
         amount = reader.need("attn_scale") if reader.get("attn_temperature_tuning") not in (False, 0) else 0
         floor = reader.need("floor_scale")
-    if rule is None or not amount:  # 0 in Devstral 2
+    else:
+        amount, floor = (0.1, 2048) if rule else (0, 0)  # Beam's, in its code
+    if not amount:  # 0 in Devstral 2
         return {}
     scale = Recipe("query-scale").with_(rule=rule, amount=float(amount), floor=int(floor))
     return {name: scale for name, recipe in kinds.items() if rule == "ministral3" or recipe == NOPE}
