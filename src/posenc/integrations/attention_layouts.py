@@ -92,8 +92,7 @@ def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
 
 def _qwen_image(frames: int, rows: int, columns: int) -> Int[Tensor, "A T"]:
     """Frames from 0, rows and columns around the middle."""
-    middle = centred(rows, columns)
-    return torch.stack((grid(frames, rows, columns)[0], *middle.repeat(1, frames)))
+    return torch.stack((grid(frames, rows, columns)[0], *centred(rows, columns).repeat(1, frames)))
 
 
 LAYOUTS: dict[str, Layout] = {

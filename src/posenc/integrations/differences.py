@@ -108,8 +108,7 @@ def differences(
         )
         result.append(Difference(what, layer_type, *values, sentence, errors))
 
-    both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
-    for one, other in both:
+    for one, other in dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)):
         first = within(ours.admitted_length, ours.layers[one])
         second = within(theirs.admitted_length, theirs.layers[other])
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):

@@ -117,8 +117,7 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
     """The part of a program's answer that was not checked, in words; empty if everything was."""
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
-    if types is None or model_type in types:
-        return ""
-    return (
+    unchecked = (
         f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"
     )
+    return "" if types is None or model_type in types else unchecked

@@ -40,8 +40,11 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
     known = ("rope_theta", "factor", ORIGINAL, *MAGNITUDE)
-    stated = {key: value for key, value in entry.items() if key in known}
-    return {ORIGINAL: config["max_position_embeddings"], **stated, "rope_type": "yarn"}
+    return {
+        ORIGINAL: config["max_position_embeddings"],
+        **{key: value for key, value in entry.items() if key in known},
+        "rope_type": "yarn",
+    }
 
 
 def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:

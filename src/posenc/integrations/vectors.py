@@ -81,8 +81,10 @@ def load(path: str | Path) -> Vectors:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     else:
         header = json.loads(Path(path).read_text("utf-8"))
-        stored = header.pop("arrays", {})
-        arrays = {n: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"])) for n, one in stored.items()}
+        arrays = {
+            name: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"]))
+            for name, one in header.pop("arrays", {}).items()
+        }
     if header.get("format") != FORMAT:
         raise InvalidArgument(f"{path} is not a file of {FORMAT!r}; write one with posenc vectors")
     return Vectors(header, arrays)

@@ -147,8 +147,10 @@ class ModelPositions:
     def rotary(self) -> Recipe:
         """The rotary layer type that is stretched; among several the scaled one, or the one with the largest
         base."""
-        recipes = [self.recipes[name] for name in self.stretched]
-        return max(recipes, key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")))
+        return max(
+            (self.recipes[name] for name in self.stretched),
+            key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),
+        )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
         """The same model with another scaling in the stretched layer types, or no rotation there for None.

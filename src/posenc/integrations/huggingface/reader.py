@@ -319,10 +319,9 @@ class Reader:
         """Whether the config states the base of every rotating layer."""
         if self.base is not None or any(self.is_stated(key) for key in ("rope_theta", self.family.base)):
             return True
-        stated = self.stated_rope
         kinds = [key for key, value in self.rope_parameters().items() if isinstance(value, Mapping)]
         used = [key for key in kinds if key in (self.config.get("layer_types") or ())] or kinds
-        entries = [stated.get(key, stated) for key in used] or [stated]
+        entries = [self.stated_rope.get(key, self.stated_rope) for key in used] or [self.stated_rope]
         return all(isinstance(entry, Mapping) and entry.get("rope_theta") is not None for entry in entries)
 
 

@@ -117,8 +117,13 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         given.setdefault("factor", max_length / given[ORIGINAL])
     is_plain = given.get("mscale_all_dim") == 0 and given.get("mscale") == 1  # in every program 0.1·ln s + 1
     unsaid = {"finetuned", *(key for key in PAIR if is_plain or not given.get(key))}
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    return scaling(**{FIELDS.get(key, key): value for key, value in values.items() if key not in unsaid})
+    return scaling(
+        **{
+            FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
+            for key, value in given.items()
+            if key not in unsaid
+        }
+    )
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:

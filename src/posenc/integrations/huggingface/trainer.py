@@ -63,5 +63,7 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
     ends = [max(1, model.original_length // 4)]
     while ends[-1] < length:
         ends.append(min(2 * ends[-1], length))
-    parts = zip([0, *ends], ends, strict=False)
-    return {f"loss_to_{end}": float(losses[start:end].double().mean()) for start, end in parts}
+    return {
+        f"loss_to_{end}": float(losses[start:end].double().mean())
+        for start, end in zip([0, *ends], ends, strict=False)
+    }

@@ -53,9 +53,12 @@ def write(
             raise InvalidArgument(
                 "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
             )
-        nested = {name: entries.get(name) for name in positions.recipes}
-        types = {} if set(nested) <= {"main", "compress"} else {"layer_types": list(positions.layer_types)}
-        return {**config, **types, "rope_parameters": nested}
+        compressed = set(positions.recipes) <= {"main", "compress"}
+        return {
+            **config,
+            **({} if compressed else {"layer_types": list(positions.layer_types)}),
+            "rope_parameters": {name: entries.get(name) for name in positions.recipes},
+        }
     stated, ignored = rope_dictionary(positions.source), FAMILIES[positions.model_type].ignored_rope_keys
     entry = {**next(iter(entries.values())), **{key: stated[key] for key in stated if key in ignored}}
     return {**config, **(_older(positions, config, entry) if spelling == "v4" else {"rope_parameters": entry})}
