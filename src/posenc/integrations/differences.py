@@ -132,12 +132,12 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
     Args:
         above: the smallest difference of cos, over the channels of a head, that counts.
     """
-    both = [
+    pairs = [
         (layer, other)
         for name, layer in target.layers.items()
         for other in ([draft.layers[name]] if name in draft.layers else draft.layers.values())
+        if layer != other and _turn(layer, other)
     ]
-    pairs = [(one, other) for one, other in both if one != other and _turn(one, other)]
     reach = min(target.admitted_length, draft.admitted_length)
     for at in torch.arange(reach).split(BLOCK):
         apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]

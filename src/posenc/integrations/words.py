@@ -152,8 +152,9 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
     """The scaling's text, and how many pairs it slows, and how much."""
-    pairs = zip(layer.unscaled, layer.frequencies, strict=True)
-    slowed = [plain / theta if theta else math.inf for plain, theta in pairs]
+    slowed = [
+        plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
+    ]
     most = max(filter(math.isfinite, slowed))
     fates = Counter(
         "stand still"

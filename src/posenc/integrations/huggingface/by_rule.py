@@ -99,11 +99,11 @@ def _file(config: Any) -> dict[str, Any]:
 
 def _module(config: Any) -> nn.Module:
     """The one rotary module of this config."""
-    of = (type(config), type(config).__name__)
     kinds = [
         kind
         for name, kind in _file(config).items()
-        if name.endswith("RotaryEmbedding") and inspect.get_annotations(kind.__init__).get("config") in of
+        if name.endswith("RotaryEmbedding")
+        and inspect.get_annotations(kind.__init__).get("config") in (type(config), type(config).__name__)
     ]
     if len(kinds) != 1:
         raise NotByRule(config.model_type, f"its file has {len(kinds) or 'no'} rotary modules for such a config")

@@ -215,9 +215,6 @@ class Family:
     @property
     def keys(self) -> frozenset[str]:
         """Every key about positions that its code or class reads without listing it."""
-        keys = [
-            *(self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim),
-            *(self.full_head_dim, self.windows.before, self.windows.flags, self.rotates.key),
-            *(*self.ignored, *self.extra, *self.defaults),
-        ]
-        return frozenset(filter(None, keys))
+        keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
+        others = (self.full_head_dim, self.windows.before, self.windows.flags, self.rotates.key)
+        return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))

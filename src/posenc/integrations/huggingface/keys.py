@@ -164,8 +164,8 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
         name = plain(str(key))
         about = name in placed or (ABOUT.search(name) and near_miss(name, placed))
         is_part = isinstance(value, Mapping) and name.endswith("_config")
-        harmless = is_part or name in read_there or value in (None, False, {})
-        if about and not harmless and text.get(key) != value:
+        differs = value not in (None, False, {}) and text.get(key) != value
+        if about and differs and not is_part and name not in read_there:
             raise InvalidArgument(
                 f"{key}={value!r} is outside text_config, where it has no effect; move it into text_config, or "
                 "remove it"

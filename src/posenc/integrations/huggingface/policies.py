@@ -40,8 +40,10 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     recipe = reader.rotary(parameters)
     scaled = reader.get(rule.key) if rule.by == "scaled" else None
     if scaled is not None and recipe.get("scaling") != Default() and not set(range(count)) <= {*scaled}:
-        recipes = {"scaled": recipe, "unscaled": recipe.with_(scaling=Default())}
-        return recipes, tuple("scaled" if i in scaled else "unscaled" for i in range(count))
+        return (
+            {"scaled": recipe, "unscaled": recipe.with_(scaling=Default())},
+            tuple("scaled" if i in scaled else "unscaled" for i in range(count)),
+        )
     bases = _bases(reader, types, recipe.get("base"))
     if bases is None:
         return {"all": recipe}, ("all",) * count
@@ -129,8 +131,10 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
     """The query scale of every layer type that has one: after rotation in all, or where nothing rotates."""
     rule = reader.family.query_scale
     if rule == "ministral3":
-        keys = ("llama_4_scaling_beta", ORIGINAL)
-        amount, floor = (parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in keys)
+        amount, floor = (
+            parameters.get(key) and ROPE[key].check(key, parameters[key])
+            for key in ("llama_4_scaling_beta", ORIGINAL)
+        )
         if amount and floor is None:
             raise InvalidArgument(
                 "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "

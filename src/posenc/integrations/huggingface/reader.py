@@ -64,9 +64,8 @@ class Reader:
         if as_type is None and named in ON_HUB:
             self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
         check_keys(stated, self.family, self.model_type)
-        rope = stated.get("rope_scaling")
-        if isinstance(rope, Mapping) and rope.get("type") == "su":  # Phi-3's class refuses it
-            stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}
+        if isinstance(rope := stated.get("rope_scaling"), Mapping) and rope.get("type") == "su":
+            stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}  # Phi-3's class refuses "su"
         if base is not None:  # of layers without one
             stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
         if getattr(made, "model_type", None) != self.model_type:
@@ -250,8 +249,11 @@ class Reader:
         """Channels per head of full layers, if they differ: stated per layer, or once."""
         if self.family.full_head_dim is None:
             return None
-        each = [one for one in (self.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]
-        stated = {KEYS["head_dim"].check("head_dim", one["head_dim"]) for one in each if "head_dim" in one}
+        stated = {
+            KEYS["head_dim"].check("head_dim", layer["head_dim"])
+            for layer in (self.get("per_layer_config") or {}).values()
+            if isinstance(layer, Mapping) and "head_dim" in layer
+        }
         if len(stated) > 1:
             raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; only one is read")
         return stated.pop() if stated else int(self.need(self.family.full_head_dim))

@@ -80,8 +80,7 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
             "this config has M-RoPE (mrope_section): three streams of positions for text, height and width, which "
             "this model_type does not have; name the one that does, such as qwen2_vl_text"
         )
-    kind = types.pop() if types else "default"
-    return str(one_of("rope_type", kind, TYPES))
+    return str(one_of("rope_type", types.pop() if types else "default", TYPES))
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> None:

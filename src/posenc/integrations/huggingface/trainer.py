@@ -36,8 +36,8 @@ def loss_by_position(
 
     class LossByPosition(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-            due = state.global_step % every == 0 or state.global_step == state.max_steps
-            if due and state.is_world_process_zero:
+            step = state.global_step
+            if state.is_world_process_zero and (step % every == 0 or step == state.max_steps):
                 model, reader = given["model"], tokenizer or given.get("processing_class")
                 if reader is None:
                     raise InvalidArgument(
@@ -45,8 +45,8 @@ def loss_by_position(
                     )
                 one = Pretrained.loaded(model, reader)
                 losses = by_position(one, text, length or 4 * one.original_length)
-                state.log_history.append({**losses, "step": state.global_step, "epoch": state.epoch})
-                report(state.global_step, losses)
+                state.log_history.append({**losses, "step": step, "epoch": state.epoch})
+                report(step, losses)
 
         on_train_begin = on_step_end  # at step 0
 

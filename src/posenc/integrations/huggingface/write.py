@@ -133,8 +133,10 @@ def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **optio
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The keys in which one config differs from another, with the other's values; None removes a key."""
-    different = {key: value for key, value in after.items() if key not in before or before[key] != value}
-    return {**different, **{key: None for key in before if key not in after}}
+    return {
+        **{key: value for key, value in after.items() if key not in before or before[key] != value},
+        **{key: None for key in before if key not in after},
+    }
 
 
 def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
