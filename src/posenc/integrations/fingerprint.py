@@ -60,5 +60,7 @@ def _declared(layer: LayerTable) -> dict[str, Any]:
         for field in fields(layer)
         if field.name not in (*IN_WORDS, "frequencies") and getattr(layer, field.name) != field.default
     }
-    rounded = {name: round(value * GRAIN) if type(value) is float else value for name, value in values.items()}
-    return {**rounded, "turns": [round(theta / (2 * math.pi) * GRAIN) for theta in layer.frequencies]}
+    return {
+        **{name: round(value * GRAIN) if type(value) is float else value for name, value in values.items()},
+        "turns": [round(theta / (2 * math.pi) * GRAIN) for theta in layer.frequencies],
+    }

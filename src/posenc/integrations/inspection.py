@@ -105,15 +105,17 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
     """A small random model of the config at ``path``, measured layer by layer and compared with the reading; and
     whether they differ."""
     measurement = measure(path)
-    lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
-    lines += [f"  {sentence}" for sentence in sentences(measurement.table())]
+    lines = [
+        f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:",
+        *(f"  {sentence}" for sentence in sentences(measurement.table())),
+    ]
     try:
         positions = read(measurement.config, base=base, as_type=as_type)
     except InvalidArgument as error:
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
     off = differences(measurement, positions)
-    verdicts = [f"Differs: {text}." for text in off] or ["The reading of the config agrees."]
-    return "\n".join([*lines, *verdicts]), bool(off)
+    lines += [f"Differs: {text}." for text in off] or ["The reading of the config agrees."]
+    return "\n".join(lines), bool(off)
 
 
 def _reads(config: object, as_type: str | None) -> bool:

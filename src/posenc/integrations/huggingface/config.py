@@ -121,7 +121,6 @@ def contents(path: Path) -> Any:
 
 def _positions(reader: Reader) -> ModelPositions:
     """All positions of the config."""
-    family = reader.family
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
         reader.assumed.append(
@@ -141,7 +140,7 @@ def _positions(reader: Reader) -> ModelPositions:
         original_length=next((n for n in originals if n), reader.length),
         max_length=reader.length,
         assumed=tuple(dict.fromkeys(reader.assumed)),
-        layout=family.tower.layout,
+        layout=reader.family.tower.layout,
         added_table=added_table(reader),
         source=reader.stated,
     )
