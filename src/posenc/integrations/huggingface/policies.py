@@ -132,10 +132,10 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
     rule = reader.family.query_scale
     if rule == "ministral3":
         amount, floor = (
-            parameters.get(key) and ROPE[key].check(key, parameters[key])
+            parameters.get(key, 0) and ROPE[key].check(key, parameters[key])
             for key in ("llama_4_scaling_beta", ORIGINAL)
         )
-        if amount and floor is None:
+        if amount and not floor:
             raise InvalidArgument(
                 "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "
                 "that it counts in; add it"
