@@ -169,14 +169,14 @@ def attended(
     position_bias: Tensor | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    **_: object,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """A function for transformers' attention interface; modules without our encoding use its SDPA."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling)
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     placed, q, k, past = stack.meet(query, key, attention_mask)
     T, S = query.shape[2], key.shape[2]
     facts = {} if attention_mask is None else _as_mask(attention_mask[..., :S], module.is_causal, past)
