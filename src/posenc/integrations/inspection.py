@@ -135,8 +135,11 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
     for name, recipe in positions.rotary_recipes.items():
         words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
         layers[words] = layers.get(words, 0) + positions.layer_types.count(name)
-    everywhere = all(layer.frequencies for layer in table.layers.values())
-    mixed = "" if everywhere else " in some of its layers, no positions in the others"
+    mixed = (
+        ""
+        if all(layer.frequencies for layer in table.layers.values())
+        else " in some of its layers, no positions in the others"
+    )
     each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
     return f"{positions.model_type}: rotary positions{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 

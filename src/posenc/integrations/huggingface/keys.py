@@ -138,8 +138,9 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
     if key == "rope_interleave":  # the pairing is fixed in the code
         return value in (None, family.pairing == "interleaved")
     is_off = value is None or (value is False and (key not in KEYS or KEYS[key].holds(False)))
-    rotates = key in ("rotary", "use_rope", "use_rotary_pos_emb", "use_position_ids") and family.kind == "rotary"
-    return is_off or (rotates if value is True else value is not False and value in IDLE.get(key, ()))
+    is_default = type(value) is not bool and value in IDLE.get(key, ())
+    switches = ("rotary", "use_rope", "use_rotary_pos_emb", "use_position_ids")
+    return is_off or is_default or (value is True and family.kind == "rotary" and key in switches)
 
 
 @cache

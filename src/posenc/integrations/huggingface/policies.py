@@ -113,7 +113,7 @@ def query_dim(reader: Reader) -> int | None:
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
     parts = ("qk_nope_head_dim", "qk_rope_head_dim")
-    return sum(map(reader.need, parts)) if reader.family.head_dim in parts else None
+    return sum(map(reader.need, parts)) if reader.family.head_dim == parts[1] else None
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
