@@ -87,7 +87,7 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
     elif rule.by == "windows" and reader.get("sliding_window") is not None:
         rotates = [kind == NEAR for kind in types]
     elif rule.by == "switch" or RECURRENT & set(types):
-        rotates = [kind not in RECURRENT for kind in types]
+        rotates = [kind not in RECURRENT for kind in types or reader.need("layer_types")]
     else:
         return None
     return [base * turns for turns in rotates]
