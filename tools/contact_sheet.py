@@ -52,7 +52,7 @@ FAULTS = r"""() => {
   const middle = (all) => (Math.min(...all.map((b) => b.left)) + Math.max(...all.map((b) => b.right))) / 2;
   const aside = (all, box) => all.length && Math.abs(middle(all) - middle([box])) > 0.12 * box.width;
   if (aside(boxes(".card ol"), root.getBoundingClientRect())) found.push("the card stands to one side");
-  const [holder] = boxes(".current .panels"), [sheet] = boxes(".current .side");
+  const [holder] = boxes(".current .panels");
   const pictures = boxes(".current .panel :is(.field, .grid, svg)");
   if (!holder || !pictures.length) return found;
   if (aside([...pictures, ...boxes(".current ul.key")], holder)) found.push("the picture stands to one side");
@@ -61,14 +61,18 @@ FAULTS = r"""() => {
   if (innerWidth > 500 && bottom - holder.top < 0.4 * holder.height)
     found.push(`the picture fills ${percent(bottom - holder.top, holder.height)} of its height`);
   if (innerWidth > 500) return found;
-  const seen = Math.min(bottom, sheet.top) - top;
+  const seen = Math.min(bottom, innerHeight) - top;
   if (seen < 0.6 * (bottom - top)) found.push(`${percent(seen, bottom - top)} of the picture is in view`);
-  for (const e of stage.querySelectorAll(".controls > .control"))
-    if (shown(e) && e.getBoundingClientRect().bottom > innerHeight + 2)
-      found.push(`below the fold: ${e.innerText.slice(0, 20)}`);
+  for (const e of [...stage.querySelectorAll(".controls > .control, .tries a")].filter(shown)) {
+    e.scrollIntoView({ block: "center", behavior: "instant" });
+    const [over, own] = [stage.querySelector(".bench"), e].map((part) => part.getBoundingClientRect());
+    if (over.top < -1 || own.top < over.bottom - 1 || own.bottom > innerHeight + 1)
+      found.push(`not in view with the picture: ${e.innerText.slice(0, 20)}`);
+  }
+  scrollTo({ top: 0, behavior: "instant" });
   return found;
 }"""
-"""What is wrong with the stage on show, as words: too wide, cut off, unnamed, aside, short, below the fold."""
+"""What is wrong with the stage on show, as words: too wide, cut off, unnamed, aside, short, out of view."""
 
 
 def stages(only: str = "") -> list[tuple[str, str]]:

@@ -38,8 +38,8 @@ def test_pairs_are_counted_as_they_are_drawn(method: str, factor: str) -> None:
     if factor == "1":
         assert view.title == "The unscaled frequencies"
         return
-    unscaled, scaled = (line.values for line in panel.lines[:2])
-    slowed = unscaled / scaled
+    unscaled, scaled = (line.values for line in panel.lines)
+    slowed = scaled / unscaled
     most = slowed.max()
     kept, slowest = int((slowed < 1 + 1e-9).sum()), int((slowed > most * (1 - 1e-9)).sum())
     less = len(slowed) - kept - slowest
@@ -159,6 +159,8 @@ def hands(view: View, state: dict[str, str]) -> None:
         length = math.hypot(arrow.x, arrow.y)
         assert arrow.x / length == pytest.approx(math.cos(angle), abs=1e-5)
         assert arrow.y / length == pytest.approx(math.sin(angle), abs=1e-5)
+        sin, cos = (float(n.replace("−", "-")) for n in re.findall(r"−?\d\.\d+", arrow.text))
+        assert (sin, cos) == pytest.approx((math.sin(angle), math.cos(angle)), abs=6e-4), "said as the code has it"
 
 
 def counter(view: View, state: dict[str, str]) -> None:

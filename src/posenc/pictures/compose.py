@@ -178,7 +178,7 @@ def _disc(panel: Plane) -> Disc:
             arrow,
             arrow.role or f"series-{i % len(SERIES)}",
             arrow.word or (first if len(first := arrow.name.split()[0]) <= 2 else ""),
-            f"({fixed(arrow.x)}, {fixed(arrow.y)})",
+            arrow.text or f"({fixed(arrow.x)}, {fixed(arrow.y)})",
         )
         for i, arrow in enumerate(panel.arrows)
     )

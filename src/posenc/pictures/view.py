@@ -110,6 +110,8 @@ class Arrow:
     grip: Grip | None = None
     word: str = ""
     """The text at its tip; by default the first word of its name, if that is short."""
+    text: str = ""
+    """The text below its name; by default its coordinates."""
     along: tuple[str, ...] = ()
     """The settings of other grips that also rotate this arrow by the same angle."""
 

@@ -161,10 +161,10 @@ HIDDEN = """() => [...document.querySelectorAll(".stage.current *")]
 ON_A_PHONE = """() => {
   const found = [];
   const box = (name) => document.querySelector(name)?.getBoundingClientRect();
-  const [side, strip, here] = [".current .side", "nav.stages", "nav.stages [aria-current]"].map(box);
+  const [strip, here] = ["nav.stages", "nav.stages [aria-current]"].map(box);
   const share = (e, floor) => { const box = e.getBoundingClientRect();
     return (Math.min(box.bottom, floor) - Math.max(box.top, 0)) / Math.min(box.height, 260); };
-  const picture = share(document.querySelector(".current .panel :is(.field, .grid, svg)"), side.top);
+  const picture = share(document.querySelector(".current .panel :is(.field, .grid, svg)"), innerHeight);
   if (picture < 0.75) found.push(`${Math.round(100 * picture)} % of the picture`);
   for (const name of [".control :is(input, select, textarea, button)", ".readouts:not(:has(.words)) dd"]) {
     const first = document.querySelector(`.current ${name}`);
@@ -173,6 +173,9 @@ ON_A_PHONE = """() => {
   if (here.width && (here.left < strip.left - 1 || here.right > strip.right + 1)) found.push("no place");
   const named = (plane) => plane.querySelector(".tip") || plane.querySelector("ul.key li")?.checkVisibility();
   if (![...document.querySelectorAll(".current .plane")].every(named)) found.push("no names of arrows");
+  const told = [...document.querySelectorAll(".current ul.key li")].filter((e) => e.checkVisibility()).length;
+  const drawn = document.querySelectorAll(".current .panels:not(.many) .arrow:is(.ghost, .reference)").length;
+  if (told < drawn) found.push(`${drawn} dashed or yellow arrows, ${told} explained`);
   return found; }"""
 """What of these is not in mask: the picture, a control of it, a number that it tells, where one is, names."""
 
@@ -218,7 +221,9 @@ def test_the_checks_of_a_contact_sheet_can_fail(visitor: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     assert faults("") == ""
     assert "of the picture is in view" in faults(".stage-head { height: 36rem; }")
-    assert "below the fold: position" in faults(".readouts, .controls { padding-top: 40rem; }")
+    still = ".bench { position: static !important; } .controls { padding-top: 40rem; }"
+    assert "not in view with the picture: position" in faults(still)
+    assert "not in view with the picture: position" in faults("#room .panels { height: 50rem !important; }")
 
 
 def test_the_checks_of_numbers_and_names_can_fail(visitor: Any) -> None:

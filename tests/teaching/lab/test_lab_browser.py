@@ -250,7 +250,7 @@ def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
         assert place.locator(hidden).is_hidden(), hidden
     page.get_by_role("button", name="It changes").click()
     visitor.answered("shift-both", "m=3")
-    assert place.locator(".verdict").inner_text().startswith("No. Both turn by the same angle")
+    assert place.locator(".verdict").inner_text().startswith("“It changes” is wrong. Both turn by the same")
     for there in (".answer", ".readouts", ".controls", ".tries"):
         assert place.locator(there).is_visible(), there
     page.reload()
@@ -282,7 +282,8 @@ def test_every_guess_hides_the_answer_alone_is_judged_in_words_and_asked_once(
     wrong = (guess.right + 1) % len(guess.answers)
     place.locator(".guess button").nth(wrong).click()
     visitor.answered(stage.question, urlencode(guess.after))
-    assert place.locator(".verdict").inner_text() == f"No. {guess.answers[wrong][1]}"
+    chosen, why = guess.answers[wrong]
+    assert place.locator(".verdict").inner_text() == f"“{chosen}” is wrong. {why}"
     assert place.locator(".answer").inner_text() == stage.answer(guess.after).title
     page = visitor.open(f"/{room}", stage.question)
     assert place.locator(".guess").count() == 0
@@ -323,7 +324,7 @@ def test_what_is_guessed_of_is_not_the_answer(visitor: Any) -> None:
     visitor.answered("lookup", "position=7")
     visitor.page.get_by_role("button", name="It refuses").click()
     visitor.answered("lookup", "")
-    assert visitor.page.locator("#lookup .verdict").inner_text().startswith("Right. There is no row 8")
+    assert visitor.page.locator("#lookup .verdict").inner_text().startswith("“It refuses” is right. There is")
 
 
 def test_a_click_while_the_scripts_are_still_coming_is_not_lost(visitor: Any) -> None:

@@ -42,13 +42,7 @@ COVERED = """() => {
         const x = left + (right - left) * (i % 7 + 0.5) / 7, y = top + (bottom - top) * (~~(i / 7) + 0.5) / 7;
         if (round && Math.hypot((x - box.x) / box.width - 0.5, (y - box.y) / box.height - 0.5) > 0.48) continue;
         asked += 1;
-        let hit = document.elementFromPoint(x, y);
-        if (!gets(hit)) { // a tall picture: what the sheet of a phone covers comes up with the page
-          const before = scrollY;
-          scrollBy({ top: y - innerHeight / 3, behavior: "instant" });
-          hit = document.elementFromPoint(x, y + before - scrollY);
-          scrollTo({ top: before, behavior: "instant" });
-        }
+        const hit = document.elementFromPoint(x, y);
         if (gets(hit)) continue;
         missed += 1;
         over.add(hit ? `${hit.tagName} ${hit.getAttribute("class") ?? ""}` : "nothing");

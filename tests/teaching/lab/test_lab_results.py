@@ -60,7 +60,7 @@ def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
             if (r.plan.task, r.plan.encoding) == ("language", "learned(past_end=clamp)")
         )
     rows = load_file(study / "checkpoints" / f"{plan.id}.safetensors")["encoding.weight"]
-    assert view.panels[1].name == f"after {plan.steps} steps of language"
+    assert view.panels[1].name == f"after {plan.steps} steps"
     unit = rows.double() / rows.double().norm(dim=-1, keepdim=True)
     torch.testing.assert_close(view.panels[1].values, unit @ unit.T)  # type: ignore[union-attr]
 

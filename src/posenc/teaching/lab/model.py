@@ -117,7 +117,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     worst = min(values, key=lambda name: values[name])
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
-        f"At distance {int(here)}, {worst} leaves a cosine of {plain(values[worst], 2)} to the right rotation",
+        f"At distance {int(here)}, {worst} gives keys a cosine of {plain(values[worst], 2)} with the right ones",
         (
             Lines(
                 "cosine to the right rotation",

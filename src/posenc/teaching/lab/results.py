@@ -64,7 +64,7 @@ def table(task: str = "ordering") -> "View":
             f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
-    view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps of {task}")
+    view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps")
     return _labelled(replace(view, python=TABLE_PYTHON.format(where=_python(study), run=trained_table.plan.id)))
 
 

@@ -71,7 +71,7 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
                 "loss by position",
                 (
                     *(Line(style(name).label, curve(name), name) for name in names),
-                    Line("RoPE at 256", curve("rotary", "twice"), "rotary(base=10000)"),
+                    Line("RoPE, trained 256", curve("rotary", "twice"), "rotary(base=10000)"),
                 ),
                 Axis("position", at, "bytes"),
                 "loss",

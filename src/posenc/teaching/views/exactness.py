@@ -50,8 +50,8 @@ def floor(
     rounding = [max(float(f) * position * 2.0**-25, 1e-9) for f in frequencies.exact]
     wrong = int((errors > VISIBLE).sum())
     lines = (
-        Line("float32 angles", errors.clamp(min=1e-9)),
-        Line("p·θ·2⁻²⁵", torch.tensor(rounding, dtype=torch.float64)),
+        Line("measured error", errors.clamp(min=1e-9)),
+        Line("2⁻²⁵ of the angle", torch.tensor(rounding, dtype=torch.float64)),
     )
     return View(
         f"At position {short(position)}, {wrong} of {len(frequencies)} pairs are off by more than 1/1000",

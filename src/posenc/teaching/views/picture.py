@@ -80,11 +80,11 @@ def _neighbours(side: int, row: int, column: int) -> Heatmap:
     """The distances to the neighbours, in the sequence and on both axes; blank beyond the edge of the image."""
     token = row * side + column
     beyond = {
-        "next in the line": token + 1 < side * side,
+        "next in line": token + 1 < side * side,
         "on the right": column + 1 < side,
         "below": row + 1 < side,
     }
-    tokens = {"next in the line": token + 1, "on the right": token + 1, "below": token + side}
+    tokens = {"next in line": token + 1, "on the right": token + 1, "below": token + side}
     away = [(n - token, n // side - row, n % side - column) for n in tokens.values()]
     steps = torch.tensor(away, dtype=torch.float64)
     steps[[not inside for inside in beyond.values()]] = torch.nan

@@ -68,9 +68,9 @@ def shift_both(
     q_m, k_n = rotate_pair(q, m, turn), rotate_pair(k, n, turn)
     k_reference, k_tips = rotate_pair(k, offset, turn), tips(k, range(17), m, turn)
     arrows = (
-        arrow("q", q, "query", ghost=True),
-        arrow("k", k, "key", ghost=True),
-        arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
+        arrow("unrotated q", q, "query", ghost=True),
+        arrow("unrotated k", k, "key", ghost=True),
+        arrow(f"k at n = {offset} if q is at 0", k_reference, "reference"),
         arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn)), word=f"dog {m}"),
         arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, k_tips), word=f"man {n}", along=("m",)),
     )
@@ -169,7 +169,7 @@ def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 8
     values = torch.stack([row.flatten() for _, row in rows])
     names = labelled("rotated as", (name for name, _ in rows))
     return View(
-        title="Two pairings, one permutation apart",
+        title="The last two rows are equal: the pairings differ only by a permutation",
         panels=(Heatmap(f"position {position}", values, names, counted("channel", head_dim), "signed"),),
         readouts={
             "largest difference, half and interleaved": float((half - inter).abs().max()),

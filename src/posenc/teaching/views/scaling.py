@@ -1,13 +1,11 @@
-"""Draws a scaling: frequency and wavelength of every pair, with the unscaled ones and the trained length."""
+"""Draws a scaling: the wavelength of every pair, with the unscaled one and the trained length."""
 
 import math
 from typing import Annotated
 
-import torch
-
 from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Scaling, method, planned, to_dict
-from posenc.scaling.wavelengths import frequencies, slowing, turns, wavelengths
+from posenc.scaling.wavelengths import slowing, turns, wavelengths
 from posenc.teaching.views.bounds import FAR, Bounds, bounded
 
 Rotated = Annotated[int, Bounds(4, 1024)]
@@ -27,13 +25,13 @@ def scaled(
     factor: Factor = 8.0,
     original_length: Trained = 4096,
 ) -> View:
-    """The effect of a scaling on the frequency and wavelength of every pair."""
+    """The effect of a scaling on the wavelength of every pair."""
     fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
     return drawn(fixed, rotary_dim, base, original_length)
 
 
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """Any fixed scaling for these channels and this base, with the unscaled frequencies."""
+    """Any fixed scaling for these channels and this base, with the unscaled wavelengths."""
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
     same = max(slowed) < 1.0 + 1e-9
@@ -42,16 +40,17 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     name = "unscaled" if same else LABELS.get(known, known)
     complete = turns(plain, original_length)
     mark = ((complete - 0.5, "no full turn in training →"),) if 0 < complete < len(plain) else ()
-    panels = []
-    for title, unit, show in (
-        ("frequency", "radians per position", frequencies),
-        ("wavelength", "positions", wavelengths),
-    ):
-        lines = [] if same else [Line("unscaled", show(plain))]
-        lines.append(Line(name, show(stretched), "rotary"))
-        if title == "wavelength":
-            lines.append(Line("trained length", torch.full((len(plain),), float(original_length))))
-        panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
+    lines = () if same else (Line("unscaled", wavelengths(plain)),)
+    panel = Lines(
+        "wavelength",
+        (*lines, Line(name, wavelengths(stretched), "rotary")),
+        pairs,
+        "wavelength",
+        "positions",
+        y_log=True,
+        marks=mark,
+        levels=((float(original_length), "trained length"),),
+    )
     most, unslowed = max(slowed), sum(s < 1.0 + 1e-9 for s in slowed)
     slowest = 0 if same else sum(s >= most * (1 - 1e-9) for s in slowed)
     less = len(plain) - unslowed - slowest
@@ -69,7 +68,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         f"{name} keeps {unslowed} of {len(plain)} pairs, slows {slowest} {by}{rest}"
         if not same
         else "The unscaled frequencies",
-        tuple(panels),
+        (panel,),
         readouts,
         f"from posenc.scaling import *\n\nprint({scaling!r}.frequencies({rotary_dim}, {base!r}))",
     )

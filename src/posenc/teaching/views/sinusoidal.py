@@ -11,7 +11,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument
-from posenc.pictures.numbers import short
+from posenc.pictures.numbers import plain, short
 from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
@@ -79,8 +79,9 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
         length = 1 - 0.6 * i / pairs
         wavelength = 2 * math.pi * base ** (2 * i / width)
         grip = Grip("position", float(position), tuple((p, *tip) for p, tip in tips)) if i == 0 else None
-        name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
-        arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
+        name = f"pair {i}: a turn in {short(float(f'{wavelength:.4g}'))} positions"
+        text = f"sin {plain(sin, 3)}, cos {plain(cos, 3)}"
+        arrows.append(Arrow(name, length * cos, length * sin, grip=grip, text=text))
     return View(
         f"Together, {pairs} hands spell position {position}",
         (Plane("hands", tuple(arrows), 1.1),),
@@ -207,7 +208,7 @@ def shift(
             Heatmap("by least squares", solved, dims, dims, "signed", limit=1.0),
         ),
         # A rounded bound: the error itself is noise and differs from run to run.
-        {"moving, fitting and R·Rᵀ = 1 all hold within": next(b for b in ROUND if float(worst) <= b)},
+        {"largest error, at most": next(b for b in ROUND if float(worst) <= b)},
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
         f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"

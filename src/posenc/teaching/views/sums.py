@@ -53,7 +53,7 @@ def apart(
         f"At width {width} a linear layer recovers {word:.0%} of the words and {place:.0%} of the positions",
         (
             Heatmap(
-                "word + position",
+                "word + position in 4 channels",
                 added,
                 labelled("vector", ("cat", f"PE({position})", "sum")),
                 counted("dimension", len(CAT)),

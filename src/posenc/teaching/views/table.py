@@ -79,11 +79,12 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
         panels.append(Heatmap(label, cosine, axis, axis, "magnitude", "cosine", limit=1.0))
         later = cosine[BLOCK:, BLOCK:]
         first, second = torch.triu_indices(len(later), len(later), 2)
-        readouts[f"cosine of neighbours, {when}"] = round(float(later.diagonal(1).mean()), 4)
-        readouts[f"cosine of other pairs, {when}"] = round(float(later[first, second].mean()), 4)
-    near, other = (float(readouts[f"cosine of {what}, after"]) for what in ("neighbours", "other pairs"))
-    means = f"a cosine of {plain(near, 2)} and other pairs {plain(other, 2)}"
-    title = f"After training, neighbours from row {BLOCK} on have {means}"
+        near, other = float(later.diagonal(1).mean()), float(later[first, second].mean())
+        readouts[f"cosine of neighbours, {when}"] = plain(near, 2)
+        readouts[f"cosine of other pairs, {when}"] = plain(other, 2)
+    more = "less" if near < other else "a little more" if near < other + 0.2 else "more"
+    means = f"(cosine {plain(near, 2)}) than other pairs ({plain(other, 2)})"
+    title = f"From row {BLOCK} on, training leaves neighbours {more} similar {means}"
     return View(title=title, panels=tuple(panels), readouts=readouts)
 
 

@@ -82,7 +82,7 @@ def by_depth(result: TaskResult) -> View | None:
                 style(encoding).label,
                 torch.tensor([shares[n] for n in lengths]),
                 Axis("test length", tuple(map(float, lengths)), "tokens"),
-                Axis("depth of the answer", depths, "share of the length"),
+                Axis("depth of the answer", depths, "0 to 1"),
                 "magnitude",
                 "share right",
                 limit=1.0,

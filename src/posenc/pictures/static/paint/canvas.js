@@ -10,7 +10,8 @@ export class Canvas extends Panel {
 
   measure() {
     const { clientWidth, clientHeight } = this.element;
-    this.room = [clientWidth - 44 * unit(), clientHeight - this.name.offsetHeight - 104 * unit()];
+    const around = getComputedStyle(this.element).getPropertyValue("--around"); // ticks, names of axes and bar
+    this.room = [clientWidth - 44 * unit(), clientHeight - this.name.offsetHeight - around * unit()];
   }
 
   paint() {

@@ -72,7 +72,7 @@ export class Lines extends Panel {
     const { top, bottom, width, u } = this.box;
     return this.panel.marks.filter(([share]) => share !== null).flatMap(([share, caption]) => {
       const long = caption.length * letter();
-      const from = share < 0.5 ? this.x(share) + 6 * u : this.x(share) - 6 * u - long;
+      const from = this.x(share) + 6 * u + long < width ? this.x(share) + 6 * u : this.x(share) - 6 * u - long;
       const words = { x: clamp(from, 0, Math.max(0, width - long)), y: top - 15 * u, class: "caption" };
       return [svg("path", { class: "mark", d: `M${this.x(share)} ${top - 21 * u}V${bottom}` }), svg("text", words, caption)];
     });
