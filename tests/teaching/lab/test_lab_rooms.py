@@ -53,6 +53,15 @@ def test_rooms_are_short_and_names_are_shared_on_purpose() -> None:
                 assert shared.setdefault(control.name, control).default == control.default, control.name
 
 
+@pytest.mark.parametrize("name", ["count", "clock", "pictures"])
+def test_a_distance_and_an_arrow_of_the_keyboard_are_no_keys(name: str) -> None:
+    """Words are defined where they mean what is said: these rooms speak of no key of attention."""
+    (room,) = (room for room in rooms.ROOMS if room.name == name)
+    shown = re.findall(r'data-means="([^":]+)', page.room_page(room, {}))
+    assert shown
+    assert "key" not in shown
+
+
 def test_thousands_are_marked_as_everywhere() -> None:
     for path in (LAB / "rooms").glob("*.toml"):
         assert not re.search(r"\d \d{3}\b", path.read_text("utf-8")), path.name
