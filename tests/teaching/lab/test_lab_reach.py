@@ -125,8 +125,6 @@ def test_the_check_of_what_is_covered_can_fail(visitor: Any) -> None:
         "() => { const { style } = document.querySelector('.plane > svg');"
         " style.cssText = 'transform: scale(1.6); overflow: visible'; }"
     )
-    assert any(
-        found.startswith("Start: a 15-minute tour: ") and "svg" in found for found in page.evaluate(COVERED)
-    )
+    assert any(found.startswith("Start: a 15-minute tour: ") and "svg" in found for found in page.evaluate(COVERED))
     page.evaluate("() => { document.querySelector('.side').style.position = 'sticky'; }")
     assert page.evaluate(FIXED) == ["side"]
