@@ -174,7 +174,8 @@ ON_A_PHONE = """() => {
   const named = (plane) => plane.querySelector(".tip") || plane.querySelector("ul.key li")?.checkVisibility();
   if (![...document.querySelectorAll(".current .plane")].every(named)) found.push("no names of arrows");
   const told = [...document.querySelectorAll(".current ul.key li")].filter((e) => e.checkVisibility()).length;
-  const drawn = document.querySelectorAll(".current .panels:not(.many) svg[role] .arrow:is(.ghost, .reference)").length;
+  const faint = ".current .panels:not(.many) svg[role] .arrow:is(.ghost, .reference)";
+  const drawn = document.querySelectorAll(faint).length;
   if (told < drawn) found.push(`${drawn} dashed or yellow arrows, ${told} explained`);
   return found; }"""
 """What of these is not in mask: the picture, a control of it, a number that it tells, where one is, names."""
