@@ -84,7 +84,7 @@ class MovableCache(Cache):
         for index, layer in enumerate(passage.layers):
             if index == len(self.layers):
                 self.layers.append(self._layer())
-            self.layers[index].append(layer)
+            DynamicLayer.update(self.layers[index], layer.keys, layer.values)  # unrotated as they are
 
 
 class MovableLayer(DynamicLayer):
@@ -118,10 +118,6 @@ class MovableLayer(DynamicLayer):
         """Keep these slots, in this order."""
         slots = slots.to(self.keys.device)
         self.keys, self.values = self.keys[:, :, slots], self.values[:, :, slots]
-
-    def append(self, other: "MovableLayer") -> None:
-        """Append another layer's keys."""
-        super().update(other.keys, other.values)
 
 
 class RingCache(Cache):
@@ -184,25 +180,26 @@ class RingLayer(MovableLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """The keys and values that queries see, in order."""
         past, new = self.get_seq_length(), key_states.shape[-2]
+        seen = self._seen(new)
         self.add(key_states, value_states, past)
         self.cumulative_length += new
-        if not self._long(new):
-            self._drop()
+        self._drop(seen)
         keys, values = self.rotated(past + new), self.values
-        self._drop()
+        self._drop(self.cache.slots)
         if self.cache.wrap is not None and past + new >= self.cache.wrap:
             self.moved = self.cumulative_length - self.cache.slots
         return keys, values
 
-    def _long(self, new: int) -> bool:
-        """Whether a pass of so many tokens sees all keys."""
-        return new > self.cache.slots - self.cache.sinks
+    def _seen(self, new: int) -> int:
+        """How many keys queries of a pass of so many tokens see: all, in a pass longer than what is not sinks."""
+        keys = min(self.cumulative_length, self.cache.slots) + new
+        return keys if new > self.cache.slots - self.cache.sinks else min(keys, self.cache.slots)
 
-    def _drop(self) -> None:
-        """Keep the sinks and the last keys."""
+    def _drop(self, slots: int) -> None:
+        """Keep the sinks and the last keys, so many together."""
         count, sinks = self.keys.shape[-2], self.cache.sinks
-        if count > self.cache.slots:
-            self.select(torch.cat((torch.arange(sinks), torch.arange(count - self.cache.slots + sinks, count))))
+        if count > slots:
+            self.select(torch.cat((torch.arange(sinks), torch.arange(count - slots + sinks, count))))
 
     def reset(self) -> None:
         """Forget all tokens."""
@@ -215,9 +212,7 @@ class RingLayer(MovableLayer):
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """How many keys queries see, and the position of the first of them."""
-        visible = min(self.cumulative_length, self.cache.slots) + query_length
-        if not self._long(query_length):
-            visible = min(visible, self.cache.slots)
+        visible = self._seen(query_length)
         return visible, self.get_seq_length() + query_length - visible
 
 

@@ -96,9 +96,8 @@ class Pretrained:
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         """Text to tokens, without special ones."""
-        text = data.decode("utf-8", "replace")
-        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return torch.tensor(ids, dtype=torch.int64)
+        read = self.tokenizer(data.decode("utf-8", "replace"), add_special_tokens=False, verbose=False)
+        return torch.tensor(read["input_ids"], dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
         """The tokens of ``encode``, with the index of each token's first character and of the character after its
@@ -135,15 +134,13 @@ class Pretrained:
         caches, losses = dict[str, Any](), list[Tensor]()
         with torch.inference_mode(), placed:
             for piece, target in zip(tokens[:-1].split(step), targets.split(step), strict=True):
-                output = self._asked(piece, caches)
+                output = self.model(
+                    piece[None].to(self.model.device), use_cache=True, **caches
+                )  # logits are scaled
                 caches = cached(output)
                 losses.append(F.cross_entropy(output.logits[0].float(), target, reduction="none").cpu())
                 tick(len(piece) / length)
         return torch.cat(losses)
-
-    def _asked(self, tokens: Int[Tensor, " T"], caches: Mapping[str, Any]) -> Any:
-        """The model's output for tokens after its caches; its own code scales the logits."""
-        return self.model(tokens[None].to(self.model.device), use_cache=True, **caches)
 
     @cached_property
     def _parts(self) -> bool:
@@ -151,7 +148,9 @@ class Pretrained:
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
-            caches = cached(self._asked(torch.zeros(1, dtype=torch.int64), {}))
+            caches = cached(
+                self.model(torch.zeros(1, 1, dtype=torch.int64, device=self.model.device), use_cache=True)
+            )
         layers = [layer for cache in caches.values() for layer in getattr(cache, "layers", [None])]
         return bool(layers) and all(type(one) in (DynamicLayer, DynamicSlidingWindowLayer) for one in layers)
 
@@ -189,8 +188,7 @@ class Pretrained:
         If all layers share one scaling, they are in the older spelling, ``rope_scaling`` beside ``rope_theta``,
         which every program understands.
         """
-        spelling = "v4" if self.positions.alike else "v5"
-        return changes(self.positions, scaling, max_length=length, spelling=spelling)
+        return changes(self.positions, scaling, max_length=length, spelling="v4" if self.positions.alike else "v5")
 
     def save(
         self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int

@@ -65,9 +65,7 @@ def learned_grid(reader: Reader) -> Recipes:
     """A table with a row for every patch of a picture; rows of other tokens, such as a class, come before it."""
     if reader.family.rotates.by == "switch" and not reader.get(reader.family.rotates.key):
         return no_positions(reader)
-    rows, columns = reader.cells() or (1, 1)
-    table = _grid(reader, rows, columns)
-    return {"all": table}, ("all",) * int(reader.need(reader.family.layers))
+    return {"all": _grid(reader, *(reader.cells() or (1, 1)))}, ("all",) * reader.depth
 
 
 def added_table(reader: Reader) -> Recipe | None:
@@ -76,15 +74,15 @@ def added_table(reader: Reader) -> Recipe | None:
     if not tower.table:
         return None
     if tower.table == tower.sides:
-        rows, columns = reader.cells() or (1, 1)
-    elif len(tower.table) == 2:
-        rows, columns = (int(reader.need(key)) for key in tower.table)
-    else:
-        (key,) = tower.table
-        rows = columns = math.isqrt(reader.need(key))
-        if rows * columns != reader.need(key):
-            raise InvalidArgument(f"{key}={reader.need(key)} must be the square of a whole number")
-    return _grid(reader, rows, columns)
+        return _grid(reader, *(reader.cells() or (1, 1)))
+    sides = [int(reader.need(key)) for key in tower.table]
+    if len(sides) == 1:
+        sides = [math.isqrt(sides[0])] * 2
+        if math.prod(sides) != reader.need(tower.table[0]):
+            raise InvalidArgument(
+                f"{tower.table[0]}={reader.need(tower.table[0])} must be the square of a whole number"
+            )
+    return _grid(reader, *sides)
 
 
 def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
@@ -93,24 +91,24 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     plain = {key: "default" if value == "axial" else value for key, value in parameters.items()}
     kind, share = rope_type(plain), plain.get("partial_rotary_factor")
     if kind != "default" or share not in (None, 1):
-        setting = f"rope_type={kind!r}" if kind != "default" else f"partial_rotary_factor={share!r}"
         raise InvalidArgument(
-            f"{setting} in model_type {reader.model_type!r}; posenc reads only 'axial' rotation of all channels"
+            f"rope_type={kind!r} with partial_rotary_factor={share!r} in model_type {reader.model_type!r}; posenc "
+            "reads only 'axial' rotation of all channels"
         )
-    scaling = scaling_from(plain, LAST_POSITION)
     tiles = reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
         size = f" of {tiles} pixels a side" if tiles else ""
         reader.assumed.append(f"some layers see only their tile{size}: pass the tiles as Mask's segments")
-    width, heads = reader.need(reader.family.width), reader.need(reader.family.heads)
-    head_dim = int(reader.get(reader.family.head_dim) or width // heads)
+    head_dim = int(reader.get(reader.family.head_dim) or reader.head_dim())
     parts = math.lcm(*(reader.cells() or (1,))) if layout.in_parts else None
     recipe = parse(layout.encoding(head_dim, parts=parts))
-    rotary_dim = recipe.get("rotary_dim", head_dim)
     recipe = recipe.with_(
-        head_dim=head_dim, rotary_dim=rotary_dim, base=reader.rotary_base(parameters), scaling=scaling
+        head_dim=head_dim,
+        rotary_dim=recipe.get("rotary_dim", head_dim),
+        base=reader.rotary_base(parameters),
+        scaling=scaling_from(plain, LAST_POSITION),
     )
-    return {"all": recipe}, ("all",) * int(reader.need(reader.family.layers))
+    return {"all": recipe}, ("all",) * reader.depth
 
 
 def t5(reader: Reader) -> Recipes:
@@ -152,7 +150,7 @@ def deberta(reader: Reader) -> Recipes:
         softmax_scale=(3 * head_dim) ** -0.5,
     )
     build(bias, ModelShape())
-    return {"all": bias}, ("all",) * int(reader.need(reader.family.layers))
+    return {"all": bias}, ("all",) * reader.depth
 
 
 def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Recipes:
