@@ -361,13 +361,21 @@ def test_what_no_position_depends_on_is_shrunk() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "llama"}, r"config is a dict; load it first: AutoConfig.from_pretrained"),
-        ("/nowhere", r"'/nowhere' cannot be loaded by transformers"),
+        (42, "config is a int; expected a config object, a dict or a path"),
+        ("/nowhere", "/nowhere cannot be read"),
+        ({"hidden_size": 64}, "has no model_type None"),
+        ({"model_type": "llama", "hidden_size": "wide"}, "LlamaConfig of transformers .* refuses the config"),
     ],
 )
 def test_what_cannot_be_measured_is_said(config: object, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         measure(config)
+
+
+def test_a_config_is_measured_as_a_dict_too() -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 64}
+    found = measure({"model_type": "llama", "rope_theta": 1e4, **sizes})
+    assert differences(found, read(found.config)) == []
 
 
 def test_a_model_in_training_is_measured_without_dropout_and_stays_in_training() -> None:

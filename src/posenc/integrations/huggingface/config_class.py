@@ -81,7 +81,7 @@ def class_form(config: Mapping[str, Any]) -> Any:
         given = json.loads(json.dumps(config), object_hook=_number)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"the config has a value that JSON cannot hold: {error}; correct it") from error
-    kind = config_class(given["model_type"])
+    kind = config_class(given.get("model_type"))
     try:
         with quiet():
             return kind.from_dict(given)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.integrations.huggingface.language_model import text_config
 
@@ -64,14 +64,13 @@ class Form:
         if self.cells is None:
             return [[*range(EDGE, min(EDGE + HEARD, tokens - EDGE))]] if tokens > 2 * EDGE + 1 else []
         rows, columns = self.cells
-        front, m = tokens - rows * columns, self.merge
-        if not 0 <= front <= rows * columns:
-            return []
-        places = torch.arange(rows * columns).unflatten(0, self.cells)
-        orders = [places]
-        if m > 1 and not rows % m and not columns % m:
-            orders.append(places.reshape(rows // m, columns // m, m, m).transpose(1, 2).reshape(rows, columns))
-        return [(order.flatten() + front).tolist() for order in orders]
+        front = tokens - rows * columns
+        places = torch.arange(front, tokens)
+        return [
+            places.reshape(rows // m, columns // m, m, m).transpose(1, 2).flatten().tolist()
+            for m in sorted({1, self.merge})
+            if 0 <= front <= rows * columns and not rows % m and not columns % m
+        ]
 
 
 class TokenIds:
@@ -87,8 +86,8 @@ class TokenIds:
 
     def draw(self, rows: int, length: int, seed: int = 0) -> Tensor:
         """Random token ids."""
-        ids = torch.randint(4, self.vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed))
-        return ids.to(self.device)
+        draw = torch.Generator().manual_seed(seed)
+        return torch.randint(4, self.vocabulary, (rows, length), generator=draw).to(self.device)
 
     def form(self, name: str, length: int) -> Form:
         """Texts of this length as the argument ``name``, random or of one token each."""
@@ -108,13 +107,11 @@ def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iter
         config: with their sizes; by default the model's own.
         names: possible names of the argument; the first that the model has is used.
     """
-    takes = inspect.signature(model.forward).parameters
-    config = model.config if config is None else config
-    name = next((one for one in names if one in takes), None)
-    if name in PICTURES:
-        yield from _pictures(name, {*takes}, config)
-    elif name is not None:
-        yield from _sounds(name, {*takes}, config)
+    takes = {*inspect.signature(model.forward).parameters}
+    name = next((name for name in names if name in takes), None)
+    if name is None:
+        return iter(())
+    return (_pictures if name in PICTURES else _sounds)(name, takes, model.config if config is None else config)
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -122,61 +119,7 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def _stated(config: Any, *names: str, default: Any = None) -> Any:
-    values = (getattr(config, name, None) for name in names)
-    return next((value for value in values if value is not None), default)
-
-
-@dataclass(frozen=True)
-class _Picture:
-    """The sizes of a picture that a config states.
-
-    Args:
-        takes: the arguments of the model's forward.
-        size: height and width of a picture.
-        patch: height and width of a patch.
-        colours: numbers per pixel.
-        frames: how often a patch is repeated in time, in sequences of patches.
-        shots: pictures of a video, 1 for a model without video.
-        merge: patches along a side that are merged into one.
-    """
-
-    takes: frozenset[str]
-    size: tuple[int, int]
-    patch: tuple[int, int]
-    colours: int
-    frames: int
-    shots: int
-    merge: int
-
-    @property
-    def cells(self) -> tuple[int, int]:
-        return self.size[0] // self.patch[0], self.size[1] // self.patch[1]
-
-    def patches(self, rows: int, alike: bool, draw: torch.Generator) -> Tensor:
-        """``(rows, patches, colours, height, width)``."""
-        count = self.cells[0] * self.cells[1]
-        drawn = torch.randn(rows, 1 if alike else count, self.colours, *self.patch, generator=draw)
-        return drawn.expand(-1, count, -1, -1, -1)
-
-    def whole(self, rows: int, alike: bool, draw: torch.Generator) -> Tensor:
-        """``(rows, colours, height, width)``; pixels outside all patches are 0."""
-        laid = self.patches(rows, alike, draw).unflatten(1, self.cells).permute(0, 3, 1, 4, 2, 5)
-        height, width = (count * side for count, side in zip(self.cells, self.patch, strict=True))
-        picture = laid.reshape(rows, self.colours, height, width)
-        return torch.nn.functional.pad(picture, (0, self.size[1] - width, 0, self.size[0] - height))
-
-    def arguments(self, rows: int) -> dict[str, Tensor]:
-        count = self.cells[0] * self.cells[1]
-        at = torch.stack((torch.arange(count) % self.cells[1], torch.arange(count) // self.cells[1]), -1)
-        every = {
-            **dict.fromkeys(("grid_thw", "image_grid_thw"), torch.tensor([[1, *self.cells]] * rows)),
-            **dict.fromkeys(("merge_sizes", "image_merge_sizes"), torch.tensor([self.merge] * rows)),
-            **dict.fromkeys(("spatial_shapes", "target_sizes", "image_grid_hw"), torch.tensor([self.cells] * rows)),
-            "image_sizes": torch.tensor([self.size] * rows),
-            "pixel_attention_mask": torch.ones(rows, count, dtype=torch.int64),
-            **dict.fromkeys(("pixel_position_ids", "image_position_ids"), at.expand(rows, -1, -1)),
-        }
-        return {key: value for key, value in every.items() if key in self.takes}
+    return next((value for name in names if (value := getattr(config, name, None)) is not None), default)
 
 
 LAID_OUT: tuple[Callable[[Tensor, int], Tensor], ...] = (
@@ -192,26 +135,42 @@ def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     patch = _pair(_stated(config, "patch_size", "encoder_stride", default=16))
     flat = bool({"grid_thw", "image_grid_thw", "image_grid_hw"} & takes)
     size = None if flat else _stated(config, "image_size")
-    one = _Picture(
-        takes=frozenset(takes),
-        size=(CELLS * patch[0], CELLS * patch[1]) if size is None else _pair(size),
-        patch=patch,
-        colours=int(_stated(config, "num_channels", "in_channels", "in_chans", default=3)),
-        frames=int(_stated(config, "temporal_patch_size", "patch_temporal", default=1)),
-        shots=int(_stated(config, "num_frames", "frames_per_clip", default=2 if "video" in name else 1)),
-        merge=_pair(_stated(config, "spatial_merge_size", "merge_kernel_size", "merge_size", default=1))[0],
-    )
+    height, width = (CELLS * patch[0], CELLS * patch[1]) if size is None else _pair(size)
+    cells = height // patch[0], width // patch[1]
+    colours = int(_stated(config, "num_channels", "in_channels", "in_chans", default=3))
+    frames = int(_stated(config, "temporal_patch_size", "patch_temporal", default=1))  # equal ones of every patch
+    shots = int(_stated(config, "num_frames", "frames_per_clip", default=2 if "video" in name else 1))
+    merge = _pair(_stated(config, "spatial_merge_size", "merge_kernel_size", "merge_size", default=1))[0]
 
-    def form(make: Callable[..., Tensor], alone: bool) -> Form:
-        return Form(name, make, one.cells, one.arguments, alone, one.merge)
+    def patches(rows: int, alike: bool, draw: torch.Generator) -> Tensor:  # (rows, patches, colours, height, width)
+        drawn = torch.randn(rows, 1 if alike else math.prod(cells), colours, *patch, generator=draw)
+        return drawn.expand(-1, math.prod(cells), -1, -1, -1)
 
-    for lay in LAID_OUT if flat else ():
-        yield form(lambda *how, lay=lay: lay(one.patches(*how), one.frames), alone=True)
+    def whole(*how: Any) -> Tensor:  # (rows, colours, height, width); pixels outside all patches are 0
+        picture = patches(*how).unflatten(1, cells).permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
+        return nn.functional.pad(picture, (0, width - picture.shape[3], 0, height - picture.shape[2]))
+
+    def arguments(rows: int) -> dict[str, Tensor]:
+        at = torch.cartesian_prod(*map(torch.arange, cells)).flip(1)
+        every = {
+            **dict.fromkeys(("grid_thw", "image_grid_thw"), torch.tensor([[1, *cells]] * rows)),
+            **dict.fromkeys(("merge_sizes", "image_merge_sizes"), torch.tensor([merge] * rows)),
+            **dict.fromkeys(("spatial_shapes", "target_sizes", "image_grid_hw"), torch.tensor([cells] * rows)),
+            "image_sizes": torch.tensor([[height, width]] * rows),
+            "pixel_attention_mask": torch.ones(rows, len(at), dtype=torch.int64),
+            **dict.fromkeys(("pixel_position_ids", "image_position_ids"), at.expand(rows, -1, -1)),
+        }
+        return {key: value for key, value in every.items() if key in takes}
+
+    ways: list[tuple[Callable[..., Tensor], bool]] = []
+    if flat:
+        ways += [(lambda *how, lay=lay: lay(patches(*how), frames), True) for lay in LAID_OUT]
     if {"spatial_shapes", "pixel_position_ids", "image_position_ids"} & takes:  # rows of numbers, colours last
-        yield form(lambda *how: one.patches(*how).permute(0, 1, 3, 4, 2).flatten(2), alone=True)
-    if one.shots > 1:
-        yield form(lambda *how: one.whole(*how)[:, None].expand(-1, one.shots, -1, -1, -1), alone=False)
-    yield form(one.whole, alone="image_sizes" in takes)
+        ways.append((lambda *how: patches(*how).permute(0, 1, 3, 4, 2).flatten(2), True))
+    if shots > 1:
+        ways.append((lambda *how: whole(*how)[:, None].expand(-1, shots, -1, -1, -1), False))
+    for make, alone in (*ways, (whole, "image_sizes" in takes)):
+        yield Form(name, make, cells, arguments, alone, merge)
 
 
 def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
@@ -221,8 +180,8 @@ def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     period = math.prod(_stated(config, "conv_stride", default=(STRIDE,)))
 
     def arguments(rows: int) -> dict[str, Tensor]:
-        masks = {"input_features_mask", "feature_attention_mask"} & takes
-        return {key: torch.ones(rows, length, dtype=torch.int64) for key in masks}
+        mask = torch.ones(rows, length, dtype=torch.int64)
+        return dict.fromkeys({"input_features_mask", "feature_attention_mask"} & takes, mask)
 
     def bands(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
         return torch.randn(rows, mel, 1 if alike else length, generator=draw).expand(-1, -1, length)
@@ -231,8 +190,6 @@ def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
         drawn = torch.randn(rows, period if alike else PERIODS * period, generator=draw)
         return drawn.repeat(1, PERIODS) if alike else drawn
 
-    if name == "input_values":
-        yield Form(name, samples, None, arguments, False)
-        yield Form(name, lambda *how: samples(*how)[:, None], None, arguments, False)
-    yield Form(name, bands, None, arguments, False)
-    yield Form(name, lambda *how: bands(*how).mT, None, arguments, False)
+    waves = (samples, lambda *how: samples(*how)[:, None]) if name == "input_values" else ()
+    for make in (*waves, bands, lambda *how: bands(*how).mT):
+        yield Form(name, make, None, arguments)

@@ -1,5 +1,6 @@
 """Linear maps from recordings, which take queries at position 0 to another position, and the rotations in them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,49 +58,44 @@ class MeasuredRotation:
     def pairing(self) -> str:
         """``"half"`` if all partners have one distance, ``"interleaved"`` for neighbours, else ``"other"``."""
         distances = {b - a for a, b in self.pairs}
-        first, last = self.pairs[0][0], max(b for _, b in self.pairs)
-        if (distances == {1} and len(self.pairs) > 1) or last - first == 1:
+        if distances == {1}:
             return "interleaved"
         return "half" if len(distances) == 1 else "other"
 
 
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
     """The pairs of a map that rotates, or None for one that is the same at every position."""
-    D = maps.shape[-1]
-    apart = maps.abs().amax(0) * (1 - torch.eye(D, dtype=maps.dtype))
-    most, partner = apart.max(-1)
-    pairs = tuple((a, int(partner[a])) for a in range(D) if most[a] > 10 * UNMOVED and a < partner[a])
+    most, partner = maps.abs().amax(0).fill_diagonal_(0).max(-1)
+    pairs = tuple((a, int(b)) for a, b in enumerate(partner) if most[a] > 10 * UNMOVED and a < b)
     if not pairs:
         return None
     angles = torch.stack([torch.atan2(maps[:, b, a], maps[:, a, a]) for a, b in pairs], -1)
     return MeasuredRotation(pairs, tuple(_unwound(angles, positions)))
 
 
-def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
-    """The pairs that rotate over a picture, and the axis of each if none rotates by both.
+def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
+    """The pairs that rotate by any axis, from those that rotate by each, with their axes if none rotates by two."""
+    turns = [
+        (pair, axis, theta)
+        for axis, rotation in enumerate(rotations)
+        if rotation is not None
+        for pair, theta in zip(rotation.pairs, rotation.frequencies, strict=True)
+    ]
+    first = {pair: (axis, theta) for pair, axis, theta in sorted(turns, reverse=True)}
+    if not first:
+        return None
+    pairs = tuple(sorted(first))
+    axes, frequencies = zip(*(first[pair] for pair in pairs), strict=True)
+    return MeasuredRotation(pairs, frequencies, axes if len(turns) == len(pairs) else None)
 
-    ``maps`` are of places row by row; along the first column and along the first row only one axis changes.
+
+def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
+    """The pairs that rotate over a picture: along its first column and its first row only one axis changes.
+
+    ``maps`` are of places row by row.
     """
     laid = maps.unflatten(0, shape)
-    by_axis: dict[tuple[int, int], dict[int, float]] = {}
-    for axis, line in enumerate((laid[:, 0], laid[0])):
-        rotation = rotation_of(line, tuple(range(len(line))))
-        for pair, theta in zip(
-            *((), ()) if rotation is None else (rotation.pairs, rotation.frequencies), strict=True
-        ):
-            by_axis.setdefault(pair, {})[axis] = theta
-    if not by_axis:
-        return None
-    pairs = tuple(sorted(by_axis))
-    alone = all(len(by_axis[pair]) == 1 for pair in pairs)
-    axes = tuple(next(iter(by_axis[pair])) for pair in pairs) if alone else None
-    return MeasuredRotation(pairs, tuple(next(iter(by_axis[pair].values())) for pair in pairs), axes)
-
-
-def uneven(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> float:
-    """The error of the map of a place in a grid against its row's map followed by its column's."""
-    laid = maps.unflatten(0, shape)
-    return float((laid[:, :1] @ laid[:1] - laid).abs().max())
+    return by_axis([rotation_of(line, tuple(range(len(line)))) for line in (laid[:, 0], laid[0])])
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
@@ -146,15 +142,14 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
     rest = theirs - scale[None, :, :, None] * ours
     follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3
     added = (values - scale[None, :, :, None] * products).mean(0).masked_fill(~visible, 0)
-    largest = max(float(values.masked_fill(~visible, 0).abs().max()), 1.0)
-    T = len(visible)
+    near = 1e-4 * max(float(values.masked_fill(~visible, 0).abs().max()), 1.0)
     back = visible.tril().sum(1).tolist()
     steady = all(n == min(i + 1, back[-1]) for i, n in enumerate(back))
     return Scores(
         scale=float(scale.sum() / (size > 0).sum().clamp(min=1)),
-        bias=None if follows or float(added.abs().max()) < 1e-4 * largest else added.float(),
+        bias=None if follows or float(added.abs().max()) < near else added.float(),
         follows_content=follows,
-        window=back[-1] if steady and back[-1] < T else None,
+        window=back[-1] if steady and back[-1] < len(back) else None,
         chunk=None if steady else max(back),
-        tokens=T,
+        tokens=len(back),
     )

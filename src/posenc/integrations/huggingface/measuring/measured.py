@@ -5,8 +5,10 @@ cannot tell from the table's, is the table's; so ``differences`` of the two tabl
 """
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -35,6 +37,8 @@ from posenc.integrations.words import sentences
 AXES = 3
 """Rows of position ids of models that place text, rows and columns of pictures: no released one has others."""
 WITHOUT = LayerTable(encoding="nope")
+NO_GROWTH = torch.empty(0)
+UNEXPLAINED = "queries that depend on positions in another way than by rotation"
 SOURCES = ("what was read", "the measured model")
 
 
@@ -44,36 +48,34 @@ class MeasuredLayer:
 
     Args:
         module: where it is in the model.
-        tower, index: the part of the model that it belongs to, and its number there.
         channels: of a query as it is multiplied.
         positions: those that ``maps`` are of.
+        scores: scale, bias and mask.
+        places: rows and columns of the picture, if ``positions`` counts its places row by row; else None.
         maps: how queries at every position come from those at the first, ``(P, D, D)``; None if the model could
             not be asked.
-        residual: the share of the queries that no map explains.
+        exact: whether one map per position explains the queries completely.
         rotation: the pairs that rotate; None if none does.
         growth: the factor on the norm of queries at every position: a query scale.
         factor: the factor of cos and sin; None if it cannot be measured.
-        scores: scale, bias and mask.
-        places: rows and columns of the picture, if ``positions`` counts its places row by row; else None.
     """
 
     module: str
-    tower: str
-    index: int
     channels: int
     positions: tuple[int, ...]
-    maps: Float[Tensor, "P D D"] | None
-    residual: float
-    rotation: MeasuredRotation | None
-    growth: tuple[float, ...]
-    factor: float | None
     scores: Scores
     places: tuple[int, int] | None = None
+    maps: Float[Tensor, "P D D"] | None = None
+    exact: bool = False
+    rotation: MeasuredRotation | None = None
+    growth: Float[Tensor, " P"] = NO_GROWTH
+    factor: float | None = None
 
     @property
-    def exact(self) -> bool:
-        """Whether one map per position explains the queries completely."""
-        return self.maps is not None and self.residual < EXACT
+    def place(self) -> tuple[str, int]:
+        """The part of the model that it belongs to, and its number there."""
+        match = re.match(r"(.*?)\.?(?:\w*(?:layers?|blocks?|h|groups?|stages?))\.(\d+)\b", self.module)
+        return (match[1], int(match[2])) if match else (self.module, 0)
 
     def beside(self, like: LayerTable, family: Family, layout: str = "") -> LayerTable:
         """What was measured, and else what ``like`` says.
@@ -82,24 +84,20 @@ class MeasuredLayer:
             family, layout: of the table that ``like`` is a layer of.
         """
         encoding = None if like.encoding == "rotary" else build(parse(like.encoding), ModelShape())
-        acts_on = ("queries_keys",) if encoding is None else encoding.acts_on
         values: dict[str, Any] = {}
         further: list[str] = []  # what no field but the encoding's text holds
-        if "embeddings" in acts_on:  # a table acts on queries as well, by the tokens
-            values |= {} if self.rotation is None else self._rotary(like)
-        elif self.maps is None:
-            further.append("positions that could not be measured")
-        elif not self.exact:
-            further.append("queries that depend on positions in another way than by rotation")
+        if encoding is not None and "embeddings" in encoding.acts_on:  # acts on queries as well, by the tokens
+            values = {} if self.rotation is None else self._rotary(like)
+        elif self.maps is None or not self.exact:
+            further = [UNEXPLAINED if self.maps is not None else "positions that could not be measured"]
         else:
             expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
-            off, p = min(self._error(maps) for maps in expected) if expected else (math.inf, 0)
-            if off > ROUNDING:
-                values |= self._rotary(like)
-                is_measured = like.frequencies and like.scaling is None  # to no more than EXACT
-                further += (
-                    [] if values or is_measured else [f"queries that are off by {off:.1g} from it at position {p}"]
-                )
+            off = torch.tensor([math.inf]) if expected is None else (expected - self.maps).abs().amax((-1, -2))
+            values = self._rotary(like) if off.max() > ROUNDING else {}
+            is_measured = like.frequencies and like.scaling is None  # to no more than EXACT
+            if off.max() > ROUNDING and not is_measured and replace(like, **values) == like:
+                p = self.positions[int(off.argmax())]
+                further = [f"queries that are off by {float(off.max()):.1g} from it at position {p}"]
         values |= self._factors(like, encoding, family) | self._mask(like)
         axes = self.rotation and self.rotation.axes  # of pairs that are seen to rotate, the first ones
         if axes and self.places is None:  # maps of all places of a picture say theirs already
@@ -109,118 +107,108 @@ class MeasuredLayer:
             values["encoding"] = " and ".join(further)
         return replace(like, **values)
 
-    def _error(self, expected: Float[Tensor, "P D D"]) -> tuple[float, int]:
-        """The largest error of these maps, and its position."""
-        assert self.maps is not None
-        off = (expected - self.maps).abs().amax((-1, -2))
-        return float(off.max()), self.positions[int(off.argmax())]
-
     def _rotary(self, like: LayerTable) -> dict[str, Any]:
-        """The fields of rotation and of the scale of queries that ``like`` has differently."""
+        """The fields of rotation and of the scale of queries, but frequencies that equal ``like``'s."""
+        rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
-        expected = growth_of(like, self.positions).tolist()
-        if not all(math.isclose(a, b, rel_tol=EXACT) for a, b in zip(self.growth, expected, strict=True)):
-            grows = max(self.growth) > 1 + EXACT
-            scale = f"{self.growth[-1]:.4g} at position {self.positions[-1]}" if grows else None
-            values |= {} if scale == like.query_scale else {"query_scale": scale}
-        rotation, before = self.rotation, like.frequencies
+        if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
+            grows = float(self.growth.max()) > 1 + EXACT
+            values["query_scale"] = f"{float(self.growth[-1]):.4g} at position {last}" if grows else None
         if rotation is None:
             return values | ({"encoding": "nope", "frequencies": ()} if before else {})
-        values |= {} if before else {"encoding": "rotary"}
-        start, pairing = 0 if self.places else rotation.pairs[0][0], rotation.pairing
-        places = [a - start if pairing == "half" else (a - start) // 2 for a, _ in rotation.pairs]
-        count = rotation.pairs[0][1] - rotation.pairs[0][0] if pairing == "half" else places[-1] + 1
-        if pairing == like.pairing == "interleaved":
+        (a, b), is_half = rotation.pairs[0], rotation.pairing == "half"
+        start = 0 if self.places else a
+        at = [channel - start if is_half else (channel - start) // 2 for channel, _ in rotation.pairs]
+        count = b - a if is_half else at[-1] + 1
+        if rotation.pairing == like.pairing == "interleaved":
             count = max(count, len(before))  # the slowest pairs may turn too little to be seen
-        theta, axes = [0.0] * count, [0] * count
-        for i, frequency, axis in zip(places, rotation.frequencies, rotation.axes or places, strict=True):
-            theta[i], axes[i] = abs(frequency), axis if rotation.axes else 0
-        backwards = all(frequency < 0 for frequency in rotation.frequencies)
-        same = count == len(before) and all(map(self._same, theta, before))
-        stated = {"pairing": pairing, "backwards": backwards, "rotary_dim": 2 * count}
-        stated |= {"head_dim": self.channels - (start if like.query_dim or not before else 0)}
-        stated |= {"query_dim": self.channels} if start and not before else {}  # the last channels rotate
+        seen, axes = (
+            dict(zip(at, each, strict=True)) for each in (rotation.frequencies, rotation.axes or [0] * len(at))
+        )
+        theta = [abs(seen.get(i, 0.0)) for i in range(count)]
+        same = count == len(before) and all(
+            math.isclose(one, other, rel_tol=EXACT) or abs(one - other) * last < EXACT
+            for one, other in zip(theta, before, strict=True)
+        )
         values |= {
-            name: value for name, value in stated.items() if getattr(like, name) not in (value, None) or not before
+            "encoding": "rotary",
+            "pairing": rotation.pairing,
+            "backwards": all(frequency < 0 for frequency in rotation.frequencies),
+            "rotary_dim": 2 * count,
+            "head_dim": self.channels - (start if like.query_dim or not before else 0),
+            "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
             values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
-            values |= {"base": None, "scaling": None, "axes": tuple(axes)}
+            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
         return values
-
-    def _same(self, theta: float, other: float) -> bool:
-        """Whether a frequency cannot be told from another one."""
-        return math.isclose(theta, other, rel_tol=EXACT) or abs(theta - other) * self.positions[-1] < EXACT
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
         """The factors of cos and sin, and of the products of queries and keys, that ``like`` has differently."""
-        values = {}
-        hidden = family.scales_before_rotation or family.norm_after_rotation
+        hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
         a = like.attention_factor if hidden or self.factor is None else self.factor
-        if like.frequencies and not math.isclose(like.attention_factor, a, rel_tol=EXACT):
-            values["attention_factor"] = float(f"{a:.5g}")
-        scale = getattr(encoding, "softmax_scale", None)
-        if like.encoding != "nope" and not self.scores.follows_content:
-            root = self.channels**0.5
-            expected, factor = like.softmax_factor if scale is None else scale * root, self.scores.scale * root
-            stated = family.mscale_scores or scale is not None or expected != 1
-            # Queries were multiplied before; or keys are, by a trained number that starts at 0 (Zaya).
-            before = (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT)) or factor == 0
-            if not before and not math.isclose(expected, factor, rel_tol=EXACT):
-                values["softmax_factor"] = float(f"{factor:.5g}")
-        return values
+        scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
+        expected = like.softmax_factor if scale is None else scale * root
+        stated = family.mscale_scores or scale is not None or expected != 1
+        # Queries were multiplied before; or keys are, by a trained number that starts at 0 (Zaya).
+        before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
+        unknown = before or like.encoding == "nope" or self.scores.follows_content
+        both = {
+            "attention_factor": (like.attention_factor, a),
+            "softmax_factor": (expected, expected if unknown else self.scores.scale * root),
+        }
+        return {
+            name: float(f"{seen:.5g}")
+            for name, (read, seen) in both.items()
+            if not math.isclose(read, seen, rel_tol=EXACT)
+        }
 
     def _mask(self, like: LayerTable) -> dict[str, Any]:
         """Windows and chunks that ``like`` has differently, if they are narrower than the inputs."""
-        shown = self.scores.tokens
-        read = {"window": like.window, "chunk": like.chunk}
         seen = {"window": self.scores.window, "chunk": self.scores.chunk}
-        narrow = {name: width if width is not None and width < shown else None for name, width in read.items()}
-        return {name: width for name, width in seen.items() if width != narrow[name]}
+        read = {name: getattr(like, name) or math.inf for name in seen}
+        return {
+            name: width
+            for name, width in seen.items()
+            if width != (read[name] if read[name] < self.scores.tokens else None)
+        }
 
     def _bias(self, encoding: Encoding | None, rounding: float) -> list[str]:
         """What is added to the scores, in words, if it is something else than an encoding adds."""
+        bias = self.scores.bias
         if self.scores.follows_content:
             return [] if encoding is not None and encoding.uses_queries else ["a bias that reads tokens"]
         if encoding is None or "bias" not in encoding.acts_on:
-            return [] if self.scores.bias is None else ["a bias on scores"]
-        return (
-            ["no bias on scores"]
-            if self.scores.bias is None
-            else bias_in_words(self.scores.bias, encoding, rounding)
-        )
+            return [] if bias is None else ["a bias on scores"]
+        return ["no bias on scores"] if bias is None else bias_in_words(bias, encoding, rounding)
 
 
 @dataclass(frozen=True)
 class Table:
     """A looked-up table of positions: its module, its rows, and the row of position 0.
 
-    ``resized`` means that rows were mixed to serve a picture of another size; ``fixed`` has its numbers if they are
-    not trained.
+    ``resized`` means that rows were mixed to serve a picture of another size.
     """
 
     module: str
-    rows: int
-    width: int
+    weight: Float[Tensor, "N C"] = field(compare=False, repr=False)
     first: int
-    trained: bool
     resized: bool = False
-    fixed: Float[Tensor, "N C"] | None = field(default=None, compare=False, repr=False)
 
     def describe(self) -> str:
-        kind = f"a {'trained' if self.trained else 'fixed'} table of {self.rows - self.first} rows"
-        return f"{kind}, resized" if self.resized else kind
+        kind = "trained" if self.weight.requires_grad else "fixed"
+        return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
         """Its own words, or the text of the table that was read, if it cannot be told from that one."""
-        recipe, rows = parse(text), self.rows - self.first
-        expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
-        if self.fixed is None or recipe.name != "sinusoidal":
-            is_read = self.trained and recipe.name != "sinusoidal" and rows == expected
+        recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
+        if self.weight.requires_grad or recipe.name != "sinusoidal":
+            expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
+            is_read = self.weight.requires_grad and recipe.name != "sinusoidal" and len(weight) == expected
             return text if is_read else self.describe()
-        ours = build(recipe, ModelShape()).at(torch.arange(rows)).embed(torch.zeros(1, rows, self.width))[0]
-        off = float((ours - self.fixed[self.first :]).abs().max())
-        rounded = rows * 2.0**-23 + ROUNDING  # of its angles, which some code takes in float32
+        ours = build(recipe, ModelShape()).at(torch.arange(len(weight))).embed(torch.zeros_like(weight)[None])[0]
+        off = float((ours - weight).abs().max())
+        rounded = len(weight) * 2.0**-23 + ROUNDING  # of its angles, which some code takes in float32
         return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from it"
 
 
@@ -235,11 +223,12 @@ class Measured:
     @property
     def numbers(self) -> list[int]:
         """The number of every layer in the whole model, towers one after another."""
-        ends = {layer.tower: layer.index + 1 for layer in sorted(self.layers, key=lambda layer: layer.index)}
+        places = [layer.place for layer in self.layers]
+        ends = {tower: i + 1 for tower, i in sorted(places, key=itemgetter(1))}
         first: dict[str, int] = {}
-        for tower in dict.fromkeys(layer.tower for layer in self.layers):
-            first[tower] = sum(ends[before] for before in first)
-        return [first[layer.tower] + layer.index for layer in self.layers]
+        for tower, _ in places:
+            first.setdefault(tower, sum(ends[before] for before in first))
+        return [first[tower] + i for tower, i in places]
 
     def table(self, like: PositionTable | None = None) -> PositionTable:
         """The measurement as a table; what it did not ask, lengths among it, is that of ``like``.
@@ -248,11 +237,10 @@ class Measured:
         """
         numbers = self.numbers
         if like is None:
-            towers = {i: layer.tower.rpartition(".")[2] for layer, i in zip(self.layers, numbers, strict=True)}
-            several = len({layer.tower for layer in self.layers}) > 1
-            types = tuple(towers.get(i, "") if several else "" for i in range(max(numbers, default=-1) + 1))
-            model_type = str(getattr(self.config, "model_type", ""))
-            like = PositionTable(model_type, dict.fromkeys(types, WITHOUT), types, None, 0, 0)
+            towers = {i: layer.place[0] for layer, i in zip(self.layers, numbers, strict=True)}
+            towers = {} if len({*towers.values()}) < 2 else towers
+            types = tuple(towers.get(i, "").rpartition(".")[2] for i in range(max(numbers, default=-1) + 1))
+            like = PositionTable(self.config.model_type, dict.fromkeys(types, WITHOUT), types, None, 0, 0)
         family, tables = FAMILIES.get(like.model_type, Family()), self._tables(like)
         both: list[tuple[str, LayerTable]] = []
         for i in range(max(len(like.layer_types), *(n + 1 for n in numbers), 0)):
@@ -271,18 +259,20 @@ class Measured:
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
         """Tables that were looked up, by the text of the one in ``like`` that they depart from, or by None."""
         layers = like.layers.values()
-        added = dict.fromkeys(layer.added_table for layer in layers)
-        texts = [text for text in (*(layer.encoding for layer in layers), *added) if text]
-        read = [text for text in texts if parse(text).get("width")]
+        texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
+        read = [text for text in texts if text and parse(text).get("width")]
         rotates = any(layer.frequencies for layer in layers)  # the table of a model that rotates is of cos and sin
-        rows = [table for table in self.tables if table.width > 1 and (table.trained or not rotates)]
-        if rows and not read:
-            return {None: " and ".join(f"{table.describe()} ({table.module})" for table in rows)}
-        if read and not rows:
+        rows = [
+            table
+            for table in self.tables
+            if table.weight.shape[1] > 1 and (table.weight.requires_grad or not rotates)
+        ]
+        if not read:
+            return {None: " and ".join(f"{table.describe()} ({table.module})" for table in rows)} if rows else {}
+        if not rows:
             return dict.fromkeys(read, "no table that was looked up")
-        return {
-            text: words for text, table in zip(read, rows, strict=False) if (words := table.beside(text)) != text
-        }
+        words = {text: table.beside(text) for text, table in zip(read, rows, strict=False)}
+        return {text: other for text, other in words.items() if other != text}
 
     def describe(self) -> str:
         """The layers in words."""

@@ -7,16 +7,15 @@ depends on the tokens and not on positions in earlier layers.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-
-PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm", "einsum")
 
 
 @dataclass(frozen=True)
@@ -55,18 +54,22 @@ RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
 """The functions that mix rows of a table, and the argument with the table."""
 SUMS = ("add", "__add__", "add_", "__iadd__")
 FEWEST = 4
-"""The fewest tokens of a picture or a sound of unknown length."""
+"""The fewest tokens of a picture or a sound of unknown length: attention over fewer is not recorded."""
 
 
-class _Operands(TorchDispatchMode):
-    """Queries and transposed keys of a product: every form of it, also an einsum, becomes one of batches."""
+class _Products(TorchDispatchMode):
+    """Keeps queries and keys of the last product that ``is_scores``: every form of a product, also an
+    einsum, becomes one of batches."""
 
-    factors: tuple[Tensor, Tensor] | None = None
+    def __init__(self, is_scores: Callable[[Tensor], bool]) -> None:
+        super().__init__()
+        self.is_scores, self.factors = is_scores, tuple[Tensor, ...]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default):
-            self.factors = args[-2:]
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if func in (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default) and self.is_scores(result):
+            self.factors = args[-2], args[-1].mT
+        return result
 
 
 class _Recorder(TorchFunctionMode):
@@ -76,31 +79,29 @@ class _Recorder(TorchFunctionMode):
         self.recording = Recording()
         self.path: list[str] = [""]
         self.outputs: list[Tensor] = []
-        self.factors: tuple[Tensor, Tensor] | None = None
+        self.products = _Products(self._square)
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention":
-            return self._fused(*args, **kwargs)
+            with self:
+                return _in_products(*args, **kwargs)
         if name == "tanh" and self._square(args[0]):
             return args[0].clone()  # a cap on scores, which is not about positions
-        with _Operands() if name in PRODUCTS else nullcontext() as operands:
-            result = func(*args, **kwargs)
-        if operands is not None and self._square(result):
-            self.factors = operands.factors
-        elif name == "softmax" and self._square(result) and self.factors is not None:
-            self._keep(self.factors[0], self.factors[1].mT, args[0])
-            self.factors = None
+        result = func(*args, **kwargs)
+        if name == "softmax" and self._square(result) and self.products.factors:
+            self._keep(*self.products.factors, scores=args[0])
+            self.products.factors = ()
             return torch.zeros_like(result)
-        elif name == "embedding":
-            table = kwargs.get("weight", args[1] if len(args) > 1 else None)
+        if name == "embedding":
+            table = args[1] if len(args) > 1 else kwargs["weight"]
             return torch.zeros_like(result) if self._look_up(table, args[0]) and self.without_tables else result
-        elif name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1):
+        if name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1):
             return torch.zeros_like(result) if self.without_tables else result
-        elif name in SUMS and self.length is None and self._added(args):
+        if name in SUMS and self.length is None and self._added(args):
             return args[0].clone() if self.without_tables else result
-        elif name == "index_select" and len(args) == 3 and args[0].dim() == 2:
+        if name == "index_select" and len(args) == 3 and args[0].dim() == 2:
             self._look_up(args[0], args[2])
         elif name == "__getitem__" and isinstance(args[0], Tensor) and args[0].dim() == 2:
             self._sliced(*args)
@@ -113,43 +114,21 @@ class _Recorder(TorchFunctionMode):
         length = result.shape[-2] if self.length is None else self.length
         return FEWEST <= length == result.shape[-2] and result.shape[-1] in (length, length + 1)
 
-    def _fused(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        T = query.shape[-2]
-        if key.shape[-2] == T and self.length in (None, T):
-            keys = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3) if query.dim() == 4 else key
-            scores = query @ keys.mT * (scale or query.shape[-1] ** -0.5)
-            if is_causal:
-                attn_mask = torch.ones(T, T, dtype=torch.bool, device=query.device).tril()
-            if attn_mask is not None:
-                boolean = attn_mask.dtype == torch.bool
-                scores = scores.masked_fill(~attn_mask, -torch.inf) if boolean else scores + attn_mask
-            self._keep(query, keys, scores)
-        return query.new_zeros(*query.shape[:-1], value.shape[-1])
-
     def _keep(self, q: Tensor, k: Tensor, scores: Tensor) -> None:
         T, D = q.shape[-2:]
         if q.numel() % (self.batch * T * D) or k.shape[-1] != D:
             return
-        queries, keys = (x.detach().reshape(self.batch, -1, T, D).float() for x in (q, k))
-        rows = scores.detach()[..., :T].reshape(self.batch, -1, T, T).float()
-        outputs = tuple(x for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0)
+        queries, keys = (x.detach().reshape(self.batch, -1, T, D).float().cpu() for x in (q, k))
+        rows = scores.detach()[..., :T].reshape(self.batch, -1, T, T).float().cpu()
+        outputs = tuple(
+            x.cpu() for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0
+        )
         self.recording.attentions.append(Attention(self.path[-1], queries, keys, rows, outputs))
 
-    def _look_up(self, table: Tensor | None, index: Tensor) -> bool:
+    def _look_up(self, table: Tensor, index: Tensor) -> bool:
         """Record rows of a table that were read, unless token ids were what they were read by."""
-        if table is None or index.dtype not in (torch.int64, torch.int32):
-            return False
-        if self.tokens is not None and index.shape == self.tokens.shape and bool((index == self.tokens).all()):
+        by_tokens = self.tokens is not None and torch.equal(index.long(), self.tokens)
+        if by_tokens or index.dtype not in (torch.int64, torch.int32):
             return False
         self.recording.lookups.append((self.path[-1], table, index.detach().clone()))
         return True
@@ -195,11 +174,32 @@ def recorded(
         tokens: token ids, so that their look-up is known from that of positions.
         without_tables: whether tables are left out.
     """
-    with ExitStack() as undo:
-        recorder = undo.enter_context(_Recorder(batch, length, tokens, without_tables))
-        for name, module in model.named_modules():
-            enter = module.register_forward_pre_hook(lambda *_, name=name: recorder.path.append(name))
-            leave = module.register_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)
-            undo.callback(enter.remove)
-            undo.callback(leave.remove)
+    recorder = _Recorder(batch, length, tokens, without_tables)
+    names = {module: name for name, module in model.named_modules()}
+    enter = register_module_forward_pre_hook(
+        lambda module, _: recorder.path.append(names.get(module, recorder.path[-1]))
+    )
+    leave = register_module_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)
+    with enter, leave, recorder, recorder.products:
         yield recorder.recording
+
+
+def _in_products(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch's own attention, as products and a softmax."""
+    keys, values = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    scores = query @ keys.mT * (scale or query.shape[-1] ** -0.5)
+    if is_causal:
+        attn_mask = torch.ones_like(scores, dtype=torch.bool).tril()
+    if attn_mask is not None:
+        boolean = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if boolean else scores + attn_mask
+    return torch.softmax(scores, -1) @ values

@@ -8,16 +8,16 @@ windows to a few.
 
 import importlib
 import inspect
+import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import nn
 
-from posenc.errors import InvalidArgument, MissingExtra
-from posenc.integrations.huggingface.measuring.inputs import PICTURES, SOUNDS
+from posenc.errors import InvalidArgument
 
 VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
 LARGEST = 400_000_000
@@ -67,108 +67,73 @@ TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
 embed_dim."""
 
 
-class NoTokens(InvalidArgument):
-    """A model that accepts neither token ids nor pictures nor sounds."""
-
-
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     """The config with smaller sizes; with ``widths=False`` only depth, experts and vocabulary shrink."""
     heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
     few = min(HEADS, heads) if widths else heads
     depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
     periodic = any(PERIODIC.search(key) and value for key, value in config.items())
-    depth = LAYERS if periodic else 2
+    depth = _ended(config, LAYERS if periodic else 2)
     config = {key: value for key, value in config.items() if key not in OF_STAGES}
-    depth = _ended(config, depth)
     if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
         config["head_dim"] = config["hidden_size"] // heads  # as in every released config of such a type
     smaller = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
-    inner = {key: value for key, value in smaller.items() if isinstance(value, dict) and _is_config(key, value)}
-    inner = {key: shrunk(value, widths=widths) for key, value in inner.items()}
+    inner = {
+        key: shrunk(value, widths=widths)
+        for key, value in smaller.items()
+        if isinstance(value, dict) and (key.endswith("_config") or "model_type" in value)
+    }
     for tower in inner.values():
         for key in (TO_TEXT if "embed_dim" not in tower else {"hidden_size"}) & {*tower}:
             tower[key] = inner.get("text_config", {}).get("hidden_size", tower[key])
     return smaller | inner
 
 
-def _is_config(key: str, value: Mapping[str, Any]) -> bool:
-    return (key.endswith("_config") and key != "per_layer_config") or "model_type" in value
-
-
 def _ended(config: Mapping[str, Any], depth: int) -> int:
     """A depth whose last layer has the type of the whole model's last layer, if types have settings."""
-    kinds = config.get("layer_types")
-    if not config.get("per_layer_config") or not kinds or kinds[-1] not in kinds[:depth]:
-        return depth
-    return max(i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1])
+    kinds = config.get("layer_types") or [None]
+    ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
+    return ends[-1] if ends and config.get("per_layer_config") else depth
 
 
 def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
-    if isinstance(value, (list, tuple)) and len(value) in depths and len(value) > depth:
-        return [_capped(key, one) for one in value[:depth]]
-    if isinstance(value, (list, tuple)) and SIDES.search(key):
-        return [_capped(key, one) for one in value]
+    if isinstance(value, (list, tuple)):
+        return [_capped(key, one) for one in (value[:depth] if len(value) in depths else value)]
     numbers = {int(name) for name in value if str(name).isdigit()} if isinstance(value, dict) else set()
     if numbers and len(numbers) == len(value) and max(numbers) < max(depths, default=0) and "label" not in key:
         return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
     if type(value) is not int:
         return value
-    if TOKEN.search(key):
-        return value if value < 4 else 4 + value % (VOCABULARY // 4)
-    if DEPTH.search(key):
-        return min(value, depth)
-    if HEAD_COUNTS.search(key):
-        return max(1, int(value * ratio)) if value > 0 else value
-    if WIDTHS.search(key):
-        return max(8, int(value * ratio))
-    return _capped(key, value)
+    sizes = (
+        (TOKEN, value if value < 4 else 4 + value % (VOCABULARY // 4)),
+        (DEPTH, min(value, depth)),
+        (HEAD_COUNTS, max(1, int(value * ratio)) if value > 0 else value),
+        (WIDTHS, max(8, int(value * ratio))),
+    )
+    return next((size for pattern, size in sizes if pattern.search(key)), _capped(key, value))
 
 
 def _capped(key: str, value: Any) -> Any:
-    if type(value) is not int:
-        return value
-    return min(value, next((most for pattern, most in CAPS if pattern.search(key)), value))
-
-
-def load_config(path: str | Path) -> Any:
-    """The transformers config of a local file or folder; its code is not run."""
-    try:
-        from transformers import AutoConfig
-    except ImportError as error:
-        raise MissingExtra("transformers", "hf") from error
-    try:
-        return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # a config class may raise anything
-        why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InvalidArgument(f"{str(path)!r} cannot be loaded by transformers ({why[:200]})") from error
+    most = next((most for pattern, most in CAPS if pattern.search(key)), math.inf)
+    return min(value, most) if type(value) is int else value
 
 
 def built(config: Any) -> nn.Module:
-    """Build a random model of a transformers config, with eager attention.
+    """Build a random model of a transformers config.
 
     Raises:
         InvalidArgument: no model class of this config can be found or built here; the message says why.
     """
     model_type = model_class(config)
-    takes = inspect.signature(model_type.forward).parameters
-    if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
-        raise NoTokens(
-            f"{model_type.__name__} takes {[*takes, 'nothing'][1]}, but neither token ids nor pictures nor sounds"
-        )
-    attention = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager code adds its bias twice
-    config._attn_implementation = attention
-    try:
-        with torch.device("meta"):
-            size = sum(p.numel() for p in model_type(config).parameters())
-    except Exception:  # some fill tables during construction, which fails on the meta device
-        size = 0
+    size = 0
+    with suppress(Exception), torch.device("meta"):  # some fill tables during construction, which fails there
+        size = sum(p.numel() for p in model_type(config).parameters())
     if size > LARGEST:
         raise InvalidArgument(
             f"this {model_type.__name__} has {size:,} parameters even when shrunk, too many to run here"
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
-    config._attn_implementation = attention
     config._experts_implementation = "eager"  # not every torch has the default's products
     with torch.no_grad():
         for parameter in model.parameters():
@@ -186,26 +151,21 @@ def model_class(config: Any) -> Any:
 
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
     if type(config) in mapping:
-        classes = mapping[type(config)]
-        return classes[0] if isinstance(classes, (tuple, list)) else classes
+        return classes if isinstance(classes := mapping[type(config)], type) else classes[0]
     place = type(config).__module__.replace("configuration_", "modeling_")
-    try:
-        module = importlib.import_module(place)
-    except ImportError as error:
-        raise InvalidArgument(f"{type(config).__name__} has no model in transformers ({error})") from error
-    for value in vars(module).values():
-        is_model = isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
-        if (
-            is_model
-            and value.__module__ == place
-            and "forward" in vars(value)
-            and type(config) in _configs_of(value)
-        ):
-            return value
-    raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
-
-
-def _configs_of(model_type: type) -> tuple[object, object]:
-    """Its config class, and that of its ``__init__``, the only one in transformers 5.20 for Aimv2's text."""
-    annotations = getattr(vars(model_type).get("__init__"), "__annotations__", {})
-    return vars(model_type).get("config_class"), annotations.get("config")
+    module = importlib.import_module(place)
+    models = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
+        if value.__module__ == place and "forward" in vars(value)
+        # transformers 5.20 has the type of Aimv2's text only in the annotation
+        if type(config)
+        in (
+            vars(value).get("config_class"),
+            inspect.get_annotations(vars(value).get("__init__", value)).get("config"),
+        )
+    ]
+    if not models:
+        raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
+    return models[0]
