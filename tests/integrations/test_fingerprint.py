@@ -129,7 +129,7 @@ def test_the_doors(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=f"other positions: expected {line}, and this model has posenc1-"):
         assert_positions(Path(qwen), line)
     for wrong in ("posenc1-12", "posenc2-" + line[8:], "llama"):
-        with pytest.raises(InvalidArgument, match="is not a fingerprint"):
+        with pytest.raises(AssertionError, match=f"expected {wrong}, and this model has {line}"):
             assert_positions(LLAMA, wrong)
     assert told("diff", str(LLAMA), "posenc1-12")[0] == 1
 

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from posenc.integrations.huggingface.measuring import Measured as Measured
     from posenc.integrations.huggingface.measuring import differences as differences
     from posenc.integrations.huggingface.measuring import measure as measure
-    from posenc.integrations.huggingface.model_laws import assert_packed as assert_packed
-    from posenc.integrations.huggingface.model_laws import assert_positions as assert_positions
     from posenc.integrations.huggingface.model_laws import check as check
-    from posenc.integrations.huggingface.model_laws import positions_callback as positions_callback
     from posenc.integrations.huggingface.patch import patched as patched
+    from posenc.integrations.huggingface.trainer import assert_packed as assert_packed
+    from posenc.integrations.huggingface.trainer import assert_positions as assert_positions
     from posenc.integrations.huggingface.trainer import loss_by_position as loss_by_position
+    from posenc.integrations.huggingface.trainer import positions_callback as positions_callback
 
 HOMES = {
     **dict.fromkeys(("check_conversion", "convert_pairing"), "convert"),
     **dict.fromkeys(("Measured", "differences", "measure"), "measuring"),
-    **dict.fromkeys(("assert_packed", "assert_positions", "check", "positions_callback"), "model_laws"),
+    "check": "model_laws",
     "patched": "patch",
-    "loss_by_position": "trainer",
+    **dict.fromkeys(("assert_packed", "assert_positions", "loss_by_position", "positions_callback"), "trainer"),
 }
 """The modules of the names that load when they are first used."""
 

@@ -4,13 +4,10 @@ import copy
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
@@ -20,6 +17,7 @@ from posenc.integrations.huggingface.language_model import cached, text_config
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.inputs import TokenIds
 from posenc.integrations.huggingface.measuring.measured import AXES
+from posenc.integrations.huggingface.measuring.probe import unchanged
 from posenc.kernels.memory import free_memory
 from posenc.laws.check import Report, verdict
 from posenc.laws.law import Broken, NotAsked, law, near, owed
@@ -111,9 +109,8 @@ def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
     Pass attention_mask with the batch, and position ids attention_mask.cumsum(-1) − 1, not column numbers.
     """
     ids, mask = model.batch
-    for row, text, shown in zip(
-        model.answers(ids, attention_mask=mask, **model.alone(mask)), ids, mask.bool(), strict=True
-    ):
+    answers = model.answers(ids, attention_mask=mask, **model.alone(mask))
+    for row, text, shown in zip(answers, ids, mask.bool(), strict=True):
         want = model.answers(text[shown][None], **model.alone(torch.ones_like(text[shown])[None]))[0]
         what = f"a text of {int(shown.sum())} among {len(shown)} columns"
         model.same(row[shown] if len(row) == len(shown) else row, want, what)
@@ -164,12 +161,10 @@ def generates_as_without_a_cache(model: LoadedModel) -> None:
 
 
 def _packs_nothing(model: LoadedModel) -> str:
-    code = {sys.modules[type(module).__module__] for module in model.model.modules()}
-    if (
-        not model.causal
-        or not model.ids.takes_positions
-        or not any(hasattr(one, "create_causal_mask") for one in code)
-    ):
+    masks = any(
+        hasattr(sys.modules[type(module).__module__], "create_causal_mask") for module in model.model.modules()
+    )
+    if not (model.causal and model.ids.takes_positions and masks):
         return "its masks do not come of position ids: pack with a mask of its own"
     return "" if model.packed else NotAsked("packed=False")
 
@@ -285,11 +280,8 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
         near(got, want, want.abs() * 2**-20, where)
     calls: list[Any] = []
     at = {"position_ids": torch.arange(model.ids.longest - 3, model.ids.longest, device=model.ids.device)[None]}
-    hook = register_module_forward_hook(lambda *call: calls.append(call), with_kwargs=True)
-    try:
+    with register_module_forward_hook(lambda *call: calls.append(call), with_kwargs=True):
         model.output(model.ids.draw(1, 3), loaded=True, **at if model.ids.takes_positions else {})
-    finally:
-        hook.remove()
     for module, given, named, output in calls:
         if "position_ids" in inspect.signature(module.forward).parameters and not [*module.parameters()]:
             wide = [x.float() if getattr(x, "dtype", None) in NARROW else x for x in given]
@@ -299,9 +291,7 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
 
 def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Every number of a module that no checkpoint has: its name, its value, and the value its class makes."""
-    model.output(
-        model.ids.draw(1, 3), loaded=True
-    )  # frequencies that follow the length are those of a short text again
+    model.output(model.ids.draw(1, 3), loaded=True)  # frequencies that follow the length are a short text's again
     for name, module in model.loaded.named_modules():
         if module._non_persistent_buffers_set and hasattr(module, "config"):
             try:
@@ -325,21 +315,6 @@ LAWS = (
     holds_the_buffers_that_its_code_makes,
     rounds_no_frequency_to_16_bits,
 )
-
-
-@contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Inside the block the model is in evaluation mode without gradients; afterwards its attributes and buffers are
-    restored."""
-    before = [(one, {**vars(one), "_buffers": dict(one._buffers)}) for one in model.modules()]
-    devices = [p.device for p in model.parameters() if p.is_cuda][:1]
-    with torch.no_grad(), torch.random.fork_rng(devices=devices):
-        try:
-            model.eval()
-            yield
-        finally:
-            for module, attributes in before:
-                module.__dict__ = attributes
 
 
 def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
@@ -366,70 +341,3 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     with unchanged(model):
         subject = LoadedModel(model, tokenizer, packed)
         return Report(type(model).__name__, tuple(verdict(one, subject) for one in LAWS))
-
-
-def assert_positions(model: object, fingerprint: str) -> None:
-    """Raise an AssertionError unless a model has this fingerprint; for CI, before weights are served or trained.
-
-    Args:
-        model: a model, or its config as in ``huggingface.read``.
-        fingerprint: what ``posenc inspect PATH --fingerprint`` printed.
-
-    Raises:
-        AssertionError: the fingerprint differs.
-        InvalidArgument: the fingerprint has another format, or the config cannot be read.
-    """
-    from posenc.integrations.fingerprint import fingerprint as fingerprint_of
-    from posenc.integrations.fingerprint import is_stated
-    from posenc.integrations.position_table import of
-
-    if not is_stated(fingerprint):
-        raise InvalidArgument(
-            f"{fingerprint!r} is not a fingerprint; pass the output of posenc inspect --fingerprint"
-        )
-    computed = fingerprint_of(of(read(getattr(model, "config", model))))
-    if computed != fingerprint:
-        raise AssertionError(f"other positions: expected {fingerprint}, and this model has {computed}")
-
-
-def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
-    """A callback for transformers' Trainer that checks the model before its first step: see ``check``.
-
-    ``Trainer(model, args, callbacks=[positions_callback()], …)`` raises an AssertionError with the report if a law
-    is broken, before anything is trained.
-    """
-    from transformers import TrainerCallback
-
-    class PositionsAreRight(TrainerCallback):
-        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            report = check(model, tokenizer, packed=packed)
-            owed(report.ok, str(report))
-
-    return PositionsAreRight()
-
-
-def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor, " n"]) -> None:
-    """Raise an AssertionError unless lengths and position ids of texts packed into a row agree.
-
-    Args:
-        position_ids: ``(B, T)``: they restart at 0 with every text and count up by one in it; rows follow each
-            other. With several axes ``(A, B, T)``: all axes restart at 0 together.
-        cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
-
-    Raises:
-        AssertionError: with the first place where they differ. ``[0, L, 2L, 3L]`` for three axes wrongly counts
-            each axis as a text.
-    """
-    rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
-    ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
-    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (ends[-1] == axes * tokens)
-    owed(
-        ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
-        f"cu_seqlens {ends} does not increase from 0 to the {tokens} tokens{each_axis}; pass the start of each "
-        "text in the row, and the number of all tokens",
-    )
-    want = torch.cat([torch.arange(b - a) for a, b in pairwise(ends)])
-    wrong = (rows != want).any(0) if axes == 1 else (rows == 0).all(0) != (want == 0)
-    at = int(wrong.int().argmax())
-    what = f"token {at} has position {rows[:, at].tolist()} but is number {int(want[at])} of its text"
-    owed(not bool(wrong.any()), f"{what}; restart position ids at 0 where cu_seqlens {ends} starts a text")

@@ -1,11 +1,21 @@
-"""A callback for transformers' Trainer that measures the loss by position during training."""
+"""For training runs: callbacks of transformers' Trainer and assertions about models and packed texts."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
 from posenc.errors import InvalidArgument
+from posenc.integrations.fingerprint import fingerprint as fingerprint_of
+from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.load import Pretrained
-from posenc.integrations.huggingface.model_laws import unchanged
+from posenc.integrations.huggingface.measuring.probe import unchanged
+from posenc.integrations.huggingface.model_laws import check
+from posenc.integrations.position_table import of
+from posenc.laws.law import owed
 
 
 def loss_by_position(
@@ -67,3 +77,61 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
         f"loss_to_{end}": float(losses[start:end].double().mean())
         for start, end in zip([0, *ends], ends, strict=False)
     }
+
+
+def positions_callback(tokenizer: Any = None, *, packed: bool = True) -> Any:
+    """A callback for transformers' Trainer that checks the model before its first step: see ``check``.
+
+    ``Trainer(model, args, callbacks=[positions_callback()], …)`` raises an AssertionError with the report if a law
+    is broken, before anything is trained.
+    """
+    from transformers import TrainerCallback
+
+    class PositionsAreRight(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            report = check(model, tokenizer, packed=packed)
+            owed(report.ok, str(report))
+
+    return PositionsAreRight()
+
+
+def assert_positions(model: object, fingerprint: str) -> None:
+    """Raise an AssertionError unless a model has this fingerprint; for CI, before weights are served or trained.
+
+    Args:
+        model: a model, or its config as in ``huggingface.read``.
+        fingerprint: what ``posenc inspect PATH --fingerprint`` printed.
+
+    Raises:
+        AssertionError: the fingerprint differs.
+        InvalidArgument: the config cannot be read.
+    """
+    computed = fingerprint_of(of(read(getattr(model, "config", model))))
+    owed(computed == fingerprint, f"other positions: expected {fingerprint}, and this model has {computed}")
+
+
+def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor, " n"]) -> None:
+    """Raise an AssertionError unless lengths and position ids of texts packed into a row agree.
+
+    Args:
+        position_ids: ``(B, T)``: they restart at 0 with every text and count up by one in it; rows follow each
+            other. With several axes ``(A, B, T)``: all axes restart at 0 together.
+        cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
+
+    Raises:
+        AssertionError: with the first place where they differ. ``[0, L, 2L, 3L]`` for three axes wrongly counts
+            each axis as a text.
+    """
+    rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
+    ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
+    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (ends[-1] == axes * tokens)
+    owed(
+        ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
+        f"cu_seqlens {ends} does not increase from 0 to the {tokens} tokens{each_axis}; pass the start of each "
+        "text in the row, and the number of all tokens",
+    )
+    want = torch.cat([torch.arange(b - a) for a, b in pairwise(ends)])
+    wrong = (rows != want).any(0) if axes == 1 else (rows == 0).all(0) != (want == 0)
+    at = int(wrong.int().argmax())
+    what = f"token {at} has position {rows[:, at].tolist()} but is number {int(want[at])} of its text"
+    owed(not bool(wrong.any()), f"{what}; restart position ids at 0 where cu_seqlens {ends} starts a text")
