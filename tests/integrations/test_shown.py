@@ -9,11 +9,11 @@ import torch
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.attention_layouts import LAYOUTS
-from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Tower
 from posenc.integrations.huggingface.measuring.maps import over_a_grid
-from support.small_models import check_found_out
+from support.small_models import check_found_out, small
 
 WHISPER = FAMILIES["whisper"].tables
 
@@ -61,6 +61,14 @@ def test_rows_and_columns_are_told_apart(family: str) -> None:
     assert found.axes == rope.axis_map.axis_of_pair
     assert found.pairing == rope.pairing
     assert max(found.frequencies) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_decoder_is_measured_by_its_own_tokens_alone() -> None:
+    """Not by those that its encoder is given beside a sound, which differ from place to place."""
+    found = measure(small("moonshine"))
+    places = [layer.place for layer in found.layers]
+    assert len({*places}) == len(places)
+    assert differences(found, read(found.config)) == []
 
 
 def test_a_map_that_never_changes_turns_nothing() -> None:

@@ -75,8 +75,8 @@ def stacks(model: Any) -> list[Form]:
     form = ids.form("input_ids", READ) if ids.accepted else shown(model)
     if not ids.decodes:
         return [form]
-    decoder = ids.form("decoder_input_ids", DECODED)
-    encoder = replace(form, arguments=lambda rows: {**form.arguments(rows), **decoder.given(rows, False, 0)})
+    decoder, few = ids.form("decoder_input_ids", DECODED), ids.form("decoder_input_ids", FEWEST - 1)
+    encoder = replace(form, arguments=lambda rows: {**form.arguments(rows), **few.given(rows, False, 0)})
     return [encoder, replace(decoder, arguments=lambda rows: form.given(rows, False, 0))]
 
 
