@@ -91,7 +91,8 @@ class _Recorder(TorchFunctionMode):
             return args[0].clone()  # a cap on scores, which is not about positions
         result = func(*args, **kwargs)
         if name == "softmax" and self._square(result) and self.products.factors:
-            self._keep(*self.products.factors, scores=args[0])
+            q, k = self.products.factors
+            self._keep(q, k, args[0])
             self.products.factors = ()
             return torch.zeros_like(result)
         if name == "embedding":
