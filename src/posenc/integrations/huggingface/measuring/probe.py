@@ -131,9 +131,9 @@ class Probe:
         layers = self.at_position_ids() if self.ids.takes_positions else []
         if layers and not any(layer.exact and layer.rotation is None for layer in layers):
             return layers
-        counted = self.at_places()  # layers that ignore position ids may still count tokens
+        counted = self.at_places()  # layers that ignore position ids may still count tokens; recurrent states do
         both = zip(layers or counted, counted, strict=True)
-        return [other if layer.rotation is None and layer.exact else layer for layer, other in both]
+        return [other if layer.rotation is None and layer.exact and other.exact else layer for layer, other in both]
 
     def at_position_ids(self) -> list[MeasuredLayer]:
         """Every layer at the same texts with different position ids; none if the model refuses them."""
