@@ -80,7 +80,9 @@ def test_a_llama_is_its_formula_at_these_distances(encoding: Remap, used: Callab
         assert torch.equal(model(IDS).logits, before)
 
 
-@pytest.mark.parametrize("family", ["gemma2", "gemma3", "llama-2-yarn", "phi", "gpt-oss", "smollm3", *({"gptj"} - TABLED)])
+@pytest.mark.parametrize(
+    "family", ["gemma2", "gemma3", "llama-2-yarn", "phi", "gpt-oss", "smollm3", *({"gptj"} - TABLED)]
+)
 def test_windows_softcap_and_sinks_stay_the_models(family: str) -> None:
     """Where no key is far the logits are the model's own, by its windows, factors, softcap and sinks."""
     model = tiny(family)
