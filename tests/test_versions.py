@@ -67,4 +67,4 @@ def test_a_newer_transformers_is_said_to_be_untried(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config_class, "class_version", lambda: "5.23.9")
     assert config_class.untried() == ""
     monkeypatch.setattr(config_class, "class_version", lambda: "5.99.0")
-    assert config_class.untried().startswith("transformers 5.99.0 is newer than 5.23.0, the last that was tried")
+    assert config_class.untried().startswith("transformers 5.99.0 is newer than 5.23.0, the last tested version")

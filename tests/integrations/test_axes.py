@@ -37,8 +37,8 @@ def test_the_older_spelling_says_the_same() -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ([16, 48], "mrope_section=\\[16, 48\\] must be 3 numbers"),
-        ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list, each entry a whole number from 1"),
+        ([16, 48], "mrope_section=\\[16, 48\\] must have 3 entries"),
+        ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list in which each entry is a whole number from 1"),
         ([16, 24, 25], "65 pairs, 130 channels, but rotary_dim=128"),
     ],
 )

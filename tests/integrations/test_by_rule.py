@@ -73,19 +73,22 @@ def test_a_type_is_read_as_it_was_measured_or_refused(model_type: str, monkeypat
 @pytest.mark.parametrize(
     ("model_type", "why"),
     [
-        ("deepseek_v3", "its config has 'qk_nope_head_dim', which Llama's lacks"),
-        ("cohere2", "full_attention and sliding_attention share one rotation, and some of them may not rotate"),
-        ("nanochat", "its file rotates pairs that are rotated backwards"),
-        ("qwen3_5_text", "its rotary module has mrope_section, for positions of several axes"),
-        ("gemma3n_text", "its file rotates queries and keys separately"),
-        ("xlm-roberta", "its file has no rotary modules for such a config"),
+        ("deepseek_v3", "its config has 'qk_nope_head_dim', which Llama's config lacks"),
+        (
+            "cohere2",
+            "full_attention and sliding_attention share one rotary module, and some of them may not rotate",
+        ),
+        ("nanochat", "its model file's rotation is backwards"),
+        ("qwen3_5_text", "its rotary module has mrope_section, for positions on several axes"),
+        ("gemma3n_text", "its model file rotates queries and keys separately"),
+        ("xlm-roberta", "its model file has no rotary modules for this config"),
     ],
 )
 def test_a_type_that_the_rule_does_not_fit_is_refused(
     model_type: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_rule.by_rule.cache_clear()
-    with pytest.raises(NotByRule, match=f"{why}; its positions can be measured: posenc inspect PATH --measure"):
+    with pytest.raises(NotByRule, match=f"{why}; measure its positions with posenc inspect PATH --measure"):
         by_the_rule(model_type, monkeypatch)
 
 
@@ -101,7 +104,7 @@ def test_a_module_that_computes_something_else_is_heard(fault: str, monkeypatch:
             self.attention_scaling = 1.001
 
     monkeypatch.setattr(modeling_llama.LlamaRotaryEmbedding, "__init__", otherwise)
-    with pytest.raises(NotByRule, match="its rotary module computes other numbers for 'all'"):
+    with pytest.raises(NotByRule, match="its rotary module computes different angles for 'all'"):
         by_the_rule("llama", monkeypatch)
 
 
@@ -112,5 +115,7 @@ def test_inspect_says_that_it_was_not_measured(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_indexer_is_named_as_not_read() -> None:
-    assert "indexer: not read; it picks which keys a query sees" in read(config("deepseek_v32")).assumed
+    assert (
+        "the indexer, which picks the keys that a query sees, is not read" in read(config("deepseek_v32")).assumed
+    )
     assert not any("indexer" in note for note in read(config("deepseek_v3")).assumed)

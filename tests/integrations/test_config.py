@@ -192,7 +192,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "contradicts max_position_embeddings=4096",
     ),
     ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "rotates every channel"),
-    ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention, .* place posenc.remap.DCA"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention .* use posenc.remap.DCA"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the one"),
     ({"hidden_size": 250}, "hidden_size=250 is not a multiple of num_attention_heads=4"),
@@ -208,7 +208,7 @@ def test_the_base_in_the_rope_dictionary_is_the_one_that_transformers_5_takes() 
     """Beside another one, which version 4 takes: both stand in a note."""
     positions = read({**LLAMA, "rope_scaling": {**YARN, "rope_theta": 5e5}})
     assert positions.rotary.get("base") == 5e5
-    assert positions.assumed == ("rope_theta = 500000 of the rope dictionary, not rope_theta = 10000",)
+    assert positions.assumed == ("rope_theta = 500000 from the rope dictionary, not rope_theta = 10000",)
 
 
 @pytest.mark.parametrize(("broken", "message"), BROKEN)
@@ -234,7 +234,7 @@ def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
 def test_multimodal_rope_under_a_type_of_one_axis_is_refused() -> None:
     flat = config("qwen2-vl-7b")
     assert read(flat).rotary.get("axes") is not None
-    with pytest.raises(InvalidArgument, match="three streams of positions"):
+    with pytest.raises(InvalidArgument, match="separate positions for text, height and width"):
         read({**flat, "model_type": "qwen2"})
 
 

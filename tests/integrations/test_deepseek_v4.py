@@ -46,7 +46,9 @@ def test_what_is_written_is_read_again_and_loaded(name: str) -> None:
 
 
 def test_a_ratio_that_no_layer_has_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"compress_ratios=.* must be a list, each entry 0, 4 or 128"):
+    with pytest.raises(
+        InvalidArgument, match=r"compress_ratios=.* must be a list in which each entry is 0, 4 or 128"
+    ):
         read({**FLASH, "compress_ratios": [7] * 44})
 
 

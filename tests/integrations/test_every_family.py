@@ -195,7 +195,7 @@ def test_t5_takes_masks_of_which_every_query_has_its_own(additive: bool) -> None
                 stack(input_ids=ids, attention_mask=keys)
                 got = stack(input_ids=ids, attention_mask=added if additive else allowed)[0]
                 alone = stack(input_ids=ids[:, :5])[0]
-                with pytest.raises(InvalidArgument, match="adds numbers to the scores that hide no key"):
+                with pytest.raises(InvalidArgument, match="changes scores without hiding keys"):
                     stack(input_ids=ids, attention_mask=added + 0.5)
         for wanted, mine in ((want, got), (alone, got[:, :5])):
             torch.testing.assert_close(mine, wanted, rtol=0, atol=2e-5 * float(want.abs().max()))

@@ -242,7 +242,7 @@ def test_nanochat_turns_the_other_way() -> None:
 
 @pytest.mark.parametrize("model_type", sorted(NOT_IN_CONFIG))
 def test_what_no_config_says_is_refused_by_name(model_type: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which no config states"):
+    with pytest.raises(InvalidArgument, match=f"{NOT_IN_CONFIG[model_type]}, which its config does not state"):
         read({"model_type": model_type})
 
 
@@ -272,7 +272,9 @@ def test_full_layers_have_heads_of_their_own() -> None:
         assert positions.windows == (8, None)
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
     two = {"0": {"head_dim": 32}, "1": {"head_dim": 64}}
-    with pytest.raises(InvalidArgument, match=r"per_layer_config has head_dim \[32, 64\]; only one is read"):
+    with pytest.raises(
+        InvalidArgument, match=r"per_layer_config has head_dim \[32, 64\]; all entries must have the same"
+    ):
         read(config("gemma4_text", 2, **NESTED, per_layer_config=two))
     for odd, message in (
         ([1], "per_layer_config=.* must be a dictionary"),
@@ -285,7 +287,7 @@ def test_full_layers_have_heads_of_their_own() -> None:
 def test_layers_that_attend_by_their_numbers() -> None:
     bamba = config("bamba", 4, attn_layer_indices=[1, 3], partial_rotary_factor=0.5)
     assert read(bamba).layer_types == ("nope", "rotary", "nope", "rotary")
-    with pytest.raises(InvalidArgument, match="attn_layer_indices=3 must be a list, each entry a whole"):
+    with pytest.raises(InvalidArgument, match="attn_layer_indices=3 must be a list in which each entry is a whole"):
         read(config("bamba", 4, attn_layer_indices=3, partial_rotary_factor=0.5))
 
 
@@ -305,8 +307,8 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"], attention_multiplier=0.5))
     assert granite.assumed == (
-        "no layer has positions: position_embedding_type is missing",
-        "scores of layers without positions are scaled by 0.5: pass scale=",
+        "no layer has positions, because position_embedding_type is missing",
+        "layers without positions scale their scores by 0.5: pass it as scale=",
     )
     assert granite.as_layers().acts_on == ()
 
@@ -342,18 +344,18 @@ def test_a_config_that_its_class_refuses_is_refused_with_its_words(spelt: dict[s
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (config("smollm3", 4, no_rope_layers=[1, 0]), "no_rope_layers has 2 entries and num_hidden_layers is 4"),
+        (config("smollm3", 4, no_rope_layers=[1, 0]), "no_rope_layers has 2 entries, but num_hidden_layers is 4"),
         (
             config("granite_swa", 4, layer_rope_theta=[0]),
-            "layer_rope_theta has 1 entries and num_hidden_layers is 4",
+            "layer_rope_theta has 1 entries, but num_hidden_layers is 4",
         ),
         (
             config("exaone4", 4, sliding_window=16, sliding_window_pattern="LLXG"),
-            r"sliding_window_pattern='LLXG' must be a number, or letters L \(sees a window\) and G",
+            r"sliding_window_pattern='LLXG' must be a number, or a string of the letters L \(a window\) and G",
         ),
         (
             config("ministral3", 4, rope_parameters={"rope_type": "default", "llama_4_scaling_beta": 0.1}),
-            "llama_4_scaling_beta without original_max_position_embeddings",
+            "llama_4_scaling_beta, which needs original_max_position_embeddings",
         ),
     ],
 )

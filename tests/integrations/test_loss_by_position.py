@@ -88,5 +88,5 @@ def test_refusals(tmp_path: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     with pytest.raises(InvalidArgument, match="tokenizer=None, and the Trainer has no processing_class"):
         trained(tmp_path, model, loss_by_position(TEXT))
-    with pytest.raises(InvalidArgument, match="text has 64 tokens, and 64 positions need 65; pass more"):
+    with pytest.raises(InvalidArgument, match="text has 64 tokens, but 64 positions need 65; pass a longer text"):
         trained(tmp_path, model, loss_by_position(TEXT[:64], tokenizer=tokenizer))

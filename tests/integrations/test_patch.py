@@ -105,15 +105,23 @@ def test_refusals() -> None:
     llama, gemma = tiny("llama-2"), tiny("gemma3")
     rotary = posenc.Rotary(16, pairing="half")
     for model, encoding, message in (
-        (llama, posenc.ALiBi(4), "encoding is alibi; this model rotates q and k"),
-        (llama, posenc.Rotary(16, pairing="half", rotary_dim=8), "encoding has rotary_dim=8; the model rotates 16"),
-        (llama, {"full_attention": rotary}, r"encoding has \['full_attention'\]; this model has \['all'\]"),
-        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with one for each, or Layers"),
-        (small("t5"), rotary, r"this model has \['decoder', 'encoder'\]; pass a dict"),
+        (llama, posenc.ALiBi(4), "encoding is alibi, but this model rotates q and k"),
+        (
+            llama,
+            posenc.Rotary(16, pairing="half", rotary_dim=8),
+            "encoding has rotary_dim=8, but this model has 16",
+        ),
+        (
+            llama,
+            {"full_attention": rotary},
+            r"encoding has layer types \['full_attention'\], but this model has \['all'\]",
+        ),
+        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with one encoding for each, or Layers"),
+        (small("t5"), rotary, r"this model has layer types \['decoder', 'encoder'\]; pass a dict"),
         (
             small("t5"),
             dict.fromkeys(("encoder", "decoder"), rotary),
-            "encoding is rotary; this model biases its scores",
+            "encoding is rotary, but this model adds a bias to its scores",
         ),
     ):
         with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
@@ -126,7 +134,7 @@ def test_refusals() -> None:
         ("bloom", "alibi"),
         ("gpt2", "learned"),
         ("deberta-v2", "deberta"),
-        ("pixtral", "places in a picture"),
+        ("pixtral", "image positions"),
     ],
 )
 def test_tables_biases_and_places_in_a_picture_are_not_swapped(family: str, what: str) -> None:

@@ -107,7 +107,7 @@ def test_what_a_model_cannot_hold_is_refused() -> None:
         (
             small("roformer"),
             ReRoPE(posenc.Rotary(64, pairing="interleaved"), 4),
-            "no rotary module .* gets position ids",
+            "no rotary module .* receives position ids",
         ),
     ):
         with pytest.raises(InvalidArgument, match=message), patched(model, encoding):

@@ -52,16 +52,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("llama", kv_channels=32),
-        "kv_channels=32 in model_type 'llama', whose key for it is 'head_dim'; rename",
+        "kv_channels=32 must be named 'head_dim' in model_type 'llama'; rename",
     ),
     (
         config("llama", head_size=32),
-        "head_size=32 in model_type 'llama', whose key for it is 'head_dim'; rename it",
+        "head_size=32 must be named 'head_dim' in model_type 'llama'; rename it",
     ),
     (
         config("cohere", model_max_length=131072, max_position_embeddings=8192),
         "model_max_length=131072 contradicts max_position_embeddings=8192, which transformers reads in model_type "
-        "'cohere'; state there what the model was trained with, and remove model_max_length",
+        "'cohere'; set max_position_embeddings to the trained value, and remove model_max_length",
     ),
     (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),
     (config("exaone4", **{"sliding-window": None}), "'sliding-window'; did you mean 'sliding_window'"),
@@ -135,7 +135,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
     (
         config("git", text_config=config("llama")),
-        "text_config in model_type 'git', whose class reads the whole config",
+        "text_config is not allowed in model_type 'git', whose class reads the whole config",
     ),
     (config("glm4", partial_rotary_factor=None), "no 'partial_rotary_factor', and a default would be a guess"),
     (config("llama", sliding_window=8), "unknown key of model_type 'llama' 'sliding_window'"),
@@ -147,9 +147,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("llama", rope_scaling={"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0]}),
-        "short_factor=1.0 must be a list, each entry a number above 0 and below",
+        "short_factor=1.0 must be a list in which each entry is a number above 0 and below",
     ),
-    (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list, each entry a name"),
+    (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list in which each entry is a name"),
     (
         config("llama", rope_parameters={"rope_type": "proportional", "partial_rotary_factor": 0}),
         "partial_rotary_factor=0 must be a number above 0 and at most 1",
@@ -157,8 +157,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("qwen3", head_dim=None), "refuses the config: .*'head_dim' expected int, got NoneType"),
     (
         config("xlnet"),
-        "model_type 'xlnet' of transformers .* is not among the families that are read, and Llama's rule does not "
-        "fit it: its config has 'd_model', which Llama's lacks; its positions can be measured",
+        "model_type 'xlnet' of transformers .* is not a family that posenc reads, and Llama's rule does not "
+        "fit it: its config has 'd_model', which Llama's config lacks; measure its positions",
     ),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},

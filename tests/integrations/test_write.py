@@ -118,7 +118,7 @@ def test_a_ramp_that_is_not_rounded_is_written_by_pair_under_layer_types() -> No
 
 def test_what_has_no_place_is_refused() -> None:
     phi = {"model_type": "phi3", "rope_theta": 1e4, "original_max_position_embeddings": 64, **SIZES}
-    with pytest.raises(InvalidArgument, match="has pairs that do not rotate, which a longrope cannot state"):
+    with pytest.raises(InvalidArgument, match="has pairs that do not rotate, which longrope cannot express"):
         write(read(phi), Proportional(0.5, 4.0))
     half = {"model_type": "phi", "rope_theta": 1e4, "partial_rotary_factor": 0.5, **SIZES}
     with pytest.raises(InvalidArgument, match="'partial_rotary_factor' for the share of a head that rotates"):
@@ -147,7 +147,7 @@ def test_deepseek_keeps_its_factor_on_scores(scaling: Scaling | LengthScaling | 
 
 def test_deepseek_without_a_place_for_its_factor() -> None:
     positions = read(tiny("deepseek-v3").config)
-    with pytest.raises(InvalidArgument, match="factor 1 cannot state DeepSeek's second number; use Default"):
+    with pytest.raises(InvalidArgument, match="factor 1 cannot state DeepSeek's mscale_all_dim; use Default"):
         write(positions, DynamicNTK(1.0, 64), max_length=64)
     stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
     assert softmax_factor(read(write(positions, stated)).rotary) == pytest.approx(stated.softmax_factor)

@@ -241,11 +241,11 @@ def test_damaged_folders_say_what_is_wrong_with_them(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     said = json.loads(config.read_text())
     config.write_text(json.dumps({**said, "hidden_act": "grelu"}))
-    with pytest.raises(InvalidArgument, match=r"config.json' describes no model .*grelu.*; correct it"):
+    with pytest.raises(InvalidArgument, match=r"config.json' does not describe a model .*grelu.*; correct it"):
         Pretrained(tmp_path)
     config.write_text(json.dumps(said))
     (tmp_path / "model.safetensors").rename(tmp_path / "model.bin")
-    with pytest.raises(StudyError, match=r"has no \.safetensors; pickled weights are not read"):
+    with pytest.raises(StudyError, match=r"has no \.safetensors file, and pickled weights are not read"):
         Pretrained(tmp_path)
 
 

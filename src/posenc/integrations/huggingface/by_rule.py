@@ -34,8 +34,8 @@ class NotByRule(InvalidArgument):
 
     def __init__(self, model_type: str, why: str) -> None:
         super().__init__(
-            f"model_type {model_type!r} of transformers {class_version()} is not among the families that are read, "
-            f"and Llama's rule does not fit it: {why}; its positions can be measured: posenc inspect PATH --measure"
+            f"model_type {model_type!r} of transformers {class_version()} is not a family that posenc reads, "
+            f"and Llama's rule does not fit it: {why}; measure its positions with posenc inspect PATH --measure"
         )
 
 
@@ -48,7 +48,7 @@ def by_rule(model_type: str) -> Family:
         NotByRule: the rule does not fit it.
     """
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
-        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's lacks")
+        raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
     try:
         with quiet():
             config = config_class(model_type)()
@@ -56,9 +56,9 @@ def by_rule(model_type: str) -> Family:
     except NotByRule:
         raise
     except Exception as error:  # a class may raise anything
-        raise NotByRule(model_type, f"its classes fail at their own defaults ({error})") from error
+        raise NotByRule(model_type, f"its classes fail with their own default values ({error})") from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
-        raise NotByRule(model_type, f"its file rotates pairs that are {' or '.join(sorted(pairings)) or 'unknown'}")
+        raise NotByRule(model_type, f"its model file's rotation is {' and '.join(sorted(pairings)) or 'unknown'}")
     shares = SHARE in (getattr(config, "rope_parameters", None) or {})
     return Family(pairing=cast(Pairing, pairings.pop()), partial=SHARE if shares else None, by_rule=True)
 
@@ -81,7 +81,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
     types = sorted({*(getattr(config, "layer_types", None) or ())} - RECURRENT)
     if len(types) > 1 and not getattr(module, "layer_types", None):
         raise NotByRule(
-            config.model_type, f"{' and '.join(types)} share one rotation, and some of them may not rotate"
+            config.model_type, f"{' and '.join(types)} share one rotary module, and some of them may not rotate"
         )
     for name, encoding in encodings.items():
         if isinstance(encoding, Rotary):
@@ -89,7 +89,7 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
             read = torch.tensor(encoding.clock.frequencies.float32)
             same = frequencies.shape == read.shape and torch.allclose(frequencies, read, rtol=CLOSE, atol=0)
             if not same or abs(factor - encoding.attention_factor) > CLOSE * factor:
-                raise NotByRule(config.model_type, f"its rotary module computes other numbers for {name!r}")
+                raise NotByRule(config.model_type, f"its rotary module computes different angles for {name!r}")
 
 
 def _file(config: Any) -> dict[str, Any]:
@@ -106,7 +106,9 @@ def _module(config: Any) -> nn.Module:
         and inspect.get_annotations(kind.__init__).get("config") in (type(config), type(config).__name__)
     ]
     if len(kinds) != 1:
-        raise NotByRule(config.model_type, f"its file has {len(kinds) or 'no'} rotary modules for such a config")
+        raise NotByRule(
+            config.model_type, f"its model file has {len(kinds) or 'no'} rotary modules for this config"
+        )
     return cast(nn.Module, kinds[0](config))
 
 
@@ -120,7 +122,7 @@ def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
 def _pairings(module: nn.Module, config: Any) -> set[str]:
     """How the rotating functions of a model's file pair channels, each called with unit vectors at position 1."""
     if sections := [name for name in vars(module) if "section" in name]:
-        raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions of several axes")
+        raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions on several axes")
     types = getattr(module, "layer_types", None) or [""]
     width = 2 * len(_of_type(module, types[0])[0])
     x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
@@ -129,8 +131,8 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
-            raise NotByRule(config.model_type, "its file rotates queries and keys separately")
+            raise NotByRule(config.model_type, "its model file rotates queries and keys separately")
         first = function(x, x, *cos_sin)[0][0, 0, 0]  # of channel 0: cos in it, and sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
-        pairings.add(kinds.get(partner, "another kind of function") if first[partner] > 0 else "rotated backwards")
+        pairings.add(kinds.get(partner, "neither half nor interleaved") if first[partner] > 0 else "backwards")
     return pairings

@@ -69,7 +69,9 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
             raise InvalidArgument(f"{key} is a {type(part).__name__}; expected a dictionary")
         outer = around.get("model_type")
         if isinstance(outer, str) and outer in FAMILIES:
-            raise InvalidArgument(f"{key} in model_type {outer!r}, whose class reads the whole config; remove it")
+            raise InvalidArgument(
+                f"{key} is not allowed in model_type {outer!r}, whose class reads the whole config; remove it"
+            )
         check_outer(around, part)
         if key == "text_config":
             dtypes = {name: around[name] for name in ("torch_dtype", "dtype") if name in around}
@@ -79,7 +81,7 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     if path[-1:] != ("text_config",) and isinstance(model_type, str) and model_type in ALIASES:
         raise InvalidArgument(
             f"model_type {model_type!r} has its language model in text_config, which is missing; add it, or "
-            f"write model_type {ALIASES[model_type]!r} for the language model alone"
+            f"set model_type to {ALIASES[model_type]!r} to read the language model alone"
         )
     return dict(part), path
 
@@ -93,7 +95,7 @@ def mapping_of(config: object) -> Mapping[str, Any]:
             config = config.to_dict()
         except Exception as error:  # with odd values transformers fails here in many ways
             raise InvalidArgument(
-                f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot write"
+                f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot serialise"
             ) from error
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
@@ -111,7 +113,7 @@ def contents(path: Path) -> Any:
     if text.startswith(b"GGUF"):
         raise InvalidArgument(
             f"{path} is a GGUF file, which has llama.cpp's keys; pass the config.json of the model that it was "
-            "made from"
+            "converted from"
         )
     try:
         return json.loads(text)
@@ -124,7 +126,7 @@ def _positions(reader: Reader) -> ModelPositions:
     recipes, types = _recipes(reader)
     if NOPE in recipes.values() and reader.scale_of_scores:
         reader.assumed.append(
-            f"scores of layers without positions are scaled by {reader.scale_of_scores:.6g}: pass scale="
+            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
         )
     before, after = windows(reader)
     originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]

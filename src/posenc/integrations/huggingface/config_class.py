@@ -28,9 +28,7 @@ def untried() -> str:
     installed, tried = (
         tuple(int(part) for part in re.findall(r"\d+", text)[:2]) for text in (class_version(), TRIED)
     )
-    sentence = (
-        f"transformers {class_version()} is newer than {TRIED}, the last that was tried: measure what is read of it"
-    )
+    sentence = f"transformers {class_version()} is newer than {TRIED}, the last tested version; check by measuring the model"
     return sentence if installed > tried else ""
 
 
@@ -60,7 +58,7 @@ def config_class(model_type: str) -> Any:
         return CONFIG_MAPPING[model_type]
     except KeyError:
         raise InvalidArgument(
-            f"transformers {class_version()} has no model_type {model_type!r}; install a newer one"
+            f"transformers {class_version()} has no model_type {model_type!r}; install a newer version"
         ) from None
 
 
@@ -80,7 +78,7 @@ def class_form(config: Mapping[str, Any]) -> Any:
     try:
         given = json.loads(json.dumps(config), object_hook=_number)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"the config has a value that JSON cannot hold: {error}; correct it") from error
+        raise InvalidArgument(f"the config has a value that JSON cannot represent: {error}; correct it") from error
     kind = config_class(given.get("model_type"))
     try:
         with quiet():

@@ -86,7 +86,7 @@ def convert_pairing(
             converted[name] = tensor.reshape(len(rows), -1)[rows].reshape(tensor.shape)
     if all(converted[name] is tensor for name, tensor in state_dict.items()):
         raise InvalidArgument(
-            f"state_dict has no queries and keys under a known name; rename them; known names: {KNOWN}"
+            f"state_dict has no query or key weights under a known name; rename them; known names: {KNOWN}"
         )
     return converted
 
@@ -103,11 +103,10 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
         return []
     if PARTS.search(name) and TOWER.search(name):
         raise InvalidArgument(
-            f"{name} belongs to a tower, whose heads rotate in their own way; pass the weights of the language "
-            "model alone"
+            f"{name} belongs to a tower, whose heads rotate differently; pass the weights of the language model alone"
         )
     if LATENT.search(name):
-        raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
+        raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which convert_pairing does not support")
     rows = shape[0] if shape else 0
     if match := SEPARATE.search(name):
         turns = [True] * (heads if match["which"] == "q" else kv_heads)
@@ -124,18 +123,18 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
         turns = [True, True, False] * heads
     elif STEMS.search(name):
         raise InvalidArgument(
-            f"{name} has no row for each channel; undo quantisation and merge adapters before converting"
+            f"{name} does not have one row per channel; dequantise it and merge adapters before converting"
         )
     elif PARTS.search(name):
         raise InvalidArgument(
-            f"{name} looks like queries or keys under an unknown name; rename it; known names: {KNOWN}"
+            f"{name} looks like a query or key weight with an unknown name; rename it; known names: {KNOWN}"
         )
     else:
         return []
     if rows != len(turns) * head_dim:
         raise InvalidArgument(
             f"{name} has {rows} rows; heads={heads}, kv_heads={kv_heads} and "
-            f"head_dim={head_dim} make {len(turns) * head_dim}"
+            f"head_dim={head_dim} need {len(turns) * head_dim}"
         )
     return turns
 
@@ -160,7 +159,8 @@ def check_conversion(
     apart = float((new - old).abs().max() / old.abs().max())
     if not apart <= tolerance:
         raise InvalidArgument(
-            f"the converted model's logits differ from the original's by {apart:.2g} of the largest logit (allowed "
-            f"{tolerance:g}): the weights had the target pairing already, or heads, kv_heads or rotary_dim is wrong"
+            f"the converted model's logits differ from the original's by {apart:.2g} of the largest logit "
+            f"(tolerance={tolerance:g}): either the weights already had the target pairing, or heads, kv_heads or "
+            "rotary_dim is wrong"
         )
     return apart

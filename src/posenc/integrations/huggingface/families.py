@@ -100,9 +100,9 @@ SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
 tables have that share and do not match the heads."""
 
 NOT_IN_CONFIG = {
-    "mistral_large4_text": "multiplies its frequencies, and its queries by the logarithm of their position, by "
+    "mistral_large4_text": "scales its frequencies, and the logarithm of position that multiplies its queries, by "
     "trained numbers",
-    "hrm_text": "runs the same layers many times over",
+    "hrm_text": "runs the same layers many times",
     "neomme": "alternates two windows within one kind of layer",
 }
 """Families whose positions are not in their config, and their positions in words."""
@@ -112,8 +112,8 @@ def family_of_type(model_type: str) -> Family:
     """The family of a type, measured or by rule; an error with the reason if it is neither."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
-            f"model_type {model_type!r} {why}, which no config states; its positions can be measured: posenc "
-            "inspect PATH --measure"
+            f"model_type {model_type!r} {why}, which its config does not state; measure its positions with "
+            "posenc inspect PATH --measure"
         )
     try:
         return FAMILIES[model_type]
@@ -124,6 +124,6 @@ def family_of_type(model_type: str) -> Family:
             "model_type",
             model_type,
             FAMILIES,
-            fix="if its positions are those of a family that is read, as in much code on the Hub, name that one: "
-            "as_type='llama' (--as-type llama on the command line)",
+            fix="if it has the positions of a family that posenc reads, as many models with code on the Hub do, "
+            "name that family: as_type='llama' (--as-type llama on the command line)",
         ) from error

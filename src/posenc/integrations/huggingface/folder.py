@@ -58,7 +58,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
         vars(model.config).pop("quantization_config", None)
     if missing := sorted(info["missing_keys"]):
         raise StudyError(
-            f"{str(path)!r} lacks {len(missing)} weights, {missing[0]} first; download the model again"
+            f"{str(path)!r} lacks {len(missing)} weights, including {missing[0]}; download the model again"
         )
     return model, tokenizer
 
@@ -72,8 +72,8 @@ def _kind(path: Path) -> Any:
 
     if not any(path.glob("*.safetensors")):
         raise StudyError(
-            f"{str(path)!r} has no .safetensors; pickled weights are not read, because they can run code: save the "
-            "model with save_pretrained first"
+            f"{str(path)!r} has no .safetensors file, and pickled weights are not read because they can run code; "
+            "save the model with save_pretrained first"
         )
     for kind in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):
         try:
@@ -84,7 +84,7 @@ def _kind(path: Path) -> Any:
                 return kind
         except Exception as error:
             raise InvalidArgument(
-                f"{str(path / 'config.json')!r} describes no model that transformers can build: "
+                f"{str(path / 'config.json')!r} does not describe a model that transformers can build: "
                 f"{_first_line(error)}; correct it"
             ) from error
     raise InvalidArgument(

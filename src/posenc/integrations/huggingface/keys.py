@@ -102,15 +102,15 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
             if family.kind != "none" and value not in (config.get(meant), _implied(config, meant)):
                 raise InvalidArgument(
                     f"{key}={value!r} contradicts {meant}={config[meant]!r}, which transformers reads in "
-                    f"model_type {model_type!r}; state there what the model was trained with, and remove {key}"
+                    f"model_type {model_type!r}; set {meant} to the trained value, and remove {key}"
                     if config.get(meant) is not None
-                    else f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; rename it"
+                    else f"{key}={value!r} must be named {meant!r} in model_type {model_type!r}; rename it"
                 )
         elif key == "dual_chunk_attention_config":
             raise InvalidArgument(
-                f"{key}={value!r} requests Dual Chunk Attention, as in serving Qwen2.5-1M, which transformers "
-                "does not compute: remove the key for plain positions up to the trained length, and place "
-                "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size) for more"
+                f"{key}={value!r} requests Dual Chunk Attention (used to serve Qwen2.5-1M), which transformers "
+                "does not compute; remove the key, and beyond the trained length use "
+                "posenc.remap.DCA(rotary, chunk=chunk_size - local_size, local=local_size)"
             )
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
             if key in BESIDE and "rope_parameters" in known:

@@ -88,8 +88,8 @@ class ModelPositions:
         """Known problems of such positions in transformers."""
         family = FAMILIES[self.model_type]
         issues = [
-            "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' slope·key "
-            "form loses the bias of near keys at a few thousand positions"
+            "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
+            "transformers' slope·key form loses the bias of near keys at a few thousand positions"
             for recipe in self.recipes.values()
             if recipe.name == "alibi"
         ]
@@ -106,8 +106,8 @@ class ModelPositions:
             ]
         if family.rotates.by == "compression":
             issues += [
-                "DeepSeek-V4's released code applies no attention factor, and transformers "
-                f"{recipe.get('scaling').scale:.4g} under this config; state attention_factor = 1"
+                "DeepSeek-V4's released code applies no attention factor, but transformers applies "
+                f"{recipe.get('scaling').scale:.4g} under this config; set attention_factor = 1"
                 for recipe in self.rotary_recipes.values()
                 if getattr(recipe.get("scaling"), "scale", 1.0) != 1.0
             ]

@@ -54,10 +54,10 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     positions = read(model.config)
     names = {recipe.name for recipe in positions.recipes.values()}
     if names != {"t5"} and (positions.layout or not positions.rotary_recipes):
-        what = "places in a picture" if positions.layout else " and ".join(sorted(names))
+        what = "image positions" if positions.layout else " and ".join(sorted(names))
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has {what}, which cannot be swapped; only rotation by positions "
-            "of a text, and T5's bias can: assign to the model's own table, or hook its attention"
+            f"model_type {positions.model_type!r} has {what}, which cannot be swapped; only T5's bias and "
+            "rotation by text positions can: assign to the model's own table, or hook its attention"
         )
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
@@ -73,21 +73,25 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
-            raise InvalidArgument(f"encoding has {sorted(encoding)}; this model has {sorted(acting)}")
+            raise InvalidArgument(
+                f"encoding has layer types {sorted(encoding)}, but this model has {sorted(acting)}"
+            )
         return {name: encoding[name] for name in acting}
     if encoding.layer(0) is encoding:
         if len(acting) > 1:
-            raise InvalidArgument(f"this model has {sorted(acting)}; pass a dict with one for each, or Layers")
+            raise InvalidArgument(
+                f"this model has layer types {sorted(acting)}; pass a dict with one encoding for each, or Layers"
+            )
         return dict.fromkeys(acting, encoding)
     by_type: dict[str, Encoding] = {}
     for i, kind in enumerate(positions.layer_types):
         here = encoding.layer(i)
         if kind not in acting and here.acts_on:
-            raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: use nope")
+            raise InvalidArgument(f"layer {i} is {here.name}, but this model has no positions there; use nope")
         if by_type.setdefault(kind, here) is not here and kind in acting:
             first = positions.layer_types.index(kind)
             raise InvalidArgument(
-                f"layers {first} and {i} differ, but in this model both are {kind!r}; pass the same for both"
+                f"layers {first} and {i} differ, but in this model both are {kind!r}; pass one encoding for both"
             )
     return {kind: by_type[kind] for kind in acting}
 
@@ -98,14 +102,16 @@ def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     rotates = isinstance(encoding, Rotation) or encoding.remapped
     rotary_dim = getattr(encoding, "rotary_dim", None) if rotates else None
     if rotary_dim is None:
-        raise InvalidArgument(f"encoding is {encoding.name}; this model rotates q and k: pass Rotary or NoPE")
+        raise InvalidArgument(f"encoding is {encoding.name}, but this model rotates q and k; pass Rotary or NoPE")
     if encoding.pairing != recipe.get("pairing"):
         raise InvalidArgument(
             f"encoding has pairing={encoding.pairing!r} and the model rotates {recipe.get('pairing')!r} pairs; "
             "convert the weights with convert_pairing first"
         )
     if rotary_dim != recipe.get("rotary_dim"):
-        raise InvalidArgument(f"encoding has rotary_dim={rotary_dim}; the model rotates {recipe.get('rotary_dim')}")
+        raise InvalidArgument(
+            f"encoding has rotary_dim={rotary_dim}, but this model has {recipe.get('rotary_dim')}"
+        )
 
 
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
@@ -117,8 +123,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     ]
     if not modules:
         raise InvalidArgument(
-            f"no rotary module of this {type(model).__name__} gets position ids: its angles come from elsewhere, "
-            "such as tables, or were patched by other code; they cannot be swapped"
+            f"no rotary module of this {type(model).__name__} receives position ids: its angles come from "
+            "elsewhere, such as tables, or other code has patched them; they cannot be swapped"
         )
     hears: list[Any] = []
     if any(encoding.remapped for encoding in encodings.values()):  # attention rotates, and a cache keeps raw keys

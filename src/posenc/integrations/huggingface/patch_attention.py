@@ -38,8 +38,8 @@ def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Any]:
         return {"dense": allowed}
     if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
         raise InvalidArgument(
-            "attention_mask adds numbers to the scores that hide no key; a patched T5 accepts only masks: 0 for a "
-            "visible key, torch.finfo(dtype).min for a hidden one"
+            "attention_mask changes scores without hiding keys; a patched T5 accepts only masks with 0 for a "
+            "visible key and torch.finfo(dtype).min for a hidden one"
         )
     keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
     before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
@@ -121,7 +121,9 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
     """
     for encoding in layers:
         if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
-            raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass a T5 or NoPE")
+            raise InvalidArgument(
+                f"encoding is {encoding.name}, but this model adds a bias to its scores; pass T5 or NoPE"
+            )
     stacks = {id(encoding): _Stack(encoding) for encoding in layers}
     attentions = [
         module
@@ -139,7 +141,7 @@ def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> 
     """Give an attention of the interface its encoding, which ``attended`` uses."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
-            f"{type(module).__name__} has its own attention in this transformers; a newer one can be patched"
+            f"{type(module).__name__} has its own attention in this version of transformers; install a newer one"
         )
     shadow(module, "posenc_stack", stack, undo)
 

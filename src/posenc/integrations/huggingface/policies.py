@@ -35,7 +35,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     if any(isinstance(value, Mapping) or key in types for key, value in parameters.items()):
         return _typed(reader, parameters, types)
     if rule.by == "switch" and reader.get(rule.key) is None:
-        reader.assumed.append(f"no layer has positions: {rule.key} is missing")
+        reader.assumed.append(f"no layer has positions, because {rule.key} is missing")
         return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
     scaled = reader.get(rule.key) if rule.by == "scaled" else None
@@ -61,12 +61,10 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if "compress" in kinds:
         reader.assumed.append(
-            "layers of type compress see earlier tokens than their window in compressed groups, each at the "
-            "position of its first token"
+            "layers of type compress see tokens before their window as compressed groups, each at the position of "
+            "its first token"
         )
-    reader.assumed.append(
-        "outputs of attention are rotated back at their query's position: PlacedRotation.unrotate"
-    )
+    reader.assumed.append("attention outputs are rotated back by their query's position: PlacedRotation.unrotate")
     head_dim, share = reader.need("head_dim"), "partial_rotary_factor"
     widths = {kind: int(head_dim * ROPE[share].check(share, entry.get(share))) for kind, entry in entries.items()}
     return {kind: reader.rotary(entry, widths[kind]) for kind, entry in entries.items()}, kinds
@@ -79,7 +77,7 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
         listed = reader.get(rule.key) or [base] * count
         if len(listed) != count:
             raise InvalidArgument(
-                f"{rule.key} has {len(listed)} entries and {reader.family.layers} is {count}; list every layer"
+                f"{rule.key} has {len(listed)} entries, but {reader.family.layers} is {count}; list every layer"
             )
         return [float(value) if rule.by == "bases" else base * bool(value) for value in listed]
     if rule.by in ("indices", "others"):
@@ -122,7 +120,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
             f"{reader.family.windows.flags} has no effect: transformers' class makes layer_types {[*types]} "
-            "from this config; write them as AutoConfig.from_pretrained(path).save_pretrained(path) does"
+            "from this config; write layer_types as AutoConfig.from_pretrained(path).save_pretrained(path) does"
         )
     return types
 
@@ -137,8 +135,8 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
         )
         if amount and not floor:
             raise InvalidArgument(
-                "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "
-                "that it counts in; add it"
+                "rope_parameters has llama_4_scaling_beta, which needs original_max_position_embeddings; add that "
+                "key"
             )
     elif rule == "llama4":
         amount = reader.need("attn_scale") if reader.get("attn_temperature_tuning") not in (False, 0) else 0
@@ -160,14 +158,14 @@ def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]
     used = {key: parameters.get(key, {}) for key in sorted({*types}, key=lambda key: (key == NEAR, key))}
     if not types or any(value == {} for key, value in used.items() if key not in RECURRENT):
         raise InvalidArgument(
-            f"rope_parameters has {sorted(parameters)} and layer_types {sorted(set(types))}; every layer type "
+            f"rope_parameters has {sorted(parameters)}, but layer_types has {sorted(set(types))}; every layer type "
             "needs its own entry"
         )
     wide, recipes = {FULL: reader.full_head_dim()}, {}
     for key, value in used.items():
         if value and value.get("truncate") is False:
             reader.assumed.append(
-                f"truncate=false under {key!r} is dropped by transformers: the ends of its ramp are rounded"
+                f"transformers ignores truncate=false under {key!r}, so the ends of the ramp are rounded"
             )
             value = {**value, "truncate": True}
         recipes[key] = reader.rotary(value, wide.get(key)) if value else NOPE

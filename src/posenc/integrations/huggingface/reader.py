@@ -74,7 +74,7 @@ class Reader:
         self.base, self.made, self.fields = base, made, {field.name: field.default for field in fields(made)}
         self.names = made.attribute_map
         if any(stated.get(key) for key in stated if str(key).startswith(("index_topk", "indexer_"))):
-            self.assumed.append("indexer: not read; it picks which keys a query sees")
+            self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
         self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # the inner one is MPT's
@@ -231,15 +231,15 @@ class Reader:
         stated = parameters.get("mrope_section")
         sections = axes.sections if stated is None else ROPE["mrope_section"].check("mrope_section", stated)
         if len(sections) != len(axes.sections):
-            raise InvalidArgument(f"mrope_section={list(sections)} must be {len(axes.sections)} numbers")
+            raise InvalidArgument(f"mrope_section={list(sections)} must have {len(axes.sections)} entries")
         return MAPS[axes.map](*sections)
 
     def head_dim(self) -> int:
         width, heads = self.need(self.family.width), self.need(self.family.heads)
         if self.get(others := "decoder_num_attention_heads" if self.family.decoder else None) not in (None, heads):
             raise InvalidArgument(
-                f"{others}={self.get(others)} in model_type {self.model_type!r}, whose encoder has {heads}; only "
-                "stacks of equal heads are read"
+                f"{others}={self.get(others)} in model_type {self.model_type!r}, but its encoder has {heads}; "
+                "encoder and decoder must have the same number of heads"
             )
         if width % heads:
             raise InvalidArgument(f"{self.family.width}={width} is not a multiple of {self.family.heads}={heads}")
@@ -255,7 +255,7 @@ class Reader:
             if isinstance(layer, Mapping) and "head_dim" in layer
         }
         if len(stated) > 1:
-            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; only one is read")
+            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; all entries must have the same")
         return stated.pop() if stated else int(self.need(self.family.full_head_dim))
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
@@ -277,13 +277,11 @@ class Reader:
                 and self.model_type in SKIPS_SHARE
                 and rope_type(parameters) == "default"
             ):
-                self.assumed.append(
-                    f"transformers does not read partial_rotary_factor={share}: every channel rotates there"
-                )
+                self.assumed.append(f"transformers ignores partial_rotary_factor={share} and rotates every channel")
             elif share not in (None, 1, 1.0):
                 raise InvalidArgument(
-                    f"partial_rotary_factor={share} in model_type {self.model_type!r}, which rotates every "
-                    "channel; remove it"
+                    f"partial_rotary_factor={share} contradicts model_type {self.model_type!r}, which rotates "
+                    "every channel; remove it"
                 )
             return head_dim
         share = outer if share is None else share
@@ -308,11 +306,11 @@ class Reader:
         if outer is not None and outer not in (wide or [base]):
             if not self.stated_rope:
                 raise InvalidArgument(
-                    f"{self.family.base}={outer} has no effect: transformers' class makes {base} of the "
-                    "config; write it as that does, AutoConfig.from_pretrained(path).save_pretrained(path)"
+                    f"{self.family.base}={outer} has no effect: transformers' class reads {base} from this "
+                    "config; write the base as AutoConfig.from_pretrained(path).save_pretrained(path) does"
                 )
             self.assumed.append(
-                f"rope_theta = {base:.12g} of the rope dictionary, not {self.family.base} = {outer:.12g}"
+                f"rope_theta = {base:.12g} from the rope dictionary, not {self.family.base} = {outer:.12g}"
             )
         return float(ROPE["rope_theta"].check("rope_theta", base))
 

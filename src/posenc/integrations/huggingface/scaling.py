@@ -77,8 +77,8 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
         )
     if "mrope_section" in parameters or "mrope" in types:
         raise InvalidArgument(
-            "this config has M-RoPE (mrope_section): three streams of positions for text, height and width, which "
-            "this model_type does not have; name the one that does, such as qwen2_vl_text"
+            "this config has M-RoPE (mrope_section), with separate positions for text, height and width, which "
+            "this model_type does not have; use a model_type that has them, such as qwen2_vl_text"
         )
     return str(one_of("rope_type", types.pop() if types else "default", TYPES))
 
@@ -159,14 +159,16 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
     """Any fixed scaling whose pairs all rotate, as a longrope whose two lists are the same."""
     if isinstance(scaling, LengthScaling):
-        raise InvalidArgument(f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length)")
+        raise InvalidArgument(
+            f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length) instead"
+        )
     if isinstance(scaling, PerPair):
         factors = list(scaling.factors)
     else:
         plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
         if not all(scaled):
             raise InvalidArgument(
-                f"{scaling} has pairs that do not rotate, which a longrope cannot state; use another"
+                f"{scaling} has pairs that do not rotate, which longrope cannot express; use another scaling"
             )
         factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
     return {

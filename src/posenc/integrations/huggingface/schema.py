@@ -47,7 +47,7 @@ def _finite(value: object) -> bool:
 def listed(of: Values) -> Values:
     """Lists of such values."""
     return Values(
-        f"a list, each entry {of.expected}",
+        f"a list in which each entry is {of.expected}",
         lambda value: isinstance(value, list | tuple) and all(map(of.holds, value)),
     )
 
@@ -93,7 +93,7 @@ KEYS: dict[str, Values] = {
     ),
     **_of(
         Values(
-            "a number, or letters L (sees a window) and G (sees all)",
+            "a number, or a string of the letters L (a window) and G (all tokens)",
             lambda value: LAYER.holds(value) or (isinstance(value, str) and value != "" and {*value} <= {*"LG"}),
         ),
         "sliding_window_pattern global_attn_every_n_layers",
@@ -111,14 +111,14 @@ KEYS: dict[str, Values] = {
     **_of(listed(LAYER), "rope_scaling_layers cross_attention_layers attn_layer_indices"),
     "compress_ratios": listed(Values("0, 4 or 128", lambda value: value in (0, 4, 128))),
     "position_embedding_type": TEXT,
-    "offset_alibi": Values("a number or a flag", lambda value: type(value) in (bool, int, float)),
+    "offset_alibi": Values("a number or a boolean", lambda value: type(value) in (bool, int, float)),
     "use_bidirectional_attention": Values(
         "true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision")
     ),
     "max_window_layers": LAYER,
     "no_rope_layer_interval": DEPTH,
     "layer_rope_theta": listed(
-        Values("a number from 0 to 10^18, 0 for none", lambda value: _finite(value) and value >= 0)
+        Values("a number from 0 to 10^18, where 0 means no rotation", lambda value: _finite(value) and value >= 0)
     ),
 }
 """Every key about positions or the sizes that they need, which a family reads or a user may misspell."""

@@ -67,7 +67,9 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
     """The losses of the first ``length`` positions by name, each the mean since the previous length."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
-        raise InvalidArgument(f"text has {len(tokens)} tokens, and {length} positions need {length + 1}; pass more")
+        raise InvalidArgument(
+            f"text has {len(tokens)} tokens, but {length} positions need {length + 1}; pass a longer text"
+        )
     with unchanged(model.model):  # dynamic scaling keeps the frequencies for the last text's length
         losses = model.losses(tokens, None)
     ends = [max(1, model.original_length // 4)]

@@ -51,7 +51,7 @@ def write(
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
-                "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
+                "spelling='v4' has one rope_scaling for all layers, but this model needs several; use 'v5'"
             )
         compressed = set(positions.recipes) <= {"main", "compress"}
         return {
@@ -76,8 +76,8 @@ def _stretched(
     reached = positions.original_length if isinstance(scaling, DynamicNTK) else scaled
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, the "
-            f"model's own for {before.tuned_length} tokens; pass max_length to replace it anyway"
+            f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, with which "
+            f"the model reaches {before.tuned_length}; pass max_length to replace it anyway"
         )
     return positions, reached
 
@@ -88,11 +88,13 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
     in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
     if in_code and scaling not in (None, Default()):
-        raise InvalidArgument(f"model_type {positions.model_type!r} has no key for {scaling}; it is in its code")
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has no key for {scaling}; its positions are in its code"
+        )
     if several and scaling is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate differently, "
-            f"{family.rotates.key}; scale it there by hand"
+            f"model_type {positions.model_type!r} has one rope_parameters for layers that rotate differently "
+            f"({family.rotates.key}); edit the config by hand"
         )
     return bool(positions.rotary_recipes) and not (in_code or several)
 
@@ -146,8 +148,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     entry = parameters_from(scaling, rotary_dim, base)
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
-            f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, and "
-            f"cannot state {scaling}"
+            f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, so "
+            f"it cannot state {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
     refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all others
@@ -177,7 +179,7 @@ def _with_softmax(
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
-        raise InvalidArgument(f"{scaling} with factor 1 cannot state DeepSeek's second number; use Default()")
+        raise InvalidArgument(f"{scaling} with factor 1 cannot state DeepSeek's mscale_all_dim; use Default()")
     amount = (math.sqrt(factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
         entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]
