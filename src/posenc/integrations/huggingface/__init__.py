@@ -1,6 +1,6 @@
-"""Hugging Face in and out: configs read, models measured, checked and patched, checkpoints converted.
+"""Reads Hugging Face configs; measures, checks and patches models; converts checkpoints.
 
-What runs models loads when it is first used: a config is read without it.
+Functions that run models are imported on first use, so that reading a config does not load them.
 """
 
 from importlib import import_module
@@ -31,7 +31,7 @@ HOMES = {
     "patched": "patch",
     **dict.fromkeys(("assert_packed", "assert_positions", "loss_by_position", "positions_callback"), "trainer"),
 }
-"""The modules of the names that load when they are first used."""
+"""The modules of the names that are imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

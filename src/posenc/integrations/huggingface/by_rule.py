@@ -1,7 +1,7 @@
-"""Reads unmeasured types of transformers by Llama's rule, and compares the reading with their own rotary module.
+"""Applies Llama's rule to model types that were not measured, and checks it against their rotary module.
 
-By that rule every layer rotates, scores are divided by √D, and a window counts tokens back. What can be checked
-without running a model is checked: the pairs that the model file's functions rotate, and the frequencies and the
+By that rule, every layer rotates, scores are divided by √D, and a window counts tokens back. The checks need no
+running model: they cover the pairs that functions in the model file rotate, and the frequencies and attention
 factor of its rotary module. Only ``measure`` finds the rest, such as how a window counts.
 """
 
@@ -24,13 +24,13 @@ from posenc.integrations.huggingface.schema import KEYS, RARE, RECURRENT
 
 SHARE = "partial_rotary_factor"
 READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
-"""The keys about positions that the rule reads."""
+"""The position keys that the rule reads."""
 CLOSE = 2.0**-20
-"""Sixteen roundings of float32: the tolerance for frequencies that were computed in another order."""
+"""The tolerance for frequencies computed in another order: sixteen float32 rounding errors."""
 
 
 class NotByRule(InvalidArgument):
-    """A type that the rule does not fit."""
+    """A model type that the rule does not fit."""
 
     def __init__(self, model_type: str, why: str) -> None:
         super().__init__(
@@ -41,11 +41,11 @@ class NotByRule(InvalidArgument):
 
 @cache
 def by_rule(model_type: str) -> Family:
-    """The family of a type without an entry in families.toml.
+    """The family of a model type that has no entry in families.toml.
 
     Raises:
-        MissingExtra, InvalidArgument: transformers is missing, or has no such type.
-        NotByRule: the rule does not fit it.
+        MissingExtra, InvalidArgument: transformers is not installed, or has no such type.
+        NotByRule: the rule does not fit the type.
     """
     if further := sorted((class_keys(model_type) & {*KEYS, *RARE}) - READ):
         raise NotByRule(model_type, f"its config has {further[0]!r}, which Llama's config lacks")
@@ -67,11 +67,11 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
     """Refuse a reading by rule if the model's own rotary module computes something else.
 
     Args:
-        encodings: the encoding read for each layer type, with float32 angles.
+        encodings: the encoding of each layer type, with float32 angles.
         config: the config object.
 
     Raises:
-        NotByRule: it does, or it is unknown which layers rotate.
+        NotByRule: the results differ, or it is unknown which layers rotate.
     """
     try:
         with quiet():
@@ -93,12 +93,12 @@ def hold(encodings: Mapping[str, Encoding], config: Any) -> None:
 
 
 def _file(config: Any) -> dict[str, Any]:
-    """The names defined in the modelling file of a config."""
+    """The names defined in the model file of a config."""
     return vars(importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")))
 
 
 def _module(config: Any) -> nn.Module:
-    """The one rotary module of this config."""
+    """The only rotary module for this config."""
     kinds = [
         kind
         for name, kind in _file(config).items()
@@ -113,14 +113,13 @@ def _module(config: Any) -> nn.Module:
 
 
 def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
-    """Frequencies and attention factor of a layer type, or those of all layers if the module does not separate
-    types."""
+    """Frequencies and attention factor of a layer type, or of all layers if the module does not separate types."""
     prefix = f"{name}_" if hasattr(module, f"{name}_inv_freq") else ""
     return getattr(module, f"{prefix}inv_freq"), float(getattr(module, f"{prefix}attention_scaling"))
 
 
 def _pairings(module: nn.Module, config: Any) -> set[str]:
-    """How the rotating functions of a model's file pair channels, each called with unit vectors at position 1."""
+    """How the rotation functions in a model file pair channels, found with unit vectors at position 1."""
     if sections := [name for name in vars(module) if "section" in name]:
         raise NotByRule(config.model_type, f"its rotary module has {sections[0]}, for positions on several axes")
     types = getattr(module, "layer_types", None) or [""]
@@ -132,7 +131,9 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
             raise NotByRule(config.model_type, "its model file rotates queries and keys separately")
-        first = function(x, x, *cos_sin)[0][0, 0, 0]  # of channel 0: cos in it, and sin in its partner
+        first = function(x, x, *cos_sin)[0][
+            0, 0, 0
+        ]  # channel 0 at position 1: cos in channel 0, sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
         pairings.add(kinds.get(partner, "neither half nor interleaved") if first[partner] > 0 else "backwards")
     return pairings

@@ -1,7 +1,7 @@
-"""Reads what a Hugging Face config does with positions, strictly, and writes it back.
+"""Reads the positions of a Hugging Face config strictly.
 
-Every key about positions is used, or is an error that names it and the nearest valid key. A missing base is an
-error too, unless all released models of the family have the same one.
+Every position key is either used or refused with an error that names it and the nearest valid key. A missing base
+is also an error, unless all released models of the family have the same base.
 """
 
 import json
@@ -28,22 +28,21 @@ from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
-"""The most bytes that are read of a config: a longer file is not a config, and a device file never ends."""
+"""The limit on bytes read from a config file: a longer file is not a config, and a device file never ends."""
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
-    """The positions of ``config``, read from the object that transformers' class makes of it.
+    """Return the positions of ``config``, read from the object that transformers' class builds from it.
 
     Args:
-        config: a transformers config object, a dict, or the path of a config.json or of the folder it is in.
-        base: the rotary base, if the config leaves it out and you know it.
-        as_type: the family by whose rules the config is read, such as ``"llama"``, for a model_type of code on the
-            Hub that has this family's positions.
+        config: a transformers config object, a dict, or the path of a config.json or of its folder.
+        base: the rotary base, if you know it and the config leaves it out.
+        as_type: the family whose rules are used, such as ``"llama"``, for a model with code on the Hub that has the
+            positions of this family.
 
     Raises:
-        UnknownName: a family, rope type or key that does not exist; the message has the nearest.
-        InvalidArgument: a missing value, one out of range or in contradiction to another, or one that the class
-            refuses.
+        UnknownName: a family, rope type or key does not exist; the message names the nearest one.
+        InvalidArgument: a value is missing, out of range, refused by the class, or contradicts another value.
         MissingExtra: transformers is not installed.
     """
     part, path = language_part(config)
@@ -60,7 +59,7 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A copy of the language model's part of the config, and the keys that lead to it."""
+    """Return a copy of the language model's part of the config, and the keys that lead to it."""
     part = mapping_of(config)
     path = path_of_text(part)
     for key in path:
@@ -87,13 +86,13 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def mapping_of(config: object) -> Mapping[str, Any]:
-    """The whole config as a mapping."""
+    """Return the whole config as a mapping."""
     if isinstance(config, str | Path):
         config = contents(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
         try:
             config = config.to_dict()
-        except Exception as error:  # with odd values transformers fails here in many ways
+        except Exception as error:  # invalid values make transformers fail here in many ways
             raise InvalidArgument(
                 f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot serialise"
             ) from error
@@ -103,7 +102,7 @@ def mapping_of(config: object) -> Mapping[str, Any]:
 
 
 def contents(path: Path) -> Any:
-    """The contents of a config.json, or of the one in a folder."""
+    """Return the contents of a config.json, given its path or its folder."""
     path = path / "config.json" if path.is_dir() else path
     try:
         with path.open("rb") as file:

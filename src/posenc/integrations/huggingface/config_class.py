@@ -1,4 +1,4 @@
-"""The config classes of the installed transformers: their keys, and the objects that they make of configs."""
+"""The config classes of the installed transformers: their keys, and the objects that they build from configs."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from typing import Any
 from posenc.errors import InvalidArgument, MissingExtra
 
 TRIED = "5.23.0"
-"""The newest transformers whose types were all read and measured."""
+"""The newest version of transformers whose model types were all read and measured."""
 
 
 @cache
@@ -24,11 +24,11 @@ def class_version() -> str:
 
 
 def untried() -> str:
-    """A sentence if the installed transformers is newer than the last tested one, else empty."""
+    """Return a note if the installed transformers is newer than the last tested version, else an empty string."""
     installed, tried = (
         tuple(int(part) for part in re.findall(r"\d+", text)[:2]) for text in (class_version(), TRIED)
     )
-    sentence = f"transformers {class_version()} is newer than {TRIED}, the last tested version; check by measuring the model"
+    sentence = f"transformers {class_version()} is newer than {TRIED}, the last tested version: measure the model"
     return sentence if installed > tried else ""
 
 
@@ -44,11 +44,11 @@ class RefusedByClass(InvalidArgument):
 
 @cache
 def config_class(model_type: str) -> Any:
-    """The class of the configs of a type.
+    """The config class of a model type.
 
     Raises:
         MissingExtra: transformers is not installed.
-        InvalidArgument: it has no such type.
+        InvalidArgument: transformers has no such type.
     """
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -64,15 +64,15 @@ def config_class(model_type: str) -> Any:
 
 @cache
 def class_keys(model_type: str) -> frozenset[str]:
-    """The keys that the class of a type has."""
+    """The keys of a model type's config class."""
     return frozenset(field.name for field in fields(config_class(model_type)))
 
 
 def class_form(config: Mapping[str, Any]) -> Any:
-    """The config object that the class makes of a language model's JSON.
+    """The config object that the class builds from the JSON of a language model.
 
     Raises:
-        MissingExtra, InvalidArgument: as ``config_class``.
+        MissingExtra, InvalidArgument: see ``config_class``.
         RefusedByClass: the class refuses the config.
     """
     try:
@@ -88,13 +88,13 @@ def class_form(config: Mapping[str, Any]) -> Any:
 
 
 def _number(value: dict[str, Any]) -> Any:
-    """The number of ``{"__float__": "Infinity"}``, as transformers writes what JSON lacks; others as they are."""
+    """The number of ``{"__float__": "Infinity"}``, as transformers writes it; other dicts are returned as is."""
     return float(value["__float__"]) if value.keys() == {"__float__"} else value
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' messages about values that posenc refuses itself, or that do not concern positions."""
+    """Silence transformers' messages about values that posenc itself refuses or that do not concern positions."""
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,8 +1,8 @@
-"""Moves trained weights from one rotary pairing to the other.
+"""Converts trained weights from one rotary pairing to the other.
 
-Pairing is an order of channels. Reordering the rows of the query and key projections head by head, with their
-biases and norms, gives a model of the other pairing that computes the same function: q and k are permuted in the
-same way, so q·k is unchanged. Values, and channels that do not rotate, stay in place.
+A pairing is an order of channels. If the rows of the query and key projections are reordered head by head,
+together with their biases and norms, the model uses the other pairing and computes the same function: q and k are
+permuted in the same way, so q·k is unchanged. Values and channels that do not rotate stay in place.
 """
 
 import math
@@ -19,9 +19,9 @@ from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_
 from posenc.errors import InvalidArgument
 
 ROWS = r"(\.base_layer|\.lora_B(\.\w+)?)?\.(weight|bias|weight_scale)$"
-"""Tensors with a row for each channel, including those of an adapter and scales of quantised channels."""
+"""Tensors with a row for each channel, including adapter weights and per-channel quantisation scales."""
 STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(?P<what>proj|norm|layernorm))?"
-"""Names of projections to queries or keys, or of their norms: Hugging Face's, Meta's (``wq``), GGUF's
+"""Names of query or key projections and their norms in files of Hugging Face, Meta (``wq``) and GGUF
 (``attn_q``)."""
 SEPARATE = re.compile(rf"{STEM}(\.norms\.\d+)?{ROWS}")
 JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv|attn_qkv){ROWS}")
@@ -32,13 +32,13 @@ KNOWN = (
     "attn_qkv laid out q, k, v, and query_key_value (GPT-NeoX)"
 )
 FROM_INPUT = re.compile(r"\.lora_A(\.\w+)?\.weight$")
-"""The input half of an adapter, whose rows are not channels."""
+"""The input matrix of an adapter, whose rows are not channels."""
 PARTS = re.compile(
     r"(^|[._])(q|k|qk|qkv|[wW](q|k|qkv)|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)"
 )
-"""Any tensor of a projection to queries and keys, or of their norm."""
+"""Any tensor of a query or key projection, or of its norm."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
-"""Towers of pictures or sounds, whose heads rotate in their own way."""
+"""Vision and audio towers, whose heads rotate differently."""
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 
 
@@ -52,24 +52,23 @@ def convert_pairing(
     kv_heads: int | None = None,
     rotary_dim: int | None = None,
 ) -> dict[str, Tensor]:
-    """Return the state dict with its rotary channels in the order of ``to``; nothing is changed in place.
+    """Return a copy of the state dict with its rotary channels in the order of ``to``.
 
     Args:
-        state_dict: weights by the names of Hugging Face (``q_proj`` and ``k_proj``, ``q_norm`` and ``k_norm``;
-            ``q_layernorm`` too; over a head, over all, or a row per head), of Meta (``wq``, ``wk``) or of GGUF
-            (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``); a joined ``qkv_proj``, ``qkv`` or
-            ``attn_qkv`` laid out q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head; with their
-            scales, one for each channel or one for all (``weight_scale``), and with adapters (``lora_A``,
-            ``lora_B``).
-        from_: the pairing that the weights have. Meta's ``.pth`` and GGUF files of Llama have ``"interleaved"``,
-            Hugging Face's folders of it ``"half"``; nothing in the weights says which.
-        to: the wanted pairing. If it is the same, nothing changes.
-        heads, kv_heads: query and key heads; keys have their own count under grouped queries.
-        head_dim, rotary_dim: channels of a head, and how many of them rotate; all by default.
+        state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
+            ``q_layernorm`` over one head, over all heads, or with a row per head), of Meta (``wq``, ``wk``) or of
+            GGUF (``attn_q``, ``attn_k``, ``attn_q_norm``, ``attn_k_norm``). A fused ``qkv_proj``, ``qkv`` or
+            ``attn_qkv`` must be laid out q, k, v, and GPT-NeoX's ``query_key_value`` head by head. Scales
+            (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
+        from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
+            and ``"half"`` in Hugging Face's folders; the weights themselves do not tell which.
+        to: the target pairing. If it is the same, nothing changes.
+        heads, kv_heads: the numbers of query heads and of key heads; by default they are the same.
+        head_dim, rotary_dim: channels per head, and how many of them rotate; all by default.
 
     Raises:
-        InvalidArgument: there is no such weight, its rows do not match the head counts, or there is another tensor
-            of queries or keys, such as packed GPTQ weights or scales of blocks.
+        InvalidArgument: there is no such weight, its rows do not match the head counts, or there is an unsupported
+            query or key tensor, such as packed GPTQ weights or block scales.
     """
     for pairing in (from_, to):
         one_of("pairing", pairing, get_args(Pairing))
@@ -92,18 +91,18 @@ def convert_pairing(
 
 
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
-    """For each head that the rows of this tensor belong to, whether it rotates; empty for tensors of other things.
+    """Whether each head in the rows of this tensor rotates; empty if the tensor is not of queries or keys.
 
-    A norm with a row per head, as in Cohere, has as many rows here as channels.
+    For a norm with a row per head, as in Cohere, every channel counts as a row.
 
     Raises:
-        InvalidArgument: a tensor of queries or keys that is not converted.
+        InvalidArgument: a query or key tensor that is not supported.
     """
     if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
         return []
     if PARTS.search(name) and TOWER.search(name):
         raise InvalidArgument(
-            f"{name} belongs to a tower, whose heads rotate differently; pass the weights of the language model alone"
+            f"{name} belongs to a tower, whose heads rotate differently; pass weights of the language model alone"
         )
     if LATENT.search(name):
         raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which convert_pairing does not support")
@@ -148,11 +147,11 @@ def check_conversion(
 ) -> float:
     """Compare the logits (B, T, V) of a model before and after a conversion, each in its own pairing.
 
-    Returns the largest difference, relative to the largest logit: about 1e-6 in float32 for a right conversion,
-    about 1 if the weights already had the target pairing or the number of key heads is wrong.
+    Returns the largest difference relative to the largest logit: about 1e-6 in float32 if the conversion is right,
+    and about 1 if the weights already had the target pairing or the number of key heads is wrong.
 
     Raises:
-        InvalidArgument: a difference above ``tolerance``.
+        InvalidArgument: the difference is above ``tolerance``.
     """
     with torch.no_grad():
         old, new = before(tokens).double(), after(tokens).double()

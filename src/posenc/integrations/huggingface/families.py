@@ -1,4 +1,4 @@
-"""The table of families: facts per ``model_type`` from families.toml, checked when they are read."""
+"""The table of families: facts for each ``model_type`` from families.toml, checked when they are loaded."""
 
 import tomllib
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ def parse(text: str) -> dict[str, Family]:
     """Families by ``model_type`` from the text of families.toml.
 
     Raises:
-        UnknownName: an entry with a key that ``Family`` does not have, or ``like`` an entry that does not exist.
-        InvalidArgument: a value of another type than the field's.
+        UnknownName: an entry has a key that ``Family`` lacks, or its ``like`` names an entry that does not exist.
+        InvalidArgument: a value does not have the type of its field.
     """
     entries = tomllib.loads(text)
     return {name: built(Family, _facts(name, entries), name) for name in entries}
 
 
 def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of an entry, including those it inherits by ``like``."""
+    """The facts of an entry, including those that it inherits through ``like``."""
     facts = dict(_value(dict, entries[name], name))
     if (parent := facts.pop("like", None)) is None:
         return facts
@@ -42,7 +42,7 @@ hints_of = cache(get_type_hints)
 
 
 def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
-    """A dataclass from a table, each value as its field's annotation says."""
+    """Build a dataclass from a table, checking each value against the annotation of its field."""
     hints = hints_of(kind)
     for key in facts:
         one_of(f"key of family {name!r}", key, hints)
@@ -51,7 +51,7 @@ def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
 
 def _value(hint: Any, value: Any, name: str) -> Any:
     origin, members = get_origin(hint), get_args(hint)
-    if type(None) in members:  # which TOML does not have
+    if type(None) in members:  # TOML has no null
         return _value(members[0], value, name)
     if is_dataclass(hint) and isinstance(value, dict):
         return built(hint, value, name)
@@ -79,13 +79,13 @@ ALIASES = {
     "muse_spark": "muse_spark_text",
     "muse_glimmer": "muse_glimmer_text",
 }
-"""Composite models, by the type of the language model inside."""
+"""Composite model types, and the types of their language models."""
 
 ON_HUB = {
     "bailing_moe_v2": "glm4_moe",  # Ling 2.0 and Ring
     "kimi_k2": "deepseek_v3",
 }
-"""Types with code on the Hub, and the released type with the same positions."""
+"""Model types with code on the Hub, and the types in transformers with the same positions."""
 
 READ_AS = {
     **ON_HUB,
@@ -93,11 +93,11 @@ READ_AS = {
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen2_vl": "qwen2_vl_text",
 }
-"""Types that transformers reads as another type: older names, and composite models with a flat config."""
+"""Model types that are read as another type: older names, and composite models with a flat config."""
 
 SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose code, without a scaling, ignores the stated share and rotates every channel; with a scaling its
-tables have that share and do not match the heads."""
+"""Families whose code, without a scaling, ignores ``partial_rotary_factor`` and rotates every channel; with a
+scaling, its tables follow that share and do not match the heads."""
 
 NOT_IN_CONFIG = {
     "mistral_large4_text": "scales its frequencies, and the logarithm of position that multiplies its queries, by "
@@ -105,11 +105,11 @@ NOT_IN_CONFIG = {
     "hrm_text": "runs the same layers many times",
     "neomme": "alternates two windows within one kind of layer",
 }
-"""Families whose positions are not in their config, and their positions in words."""
+"""Families whose positions are not in their config, and descriptions of those positions."""
 
 
 def family_of_type(model_type: str) -> Family:
-    """The family of a type, measured or by rule; an error with the reason if it is neither."""
+    """The family of a model type, measured or read by rule; if it is neither, an error gives the reason."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
             f"model_type {model_type!r} {why}, which its config does not state; measure its positions with "

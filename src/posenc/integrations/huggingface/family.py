@@ -1,4 +1,4 @@
-"""A model family: its config keys for positions, and what its model does beyond its config."""
+"""A model family: its config keys for positions, and what its code does that no config key says."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
     "neighbours": lambda window: (window + 1, window),
     "both sides": lambda window: ((window + 1) // 2, window // 2),
     "both sides, ends out": lambda window: (window // 2 + 1, window // 2),
-    "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: Gemma 3's, and both ends
+    "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: as Gemma 3, plus both ends
     "ignored": lambda window: (None, 0),
 }
-"""Tokens back, itself included, that a token sees by a window that counts in this way, and tokens after it."""
+"""For each way to count a window: how many tokens back (itself included) and how many later tokens a token sees."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,
@@ -31,12 +31,12 @@ class Windows:
     """The width of windows, and which layers have one if ``layer_types`` does not say.
 
     Args:
-        counts: what the config's number counts; ``"back"`` is tokens back, itself included.
-        two_sided: the same, if ``use_bidirectional_attention`` is on.
-        before: a key, used instead of the window, for how many tokens before itself a token sees.
+        counts: what the window size in the config counts; ``"back"`` means tokens back, itself included.
+        two_sided: what it counts if ``use_bidirectional_attention`` is on.
+        before: the key, used instead of the window, of how many tokens before itself a token sees.
 
-        flags: the key of a list of numbers, one per layer, 1 for a layer with a window and 0 for another, which the
-            class does not read; numbers of further layers, for prediction, have no effect.
+        flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for the
+            others; entries for additional prediction layers have no effect.
     """
 
     counts: Count = "back"
@@ -51,13 +51,13 @@ class Rotates:
     """Which layers rotate, if not all do.
 
     Args:
-        by: the rule. ``"compression"``: all do; those whose entry under ``key`` is not 0 have another base and
-            scaling. ``"windows"``: sliding layers, if there are any. ``"flags"``: ``key`` has a list, nonzero
-            for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend (the others are
-            recurrent). ``"others"``: it lists those that do not rotate, since they attend to pictures. ``"bases"``:
-            ``key``
-            lists every layer's base, 0 for none. ``"scaled"``: all do; those that ``key`` lists use the scaling.
-            ``"switch"``: without ``key`` no layer rotates or has a table; with it, attention layers rotate.
+        by: the rule. ``"compression"``: all layers rotate; those with a nonzero entry under ``key`` have another
+            base and scaling. ``"windows"``: only sliding layers rotate, if there are any. ``"flags"``: ``key`` is a
+            list with a nonzero entry for each layer that rotates. ``"indices"``: ``key`` lists the attention layers
+            (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate because they attend
+            to images. ``"bases"``: ``key`` lists the base of every layer, or 0 for no rotation. ``"scaled"``: all
+            layers rotate; those that ``key`` lists use the scaling. ``"switch"``: without ``key``, no layer rotates
+            or has a table; with it, attention layers rotate.
         key: the key that the rule reads.
     """
 
@@ -67,11 +67,11 @@ class Rotates:
 
 @dataclass(frozen=True)
 class Axes:
-    """Positions of several axes (M-RoPE).
+    """Positions on several axes (M-RoPE).
 
     Args:
-        map: the layout of sections over the pairs, a name in ``MAPS``.
-        sections: pairs of every axis, if the rope dictionary has no mrope_section.
+        map: how sections are laid out over the pairs, a name in ``MAPS``.
+        sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
     """
 
     map: Literal["chunked", "strided", "first_last"]
@@ -80,12 +80,12 @@ class Axes:
 
 @dataclass(frozen=True)
 class Products:
-    """The factor on products of queries and keys, if it is not 1/√D.
+    """The factor on q·k, if it is not 1/√D.
 
     Args:
-        key: the config's key for it.
-        power: the exponent of that key's number.
-        fixed: the factor, if it is in the family's code.
+        key: the config key of the factor.
+        power: the exponent applied to the value of that key.
+        fixed: the factor, if it is fixed in the family's code.
     """
 
     key: str | None = None
@@ -95,14 +95,14 @@ class Products:
 
 @dataclass(frozen=True)
 class Tables:
-    """Tables of rows or of biases.
+    """Tables of position embeddings or of biases.
 
     Args:
-        encoder_length: the key of the rows of the encoder's table, if ``length`` is the decoder's.
-        sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` for a family of
-            one stack; ``spacing`` is that of their frequencies.
-        padding_rows: the key of the last row before that of position 0, if the length counts such rows.
-        per_layer: whether every layer has a table of biases, not one per stack.
+        encoder_length: the key of the number of rows of the encoder's table, if ``length`` is for the decoder.
+        sinusoidal: the stacks whose table is sinusoidal instead of trained, or ``"all"`` for a family with one
+            stack; ``spacing`` is the spacing of its frequencies.
+        padding_rows: the key of the last row before the row of position 0, if the length includes such rows.
+        per_layer: whether every layer, rather than every stack, has its own table of biases.
     """
 
     encoder_length: str | None = None
@@ -114,13 +114,13 @@ class Tables:
 
 @dataclass(frozen=True)
 class Tower:
-    """Positions in a picture.
+    """Positions in an image.
 
     Args:
-        layout: how a vision tower rotates by rows and columns, a name of ``posenc.integrations.attention_layouts``.
-        sides: the keys of the sides of a picture and of its patches.
-        table: the keys of the sides of a table that such a tower also adds, or one key for the rows of a square;
-            those of ``sides`` for a row per patch.
+        layout: how a vision tower rotates by rows and columns, a name in ``posenc.integrations.attention_layouts``.
+        sides: the keys of the image size and the patch size.
+        table: the keys of the two sides of a table that such a tower also adds, or one key for the number of rows
+            of a square table; the keys in ``sides`` mean a row per patch.
     """
 
     layout: str | None = None
@@ -133,42 +133,42 @@ class Family:
     """The facts about one family.
 
     Args:
-        kind: which encoding it has.
-        pairing: which channels a rotary family pairs.
-        length, heads, width, layers: the config's keys for them.
-        decoder: the key of the number of decoder layers, if ``layers`` is the encoder's.
+        kind: the encoding of the family.
+        pairing: how a rotary family pairs channels.
+        length, heads, width, layers: the config keys of these sizes.
+        decoder: the key of the number of decoder layers, if ``layers`` is for the encoder.
         base: the key of the rotary base outside rope_parameters.
         fixed_base: a base in the family's code, which no config can change.
-        local_base: the key of the base of sliding layers, if older configs have one.
-        partial: the key of the share of channels that rotate; None if all rotate whatever is stated.
-        rotary_dim: the key of the number of channels that rotate, instead of a share or beside one.
-        head_dim: the key of the channels per head; width / heads if it is absent. Empty if the class uses
-            width / heads whatever is stated.
-        full_head_dim: the key of the channels per head in full layers, if different.
-        defaults: values for keys that the config leaves out, the same in every released model of the family;
+        local_base: the key of the base of sliding layers in older configs.
+        partial: the key of the share of channels that rotate; None if all rotate regardless of the config.
+        rotary_dim: the key of the number of channels that rotate, instead of a share or in addition to it.
+        head_dim: the key of the channels per head; width / heads if the config lacks it. Empty if the class always
+            uses width / heads.
+        full_head_dim: the key of the channels per head in full layers, if they differ.
+        defaults: values, shared by every released model of the family, for keys that the config leaves out;
             ``ModelPositions.assumed`` names each one used.
         windows: the width of windows, and which layers have one.
         rotates: which layers rotate, if not all do.
-        backwards: whether pairs rotate the other way.
-        query_scale: the rule by which it scales queries.
-        ignored: keys about positions that its released configs have and transformers does not read.
-        ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic multiplies the base as NTK's factor does.
-        ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
-        axes: how positions of several axes share the pairs.
-        products: the factor on products of queries and keys, if it is not 1/√D.
-        softcap: c in c·tanh(score/c), applied by its code if attn_logit_softcapping is missing.
+        backwards: whether pairs rotate in the opposite direction.
+        query_scale: the rule for scaling queries.
+        ignored: position keys in its released configs that transformers does not read.
+        ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic scales the base as NTK's factor does.
+        ignored_rope_keys: keys in the rope dictionary that do not affect frequencies.
+        axes: how positions on several axes share the pairs.
+        products: the factor on q·k, if it is not 1/√D.
+        softcap: c in c·tanh(score/c), which its code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.
-        mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
+        mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
         divides_alibi: whether its code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
-        scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
+        scales_before_rotation: whether its code scales queries before they rotate, which hides the factor on
             cos and sin.
         norm_after_rotation: the key that says whether its code normalises queries and keys after rotation, which
-            cancels a factor of cos and sin; or ``"always"``.
-        tables: tables of rows or of biases.
-        tower: positions in a picture.
-        wrong_up_to_version: the newest transformers known to compute other positions than the config says.
-        extra: further keys about positions that its class accepts and drops, or that its code reads.
-        by_rule: whether this is Llama's rule, for a type without an entry in families.toml.
+            cancels any factor on cos and sin; or ``"always"``.
+        tables: tables of position embeddings or of biases.
+        tower: positions in an image.
+        wrong_up_to_version: the newest version of transformers known not to follow the config.
+        extra: other position keys that its class accepts and drops, or that its code reads.
+        by_rule: whether Llama's rule is used because the type has no entry in families.toml.
     """
 
     kind: Kind = "rotary"
@@ -209,12 +209,12 @@ class Family:
 
     @property
     def sees(self) -> bool:
-        """Whether its positions are places in a picture."""
+        """Whether its positions are places in an image."""
         return self.tower.layout is not None or self.kind == "learned-grid"
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every key about positions that its code or class reads without listing it."""
+        """The position keys that its code or class may read, even if the class does not declare them."""
         keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
         others = (self.full_head_dim, self.windows.before, self.windows.flags, self.rotates.key)
         return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))

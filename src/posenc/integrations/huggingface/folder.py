@@ -1,6 +1,6 @@
-"""A model's folder or GGUF file on disk: loads model and tokenizer, hashes weights, saves new ones.
+"""Loads the model and tokenizer of a folder or GGUF file, hashes the weights, and saves new folders.
 
-Weights loaded in the type of their safetensors, sharded or not, stay memory-mapped.
+Weights from safetensors, sharded or not, stay memory-mapped if they are loaded in the dtype of the file.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ from posenc.integrations.huggingface.language_model import path_of_text
 
 
 def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; an error of transformers becomes one line."""
+    """Return the model and its tokenizer; errors from transformers are shortened to one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} does not exist; pass a model's folder or a .gguf file")
-    with quiet(), redirect_stderr(io.StringIO()):  # its messages and progress bars
+    with quiet(), redirect_stderr(io.StringIO()):  # hide transformers' messages and progress bars
         return _read(path, dtype)
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """A causal language model of this config with untrained weights."""
+    """Return a causal language model with this config and untrained weights."""
     made = config_class(config["model_type"]).from_dict(config)
     from transformers import AutoModelForCausalLM
 
@@ -53,7 +53,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
         raise StudyError(
             f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
         ) from error
-    if packed:  # its weights are dequantised, and saved that way
+    if packed:  # loading dequantised the weights, so save them that way
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
     if missing := sorted(info["missing_keys"]):
@@ -64,9 +64,9 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
 
 
 def _kind(path: Path) -> Any:
-    """The class that loads this folder's language model, with its towers if it has any.
+    """Return the class that loads the language model of this folder, with its towers if it has any.
 
-    The model is built without weights first: if that fails, the config is wrong and a new download does not help.
+    The model is first built without weights. If that fails, the config is wrong and a new download does not help.
     """
     import transformers
 
@@ -98,14 +98,14 @@ def _first_line(error: Exception) -> str:
 
 
 def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -> None:
-    """Write a folder that transformers opens: weights, tokenizer, and the config with these keys of its language
-    model.
+    """Write a folder that transformers can load: weights, tokenizer, and the config with ``changes`` made to its
+    language model.
 
     Raises:
         StudyError: the folder cannot be written.
     """
     try:
-        with redirect_stderr(io.StringIO()):  # its progress bar
+        with redirect_stderr(io.StringIO()):  # hide the progress bar
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         file = folder / "config.json"
@@ -120,7 +120,7 @@ def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -
 
 
 def identity(path: Path) -> str:
-    """Sixteen hexadecimal digits from the config and from all bytes of the weight files."""
+    """Return sixteen hexadecimal digits that hash the config and all bytes of the weight files."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
     config = path / "config.json"

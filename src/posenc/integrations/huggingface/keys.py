@@ -1,4 +1,4 @@
-"""Refuses unknown keys: every key about positions is read, has no effect, or is an error with a fix."""
+"""Refuses unknown keys: every position key is read, has no effect, or raises an error with a fix."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.schema import BESIDE, IDLE, KEYS, RARE, ROP
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
-"""Patterns of key names about positions, even if no family here has the key."""
+"""A pattern of names that concern positions, including keys that no family here has."""
 HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave", "compress_rates")
 EVERYWHERE = (
     *("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads"),
@@ -28,28 +28,28 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
     "model_max_length": "max_position_embeddings",
 }
-"""Other names of a key; harmless if the value is the same."""
+"""Other names of a key, which are harmless if the values agree."""
 OUTSIDE = {
-    "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for sounds
+    "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # for audio
     **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
 }
-"""Keys outside text_config that concern positions and have an effect, by the type of the whole model."""
+"""Position keys outside text_config that have an effect, by the type of the whole model."""
 
 
 def plain(key: str) -> str:
-    """A key in one spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
+    """A key in snake case: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` give the same result."""
     return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", key).lower().replace("-", "_").replace(" ", "_")
 
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The rope dictionary, under either key."""
+    """The rope dictionary under either of its keys; empty if there is none."""
     return next((config[key] for key in BOTH_FORMS if config.get(key) and isinstance(config[key], Mapping)), {})
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
-    """Every key of this family: those of its entry, and those of its config class that are in the schema."""
+    """Every position key of this family: the keys of its entry, and those of its config class in the schema."""
     keys = family.keys
-    if family.kind != "rotary" or family.fixed_base is not None:  # it has nothing to scale
+    if family.kind != "rotary" or family.fixed_base is not None:  # there is nothing to scale
         keys -= {family.base} - {*family.defaults, *family.ignored}
     else:
         keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
@@ -58,15 +58,15 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
 
 
 def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mapping[str, Any]) -> None:
-    """Refuse contradictions, and keys of a rope dictionary, or of its entries by layer type, that a class dropped.
+    """Refuse contradictions and keys of the rope dictionary, flat or by layer type, that the class dropped.
 
     Args:
-        names: the class's own name of each standard key.
-        made: the rope dictionary that the class made of this config.
+        names: the class's own name for each standard key.
+        made: the rope dictionary that the class built from this config.
 
     Raises:
-        InvalidArgument: two spellings of a key, or two rope dictionaries, differ.
-        UnknownName: there is a dropped key; the message names the nearest that the class kept.
+        InvalidArgument: two spellings of a key, or two rope dictionaries, have different values.
+        UnknownName: a key was dropped; the message names the nearest key that the class kept.
     """
     for other, one in names.items():
         if one in config and other in config and config[one] != config[other] and type(config[one]) is not list:
@@ -80,21 +80,21 @@ def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mappin
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
-    """Refuse every key about positions, and every near miss of one, that this family does not have.
+    """Refuse every position key, or misspelling of one, that this family does not have.
 
     Raises:
-        UnknownName: there is such a key; the message names the nearest known one.
-        InvalidArgument: a key has another name here and another value.
+        UnknownName: there is such a key; the message names the nearest known key.
+        InvalidArgument: a value is invalid, or a key has another name here and another value.
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
-    rotates = nested.get("rope")  # later MPT configs list the settings of a rotation that is off
+    rotates = nested.get("rope")  # later MPT configs list settings of rotation even if it is off
     inner = [(key, value) for key, value in nested.items() if rotates or not str(key).startswith("rope")]
     for key, value in [*config.items(), *inner]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
-            KEYS[key].check(key, value)  # renames unused keys too, like transformers
+            KEYS[key].check(key, value)  # also checks unused keys, like transformers
         is_off = key == "sliding_window" and config.get("use_sliding_window") is False
         if is_off or key in known or key in HARMLESS or idle(key, value, family, known):
             continue
@@ -124,7 +124,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
 
 def _implied(config: Mapping[str, Any], key: str) -> object:
-    """The channels per head of a config that does not state them."""
+    """The value of a key, with head_dim computed from width and heads if the config does not state it."""
     width, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if key != "head_dim" or config.get(key) is not None or type(width) is not int or type(heads) is not int:
         return config.get(key)
@@ -132,7 +132,7 @@ def _implied(config: Mapping[str, Any], key: str) -> object:
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
-    """Whether a key that the family does not have has no effect at this value: off, null, or an old default."""
+    """Whether a key that the family lacks has no effect because its value is off, null, or an old default."""
     if near_miss(key, known):
         return False
     if key == "rope_interleave":  # the pairing is fixed in the code
@@ -145,7 +145,7 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 
 @cache
 def near_miss(key: str, known: frozenset[str]) -> str | None:
-    """The known key that this one misspells; a key with one more word, such as v_head_dim, is another key."""
+    """The known key that this one misspells, if any; with an extra word, as in v_head_dim, it is another key."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = [letters[name] for name in get_close_matches(plain(key).replace("_", ""), letters, n=1, cutoff=0.86)]
     if not near or near[0] == key or {*near[0].split("_")} < {*plain(key).split("_")}:
@@ -154,10 +154,10 @@ def near_miss(key: str, known: frozenset[str]) -> str | None:
 
 
 def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
-    """Refuse keys about positions outside ``text_config``, where transformers does not look.
+    """Refuse position keys outside ``text_config``, which transformers does not read.
 
     Raises:
-        InvalidArgument: a key that ``text_config`` does not repeat.
+        InvalidArgument: there is such a key, and ``text_config`` does not repeat it.
     """
     placed = frozenset(KEYS.keys() - SHAPES.keys())
     read_there = OUTSIDE.get(str(config.get("model_type")), ())

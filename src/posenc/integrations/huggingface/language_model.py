@@ -1,4 +1,4 @@
-"""Finds the language model: in a config, and among the modules of a model with towers."""
+"""Finds the language model in a config, and its modules in a model with towers."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -7,12 +7,11 @@ from typing import Any
 from torch import nn
 
 AROUND = ("vlm_config", "thinker_config", "llm_config")
-"""Keys of a whole model inside another: a retriever's, or the thinker beside a talker."""
+"""Keys of a whole model inside another, such as in a retriever, or the thinker next to a talker."""
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
-    """The keys that lead to the language model's config, in a config object or dict; empty if it is that config
-    itself."""
+    """The keys that lead from a config object or dict to its language model's config; empty if it is that itself."""
     for key in (*AROUND, "text_config"):
         if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))
@@ -24,7 +23,7 @@ def _part(config: Any, key: str) -> Any:
 
 
 def text_config(config: Any) -> Any:
-    """The config object of the language model inside a config object, which may be the object itself."""
+    """The language model's config object in a config object, which may be the object itself."""
     part = reduce(_part, path_of_text(config), config)
     try:
         return part.get_text_config()
@@ -33,17 +32,17 @@ def text_config(config: Any) -> Any:
 
 
 def cached(output: Any) -> dict[str, Any]:
-    """The caches in a model's output, by the argument names for passing them back."""
+    """The caches in a model's output, keyed by the argument names that pass them back."""
     from transformers.cache_utils import Cache
 
     return {key: value for key, value in output.items() if isinstance(value, Cache)}
 
 
 def language(model: nn.Module) -> dict[str, nn.Module]:
-    """The modules of the language model by name: all that are not under another part's config.
+    """The modules of the language model by name: all modules that are not under the config of another part.
 
-    A part without a config belongs with the parts in it; a smallest part with the config of all towers is shared or
-    belongs to another tower.
+    A module without a config belongs to the language model if its submodules do. If the only config in a module
+    is that of the whole model, it is shared or belongs to another tower.
     """
     outer: Any = model.config
     kind = type(text_config(outer))

@@ -18,16 +18,16 @@ from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, Scaling
 
 NOPE = Recipe("nope")
-"""Layers without positions."""
+"""The recipe of layers without positions."""
 
 
 def softmax_factor(recipe: Recipe) -> float:
-    """The factor on attention's 1/√D in layers of this recipe (DeepSeek's second number); 1 elsewhere."""
+    """The factor on 1/√D in layers with this recipe (DeepSeek's mscale_all_dim); 1 in other models."""
     return float(recipe.get("softmax_factor") or getattr(recipe.get("scaling"), "softmax_factor", 1.0))
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """A copy with this factor, stated if its scaling has another."""
+    """Return a copy of the recipe with this factor, stated only if its scaling implies another."""
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
@@ -37,22 +37,22 @@ class ModelPositions:
     """The positions of a model.
 
     Args:
-        model_type: the family's name in Hugging Face.
-        recipes: one recipe per layer type, ``"all"`` or the config's names.
+        model_type: the name of the family in transformers.
+        recipes: one recipe per layer type, keyed by ``"all"`` or by the names in the config.
         layer_types: the type of every layer, first to last.
-        windows: how many tokens back every layer sees, itself included; None for all.
-        window_after: with a window, how many later tokens a token sees, as in encoders.
-        query_dim: channels of a query in latent attention, of which the last rotate; None elsewhere.
+        windows: how many tokens back each layer sees, including the token itself; None for no limit.
+        window_after: how many later tokens a token sees in a window, as in encoders.
+        query_dim: channels of a query in latent attention, the last of which rotate; None in other models.
         chunk: tokens per chunk, if rotating layers see only their own chunk (Llama 4).
-        original_length: the trained length, before any scaling, if the config states it; else max_length.
+        original_length: the trained length before any scaling, if the config states it; otherwise max_length.
         max_length: the longest input that the config allows.
-        scales: the scale of queries of every layer type that has one; ``as_layers`` stacks it on the type.
-        assumed: each value that the config leaves out and all released models of the family share, and anything
-            that ``as_layers`` cannot express.
+        scales: the query scale of each layer type that has one; ``as_layers`` stacks it on the type's encoding.
+        assumed: notes about each value that the config leaves out and all released models of the family share, and
+            about anything that ``as_layers`` cannot express.
         layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
             whose ``positions`` its encoding needs.
-        added_table: a table that such a tower also adds to its patches; ``as_layers`` stacks it on the type.
-        source: the config that was read; for a composite model, its language model's part.
+        added_table: a table that such a tower also adds to its patches; ``as_layers`` stacks it on the encoding.
+        source: the config that was read; for a composite model, the part of its language model.
         path: the keys that lead to that part in the whole config, such as ``("text_config",)``.
     """
 
@@ -74,18 +74,18 @@ class ModelPositions:
 
     @property
     def rotary_recipes(self) -> dict[str, Recipe]:
-        """The rotary layer types."""
+        """The recipes of the rotary layer types."""
         return {name: recipe for name, recipe in self.recipes.items() if recipe.get("scaling") is not None}
 
     @property
     def tuned_length(self) -> int:
-        """The length that the model was released for: the longest input under a scaling that its config states."""
+        """The length that the model was released for: the longest input if its config states a scaling."""
         scaled = bool(self.rotary_recipes) and self.rotary.get("scaling") != Default()
         return max(self.max_length, self.original_length) if scaled else self.original_length
 
     @property
     def known_issues(self) -> tuple[str, ...]:
-        """Known problems of such positions in transformers."""
+        """Known problems with these positions in transformers."""
         family = FAMILIES[self.model_type]
         issues = [
             "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
@@ -145,7 +145,7 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The rotary layer type that is stretched; among several the scaled one, or the one with the largest
+        """The recipe of the stretched layer type; if there are several, the scaled one, or the one with the largest
         base."""
         return max(
             (self.recipes[name] for name in self.stretched),
@@ -153,9 +153,9 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """The same model with another scaling in the stretched layer types, or no rotation there for None.
+        """Return the same positions with another scaling in the stretched layer types, or no rotation there if None.
 
-        With its own scaling nothing changes, and each layer type keeps its own.
+        If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """
         if scaling == self.rotary.get("scaling"):
             return self
@@ -171,10 +171,10 @@ class ModelPositions:
         )
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
-        """A fresh encoding per layer type; tables start untrained, their rows are in the checkpoint.
+        """Return a new encoding for each layer type; tables are untrained, since their rows are in the checkpoint.
 
         Args:
-            total_length: prompt and answer together, if a scaling depends on it.
+            total_length: the length of prompt and answer together, if a scaling depends on it.
             phases: ``"float32"`` for the angles that transformers computes.
         """
         recipes = {name: recipe.with_(phases=phases) for name, recipe in self.rotary_recipes.items()}
@@ -184,7 +184,7 @@ class ModelPositions:
         }
 
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        """The model as one encoding: ``Layers`` by layer type and window, or the one encoding that it has."""
+        """Return the model as one encoding: ``Layers`` by layer type and window, or its only encoding."""
         encodings = {
             name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }
@@ -198,10 +198,10 @@ class ModelPositions:
         return Layers(by_type, types, windows=windows, chunks=chunks)
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
-        """A layer type's encoding, stacked with its table and its scale of queries."""
+        """The encoding of a layer type, stacked with its table and its query scale."""
         recipes = [recipe for recipe in (self.added_table, self.scales.get(name)) if recipe is not None]
         return Stack(encoding, *(build(recipe, ModelShape()) for recipe in recipes)) if recipes else encoding
 
     def _windows_of(self, name: str) -> set[int | None]:
-        """The windows of a type's layers."""
+        """The windows of the layers of a type."""
         return {window for kind, window in zip(self.layer_types, self.windows, strict=True) if kind == name}

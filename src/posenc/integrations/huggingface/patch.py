@@ -1,8 +1,8 @@
-"""Replaces the positions of a loaded model with ours inside a block, and restores them afterwards.
+"""Replaces the positions of a loaded model with those of posenc inside a block, and restores them afterwards.
 
-A rotary family of transformers gets cos and sin from a ``rotary_emb`` module and rotates its queries and keys
-itself, so only that module's ``forward`` is replaced, on this one instance. T5 and remapped encodings get our
-attention through the interface of transformers.
+Rotary models in transformers get cos and sin from a ``rotary_emb`` module and rotate queries and keys themselves,
+so only the ``forward`` of that instance is replaced. T5 and remapped encodings use posenc's attention through the
+attention interface of transformers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,29 +27,28 @@ from posenc.integrations.huggingface.patch_attention import relative, remapped, 
 
 @contextmanager
 def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> Iterator[nn.Module]:
-    """Inside the block ``model`` uses ``encoding`` for its positions; afterwards its own again.
+    """Make ``model`` use ``encoding`` for its positions inside the block, and restore its own afterwards.
 
     Args:
-        model: a loaded transformers model of a family that ``read`` knows: one that rotates by the positions of a
-            text, or T5.
-        encoding: a rotation of the model's size and pairing, ``NoPE()``, or T5's bias; for several layer types
-            ``Layers``, as ``read(model.config).as_layers()`` returns, or a dict by name. Build it with
-            ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows stay
-            the model's. A remapped encoding (``posenc.remap``) also replaces attention, in families that attend
-            through the interface of transformers: caches keep raw keys, whose positions must be consecutive if
+        model: a loaded transformers model of a family that ``read`` knows: one that rotates by text positions, or T5.
+        encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types, pass
+            ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build it with
+            ``phases="float32"`` to get the model's own angles bit for bit; the default angles are exact. The model
+            keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in families that use
+            the attention interface of transformers: caches keep raw keys, whose positions must be consecutive if
             there are more keys than queries.
 
-    The model's attention scale stays, including DeepSeek's second number (``Rotary.softmax_factor``). Towers of
-    pictures and sounds keep their own positions. T5 accepts masks of keys, and masks ``(B, 1, T, S)``, bool or
-    added to scores, with a row per query.
+    The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
+    audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query that
+    are bool or added to scores.
 
-    ``state_dict`` does not change, nor does anything outside the model, except an attention registered with
-    transformers while a T5 is patched. Inside the block the model may be compiled and exported; with gradient
-    checkpointing call ``backward`` there too, since it recomputes activations.
+    The block changes neither ``state_dict`` nor anything outside the model, except that an attention function is
+    registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported. With
+    gradient checkpointing, call ``backward`` inside the block too, because it recomputes activations.
 
     Raises:
-        InvalidArgument: an encoding of another kind, size or pairing than the model's; a model whose tables, biases
-            or places in a picture are not swapped.
+        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables, biases
+            or image positions, which cannot be swapped.
     """
     positions = read(model.config)
     names = {recipe.name for recipe in positions.recipes.values()}
@@ -69,7 +68,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """The encoding for every layer type with positions."""
+    """The encoding of each layer type that has positions."""
     acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
         if not set(acting) <= set(encoding) <= set(positions.recipes):
@@ -137,16 +136,16 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """A rotary module's output with our angles, in its own layout; for remapped positions, ``hears`` also gets the
-    position ids."""
+    """A ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to ``hears``
+    for remapped positions."""
     ours = encodings
     config: Any = getattr(module, "config", None)
     if (
         config is not None and FAMILIES[positions.model_type].rotates.by == "bases"
-    ):  # a module for each base, with its own config
+    ):  # one module per base, each with its own config
         base = config.rope_parameters["rope_theta"]
         ours = {name: one for name, one in encodings.items() if positions.recipes[name].get("base") == base}
-    if "unscaled" in positions.recipes:  # a module for each scaling
+    if "unscaled" in positions.recipes:  # one module per scaling
         plain = getattr(module, "rope_type", None) == "default"
         ours = {name: one for name, one in encodings.items() if (name == "unscaled") == plain}
     lay_out = {name: _laid_out(module, positions, name) for name in ours}
@@ -156,7 +155,7 @@ def _answering(
         for stack in hears:
             stack.stand(position_ids)
         name = layer_type if layer_type in ours else next(iter(ours), None)
-        if name is None:  # a base that no layer has
+        if name is None:  # no layer has this base
             return forward_before(x, position_ids=position_ids)
         return lay_out[name](ours[name], position_ids, x.dtype)
 
@@ -166,14 +165,16 @@ def _answering(
 def _laid_out(
     module: nn.Module, positions: ModelPositions, name: str
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """A rotary module's layout of a layer type's angles, read from its class, since the module may already be
+    """How a rotary module lays out the angles of a layer type, found with its class because the module may already be
     patched."""
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
     lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
-    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # its code itself rotates in the other direction
+    sign = (
+        -1 if FAMILIES[positions.model_type].backwards else 1
+    )  # the model's code rotates in the opposite direction
 
     def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
         cos, sin = _cos_sin(encoding, at, pairs)
@@ -183,11 +184,11 @@ def _laid_out(
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
-    """A family's layout of one cos and one sin per pair, derived from its own output at positions 0 and 1."""
+    """How a family lays out one cos and one sin per pair, found from its own output at positions 0 and 1."""
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     first, second = (part.flatten(0, -2) for part in cos_sin)
-    sin_first = not first[0].any()  # sin 0 = 0: GPT-J and CodeGen return sin before cos
+    sin_first = not first[0].any()  # because sin 0 = 0; GPT-J and CodeGen return sin before cos
     sines = (first if sin_first else second)[1]
     once, halves = len(sines) == pairs, torch.equal(*sines.tensor_split(2))
 
@@ -204,7 +205,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE rotates nothing."""
+    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, including its factor; NoPE gives cos 1, sin 0."""
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
         positions = positions.expand(encoding.axes, -1, -1)
