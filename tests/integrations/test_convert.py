@@ -42,7 +42,7 @@ def test_random_weights_with_grouped_queries_biases_and_partial_rotation(rotary_
 def test_the_wrong_direction_and_wrong_head_counts_are_found_out() -> None:
     before, after = own("interleaved"), own("half")
     after.load_state_dict(convert_pairing(before.state_dict(), from_="half", to="interleaved", **SIZES))
-    with pytest.raises(InvalidArgument, match="the weights had the target pairing already, or heads"):
+    with pytest.raises(InvalidArgument, match="the weights already had the target pairing, or heads"):
         check_conversion(before, after, tokens())
     after.load_state_dict(
         convert_pairing(before.state_dict(), from_="interleaved", to="half", rotary_dim=8, **SIZES)
@@ -114,7 +114,7 @@ def test_refusals() -> None:
             {},
             r"known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k",
         ),
-        ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows; heads=4, kv_heads=2 and head_dim=16 make 32"),
+        ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows; heads=4, kv_heads=2 and head_dim=16 need 32"),
         ({"q_proj.weight": q}, {"rotary_dim": 7}, "rotary_dim=7 must be even"),
         ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"q_proj.weight": q}, {"from_": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
@@ -164,11 +164,11 @@ def test_a_norm_of_other_heads_is_refused() -> None:
         "layers.0.self_attn.q_norm.weight": torch.ones(3, 8),
         "layers.0.self_attn.q_proj.weight": torch.ones(32, 4),
     }
-    with pytest.raises(InvalidArgument, match=r"q_norm.weight has 24 rows; .* make 32"):
+    with pytest.raises(InvalidArgument, match=r"q_norm.weight has 24 rows; .* need 32"):
         convert_pairing(state, from_="interleaved", to="half", heads=4, head_dim=8)
 
 
-STACKED = "undo quantisation and merge adapters"
+STACKED = "dequantise it and merge adapters"
 UNKNOWN = (
     r"rename it; known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k \(GGUF\)"
 )

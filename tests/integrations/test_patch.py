@@ -149,7 +149,7 @@ def test_a_model_whose_rotary_module_is_gone_is_refused() -> None:
     model = tiny("llama-2")
     model.model.rotary_emb = nn.Identity()
     with (
-        pytest.raises(InvalidArgument, match=r"no rotary module .* patched by other code"),
+        pytest.raises(InvalidArgument, match=r"no rotary module .* other code has patched"),
         patched(model, posenc.NoPE()),
     ):
         pass

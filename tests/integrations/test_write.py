@@ -112,7 +112,7 @@ def test_a_ramp_that_is_not_rounded_is_written_by_pair_under_layer_types() -> No
     assert entry["rope_type"] == "longrope"
     given = write(gemma, YaRN(4.0, 64))
     given["rope_parameters"]["full_attention"]["truncate"] = False
-    assert any("truncate=false under 'full_attention' is dropped" in note for note in read(given).assumed)
+    assert any("ignores truncate=false under 'full_attention'" in note for note in read(given).assumed)
     assert read(given).rotary.get("scaling") == YaRN(4.0, 64)
 
 
@@ -160,7 +160,7 @@ def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
     positions = read(config)
     assert (positions.original_length, positions.tuned_length) == (8192, 131_072)
     for shorter in (Linear(2.0), NTK(4.0), DynamicNTK(2.0, 8192)):
-        with pytest.raises(InvalidArgument, match=r"replace Llama3.* own for 131072 tokens; pass max_length"):
+        with pytest.raises(InvalidArgument, match=r"replace Llama3.* reaches 131072; pass max_length"):
             write(positions, shorter)
     assert write(positions, Linear(2.0), max_length=16_384)["max_position_embeddings"] == 16_384
     assert write(positions, YaRN(32.0, 8192))["max_position_embeddings"] == 262_144

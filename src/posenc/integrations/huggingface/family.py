@@ -53,11 +53,11 @@ class Rotates:
     Args:
         by: the rule. ``"compression"``: all layers rotate; those with a nonzero entry under ``key`` have another
             base and scaling. ``"windows"``: only sliding layers rotate, if there are any. ``"flags"``: ``key`` is a
-            list with a nonzero entry for each layer that rotates. ``"indices"``: ``key`` lists the attention layers
-            (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate because they attend
-            to images. ``"bases"``: ``key`` lists the base of every layer, or 0 for no rotation. ``"scaled"``: all
-            layers rotate; those that ``key`` lists use the scaling. ``"switch"``: without ``key``, no layer rotates
-            or has a table; with it, attention layers rotate.
+            list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the attention layers
+            (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate, because they
+            attend to images. ``"bases"``: ``key`` lists the base of every layer, or 0 for no rotation. ``"scaled"``:
+            all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: without ``key``, no layer
+            rotates or has a table; with it, attention layers rotate.
         key: the key that the rule reads.
     """
 

@@ -11,7 +11,7 @@ AROUND = ("vlm_config", "thinker_config", "llm_config")
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
-    """The keys that lead from a config object or dict to its language model's config; empty if it is that itself."""
+    """The keys from a config object or dict to the config of its language model; empty if they are the same."""
     for key in (*AROUND, "text_config"):
         if (part := _part(config, key)) is not None:
             return (key, *path_of_text(part))

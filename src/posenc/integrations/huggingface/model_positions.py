@@ -153,7 +153,7 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """Return the same positions with another scaling in the stretched layer types, or no rotation there if None.
+        """Return the same positions with another scaling in the stretched layer types, or no rotation for None.
 
         If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """

@@ -30,25 +30,26 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     """Make ``model`` use ``encoding`` for its positions inside the block, and restore its own afterwards.
 
     Args:
-        model: a loaded transformers model of a family that ``read`` knows: one that rotates by text positions, or T5.
-        encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types, pass
-            ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build it with
-            ``phases="float32"`` to get the model's own angles bit for bit; the default angles are exact. The model
+        model: a loaded transformers model of a family that ``read`` knows: one that rotates by text positions,
+            or T5.
+        encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
+            pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build it
+            with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are exact. The model
             keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in families that use
             the attention interface of transformers: caches keep raw keys, whose positions must be consecutive if
             there are more keys than queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
-    audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query that
-    are bool or added to scores.
+    audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query,
+    bool or added to scores.
 
     The block changes neither ``state_dict`` nor anything outside the model, except that an attention function is
-    registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported. With
-    gradient checkpointing, call ``backward`` inside the block too, because it recomputes activations.
+    registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
+    With gradient checkpointing, call ``backward`` inside the block too, because it recomputes activations.
 
     Raises:
-        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables, biases
-            or image positions, which cannot be swapped.
+        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,
+            biases or image positions, which cannot be swapped.
     """
     positions = read(model.config)
     names = {recipe.name for recipe in positions.recipes.values()}
@@ -136,8 +137,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _answering(
     module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
-    """A ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to ``hears``
-    for remapped positions."""
+    """A ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to
+    ``hears`` for remapped positions."""
     ours = encodings
     config: Any = getattr(module, "config", None)
     if (
@@ -165,8 +166,8 @@ def _answering(
 def _laid_out(
     module: nn.Module, positions: ModelPositions, name: str
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
-    """How a rotary module lays out the angles of a layer type, found with its class because the module may already be
-    patched."""
+    """How a rotary module lays out the angles of a layer type, found with its class because the module may already
+    be patched."""
     device = next(module.buffers(), torch.empty(0)).device
     pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
@@ -205,7 +206,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, including its factor; NoPE gives cos 1, sin 0."""
+    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, factor included; NoPE gives cos 1, sin 0."""
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text, with the same position on all axes
         positions = positions.expand(encoding.axes, -1, -1)

@@ -1,4 +1,4 @@
-"""Replaces T5's bias, and attention for remapped positions; ``patched`` restores them."""
+"""Replaces T5's bias, and the attention of models with remapped positions; ``patched`` restores both."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from posenc.mask import Mask
 
 
 def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
-    """Set an attribute of this instance that takes precedence over its parameters, buffers and methods."""
+    """Set an attribute on this instance that takes precedence over its parameters, buffers and methods."""
     before = {name: module.__dict__[name]} if name in module.__dict__ else {}
     module.__dict__[name] = value
     undo.callback(module.__dict__.update, before)
@@ -27,13 +27,13 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Any]:
-    """A mask ``(B, 1, T, S)`` as ``Mask``: a key mask if all queries see the same keys (apart from later ones),
-    else dense.
+    """Convert a mask ``(B, 1, T, S)`` to arguments of ``Mask``: a key mask if all queries see the same keys, apart
+    from causality, and a dense mask otherwise.
 
     Raises:
-        InvalidArgument: it changes scores without hiding keys.
+        InvalidArgument: the mask changes scores without hiding keys.
     """
-    allowed = mask if mask.dtype == torch.bool else mask == 0  # added to scores, in some older code
+    allowed = mask if mask.dtype == torch.bool else mask == 0  # some older code adds the mask to scores
     if not is_concrete(mask):
         return {"dense": allowed}
     if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
@@ -49,13 +49,13 @@ def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Any]:
 
 
 class _Stack:
-    """T5's encoding, placed once per forward pass for all self-attentions that share a table."""
+    """T5's encoding, placed once per forward pass for all self-attention modules that share a table."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
 
     def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
-        """Replace the model's own L×L bias: place the encoding, and return a zero in its place."""
+        """Place the encoding, and return a zero instead of the model's own L×L bias."""
         self.past = int(past_seen_tokens)
         self.placed = self.encoding.at(
             make.arange(query_length, offset=self.past, device=device), make.arange(key_length, device=device)
@@ -63,13 +63,13 @@ class _Stack:
         return torch.zeros(1, 1, 1, 1, device=device)
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
-        """The encoding, queries and keys for attention, and the number of tokens before the queries."""
+        """Return the encoding, queries and keys for attention, and the number of tokens before the queries."""
         return self.placed, q, k, self.past
 
 
 class _Remapped:
-    """An encoding, placed once per forward pass for all its attentions, at the position ids and those of all keys;
-    the cache has raw keys in order."""
+    """An encoding, placed once per forward pass for all its attention modules at the positions of queries and keys;
+    the cache holds raw keys in order."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -80,8 +80,8 @@ class _Remapped:
 
     def meet(self, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Placed, Tensor, Tensor, int]:
         T, S = q.shape[2], k.shape[2]
-        filled = S if T == 1 else T  # without a mask a prefill fills a cache of a fixed size from its first slot
-        if mask is not None and T != S:  # the last query's own key is the last that it sees
+        filled = S if T == 1 else T  # without a mask, prefill fills a fixed-size cache from its first slot
+        if mask is not None and T != S:  # the last key that the last query sees is its own
             sees = mask if mask.dtype == torch.bool else mask == 0
             filled = int(sees[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
         if (S, filled) not in self.placed:
@@ -100,9 +100,9 @@ def remapped(
     encodings: Mapping[str, Encoding],
     undo: ExitStack,
 ) -> list[_Remapped]:
-    """Make attentions rotate raw queries and keys by the encoding of their layer type.
+    """Make attention modules rotate raw queries and keys with the encoding of their layer type.
 
-    Returns the objects that need the position ids of every forward pass.
+    Returns the objects that need the position ids in every forward pass.
     """
     stacks = {kind: _Remapped(encoding) for kind, encoding in encodings.items()}
     for module in tower.values():
@@ -115,9 +115,9 @@ def remapped(
 
 
 def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
-    """Make T5's stacks use our attention, whose memory grows linearly with the length.
+    """Make T5's stacks use posenc's attention, whose memory grows linearly with the length.
 
-    ``layers`` has the encoding of every layer, those of the decoder after those of the encoder.
+    ``layers`` holds the encoding of every layer, first of the encoder and then of the decoder.
     """
     for encoding in layers:
         if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
@@ -138,7 +138,7 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
 
 
 def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> None:
-    """Give an attention of the interface its encoding, which ``attended`` uses."""
+    """Set the encoding of an attention module that uses the attention interface; ``attended`` reads it."""
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
         raise InvalidArgument(
             f"{type(module).__name__} has its own attention in this version of transformers; install a newer one"
@@ -147,11 +147,11 @@ def _attach(module: nn.Module, stack: "_Stack | _Remapped", undo: ExitStack) -> 
 
 
 def _through_ours(model: Any, undo: ExitStack) -> None:
-    """Make a model use ``attended``."""
+    """Make a model use ``attended`` as its attention function."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    name = f"posenc_{id(undo)}"  # only for this block, which removes it again
+    name = f"posenc_{id(undo)}"  # registered only for this block
     for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
         interface.register(name, function)
         undo.callback(interface._global_mapping.pop, name)
@@ -173,7 +173,7 @@ def attended(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """A function for transformers' attention interface; modules without our encoding use its SDPA."""
+    """An attention function for transformers' interface; modules without our encoding use its SDPA function."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -182,7 +182,7 @@ def attended(
     placed, q, k, past = stack.meet(query, key, attention_mask)
     T, S = query.shape[2], key.shape[2]
     facts = {} if attention_mask is None else _as_mask(attention_mask[..., :S], module.is_causal, past)
-    if past + T != S:  # a fixed-size cache, filled up to here
+    if past + T != S:  # a fixed-size cache that is only partly filled
         facts["q_order"] = make.arange(T, offset=past, device=query.device)
         facts["k_order"] = make.arange(S, device=query.device)
     mask = Mask(causal=module.is_causal, **facts)

@@ -1,15 +1,14 @@
-"""Reads which layers rotate, with which base, and which scale their queries, from the config object of
-transformers.
+"""Reads from a transformers config which layers rotate, with which base, and which layers scale their queries.
 
-rope_parameters by layer type, None for those without positions     Beam, Gemma 3 and 4
+rope_parameters by layer type, None for types without positions     Beam, Gemma 3 and 4
 no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
-rope_scaling_layers, the layers with the scaling              Molmo 2
-layer_types, or two entries under main and compress                 DeepSeek-V4
-layer_rope_theta, every layer's base, or 0 Granite-SWA, Muse
+rope_scaling_layers, the layers that use the scaling                Molmo 2
+layer_types, or two entries named main and compress                 DeepSeek-V4
+layer_rope_theta, the base of each layer, or 0 for no rotation      Granite-SWA, Muse
 only sliding layers rotate                                          Cohere 2, EXAONE 4
-position_embedding_type, without which none rotates                    Granite hybrid
-attn_layer_indices, the numbers of layers that attend               Bamba
-cross_attention_layers, the numbers of layers that do not rotate    Llama 3.2 Vision
+position_embedding_type, without which no layer rotates             Granite hybrid
+attn_layer_indices, the indices of the attention layers             Bamba
+cross_attention_layers, the indices of layers that do not rotate    Llama 3.2 Vision
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 
 def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
-    """Recipes by kind, and the kind of each layer, from a rope dictionary and what is around it."""
+    """Return recipes by layer type, and the type of each layer, from a rope dictionary and the config around it."""
     rule, count, types = reader.family.rotates, reader.depth, stated_types(reader)
     if rule.by == "compression":
         return _compressed(reader, parameters, types)
@@ -56,7 +55,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
 
 
 def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """DeepSeek-V4: layers that see only a window, and those that also see earlier tokens, compressed."""
+    """DeepSeek-V4: some layers see only a window, and others also see earlier tokens in compressed form."""
     kinds = tuple("main" if kind == NEAR else "compress" for kind in types)
     entries = {kind: parameters[kind] for kind in ("main", "compress")}
     if "compress" in kinds:
@@ -71,7 +70,7 @@ def _compressed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str,
 
 
 def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] | None:
-    """The base of every layer, 0 for one that does not rotate; None if all have that of the rope dictionary."""
+    """The base of every layer, or 0 if it does not rotate; None if all layers use the rope dictionary's base."""
     rule, count = reader.family.rotates, reader.depth
     if rule.by in ("flags", "bases"):
         listed = reader.get(rule.key) or [base] * count
@@ -92,12 +91,12 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
-    """How many tokens back every layer sees, itself included, None for all; and how many later ones in a window."""
+    """How many tokens back each layer sees (itself included; None for all), and how many later ones in a window."""
     rule = reader.family.windows
     both, before = reader.get("local_attention"), reader.get(rule.before)
     stated = reader.get("sliding_window") if before is None else before + 1
     if both is not None:
-        stated = both // 2  # half of them on either side
+        stated = both // 2  # half of the tokens on each side
     if not stated:
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided
@@ -107,7 +106,7 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
 
 
 def query_dim(reader: Reader) -> int | None:
-    """Channels of a query in latent attention, of which the last rotate; None in other families."""
+    """Channels of a query in latent attention, the last of which rotate; None in other families."""
     if reader.family.rotates.by == "compression":
         return int(reader.need("head_dim"))
     parts = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -115,7 +114,7 @@ def query_dim(reader: Reader) -> int | None:
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:
-    """``layer_types``, if the class has it: one for every layer, as the class makes it."""
+    """``layer_types`` as the class computes it, one per layer; empty if the class has none."""
     types, flags = tuple(reader.get("layer_types") or ()), reader.get(reader.family.windows.flags)
     if flags and types != tuple(NEAR if flag else FULL for flag in flags[: reader.depth]):
         raise InvalidArgument(
@@ -126,7 +125,7 @@ def stated_types(reader: Reader) -> tuple[str, ...]:
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
-    """The query scale of every layer type that has one: after rotation in all, or where nothing rotates."""
+    """The query scale of each layer type that has one: every type (after rotation), or those that do not rotate."""
     rule = reader.family.query_scale
     if rule == "ministral3":
         amount, floor = (
@@ -142,15 +141,15 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
         amount = reader.need("attn_scale") if reader.get("attn_temperature_tuning") not in (False, 0) else 0
         floor = reader.need("floor_scale")
     else:
-        amount, floor = (0.1, 2048) if rule else (0, 0)  # Beam's, in its code
-    if not amount:  # 0 in Devstral 2
+        amount, floor = (0.1, 2048) if rule else (0, 0)  # Beam's numbers are fixed in its code
+    if not amount:  # Devstral 2 states 0
         return {}
     scale = Recipe("query-scale").with_(rule=rule, amount=float(amount), floor=int(floor))
     return {name: scale for name, recipe in kinds.items() if rule == "ministral3" or recipe == NOPE}
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
-    """Layer types with a rope dictionary each, or null for those without positions."""
+    """Read layer types that each have a rope dictionary, or null for no positions."""
     if stray := sorted(key for key, value in parameters.items() if not isinstance(value, Mapping | None)):
         raise InvalidArgument(
             f"rope_parameters mixes layer types {sorted(set(parameters) - {*stray})} with plain keys {stray}"

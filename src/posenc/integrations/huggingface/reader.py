@@ -1,4 +1,4 @@
-"""Reads one config: checks each value once, and builds the recipe of a rotary layer."""
+"""Reads one config: checks each value once, and builds the recipes of rotary layers."""
 
 import math
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ class Reader:
     Args:
         stated: the language model's part of the given config.
         base: the rotary base, if the config leaves it out.
-        as_type: the family by whose rules it is read, instead of its own model_type's.
-        made: the config object that it comes from, or the class for the unchanged config; by default the object
-            that transformers' class makes.
+        as_type: the family whose rules are used instead of those of the config's own model_type.
+        made: the config object that the config comes from, or its class, to read the config unchanged; by default
+            the object that transformers' class builds.
 
     Attributes:
-        made: that object.
-        config: its values, by older and standard names.
-        family: the facts about its model beyond the config.
+        made: the config object.
+        config: the values of the config, under older and standard names.
+        family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
-        entries: the places that may state something about rotation: the config, and its rope dictionaries.
-        assumed: each value that the config leaves out.
+        entries: the dicts that may state something about rotation: the config and its rope dictionaries.
+        assumed: notes about values that the config leaves out.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Reader:
         check_keys(stated, self.family, self.model_type)
         if isinstance(rope := stated.get("rope_scaling"), Mapping) and rope.get("type") == "su":
             stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}  # Phi-3's class refuses "su"
-        if base is not None:  # of layers without one
+        if base is not None:  # for layers that state no base
             stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
         if getattr(made, "model_type", None) != self.model_type:
             made = class_form({**stated, "model_type": self.model_type})
@@ -77,10 +77,10 @@ class Reader:
             self.assumed.append("the indexer, which picks the keys that a query sees, is not read")
         check_made(self.stated, self.names, stated.get("rope_parameters") or {})
         standard = {name: stated[key] for name, key in self.names.items() if key in stated}
-        self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # the inner one is MPT's
+        self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # attn_config is MPT's
 
     def check_stated(self, key: str, stated: bool) -> None:
-        """Refuse to guess a trained value, unless all released models of the family have the same."""
+        """Refuse a missing trained value, unless all released models of the family have the same value."""
         if stated:
             return
         if key not in self.family.defaults:
@@ -93,12 +93,12 @@ class Reader:
         self.assumed.append(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
 
     def is_stated(self, key: str) -> bool:
-        """Whether the config states it, under the class's name or the standard one."""
+        """Whether the config states a key, under the class's name or the standard name."""
         other = {own: name for name, own in self.names.items()} | self.names
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
-        """The value of a key; None if it is null or missing."""
+        """Return the value of a key; None if it is null or missing."""
         if not key or key in self.family.ignored or self.config.get(key) is None:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
@@ -113,20 +113,20 @@ class Reader:
         return value
 
     def need(self, key: str) -> Any:
-        """The value of a key, the family's default if the config leaves it out, else an error."""
+        """Return the value of a key, or the family's default; without either, raise an error."""
         value = self.get(key)
         self.check_stated(key, value is not None)
         return self.family.defaults[key] if value is None else value
 
     @cached_property
     def depth(self) -> int:
-        """Layers of the whole model, those of a decoder after those of its encoder."""
+        """The number of layers of the whole model, encoder and decoder together."""
         counted = self.get(self.family.layers) or len(self.get("layers_block_type") or ())
         return int(counted or self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
 
     @property
     def decoder_depth(self) -> int:
-        """Layers of the decoder; as many as the encoder's if the key is missing or null, as in T5."""
+        """The number of decoder layers; the same as in the encoder if the key is missing or null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     @cached_property
@@ -139,7 +139,7 @@ class Reader:
         return LAST_POSITION if places is None else places[0] * places[1]
 
     def cells(self) -> tuple[int, int] | None:
-        """Rows and columns of the patches of a picture; None for a family with pictures of any size."""
+        """The rows and columns of patches in an image; None for a family that accepts images of any size."""
         sides = [self.get(key) for key in self.family.tower.sides]
         if sides[0] is None and self.family.tower.layout:
             return None
@@ -154,13 +154,13 @@ class Reader:
 
     @property
     def scale_of_scores(self) -> float | None:
-        """The family's own factor of products of queries and keys."""
+        """The family's own factor on q·k, if it has one."""
         products = self.family.products
         return products.fixed if products.key is None else float(self.need(products.key) ** products.power)
 
     def softmax_factor(self, head_dim: int) -> float:
-        """The factor on 1/√D: the family's own scale, or DeepSeek's second number,
-        (0.1·mscale_all_dim·ln s + 1)², for every type of scaling.
+        """The factor on 1/√D: the family's own scale, or DeepSeek's factor (0.1·mscale_all_dim·ln s + 1)² for every
+        type of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
@@ -173,33 +173,33 @@ class Reader:
         return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
     def rope_parameters(self) -> dict[str, Any]:
-        """The rope dictionary under either key; the class's default, or an empty one, if there is none."""
+        """The rope dictionary under either key; if there is none, the class's default or an empty dictionary."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
         return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
-        """The recipe of a rotary layer from one flat rope dictionary and the config around it.
+        """Build the recipe of a rotary layer from one flat rope dictionary and the config around it.
 
-        ``head_dim`` is given for layers whose heads differ from the config's general value.
+        Pass ``head_dim`` for layers whose heads differ from the general value in the config.
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
         sections = [key for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"]
         parameters |= dict.fromkeys(sections, "default")  # an older spelling of sections, not a scaling
         kind = rope_type(parameters)
-        starts = kind in ("yarn", "longrope", "llama3")  # from an original length
+        starts = kind in ("yarn", "longrope", "llama3")  # these start at an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
         if starts and flat and (outer := getattr(self.made, ORIGINAL, None)):
-            parameters[ORIGINAL] = outer  # which transformers' rotary module prefers
+            parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
-            parameters.pop("mscale_all_dim", None)  # only for scores
+            parameters.pop("mscale_all_dim", None)  # it affects only scores
         alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
         scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
         if starts and self.stated_rope:
             self.check_stated(ORIGINAL, any(ORIGINAL in entry for entry in self.entries))
-        sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share is that of the whole head
+        sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share refers to the whole head
         of_all = None if head_dim else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if of_all and (not sliced or share is not None):
@@ -213,18 +213,22 @@ class Reader:
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
             rotary_dim=head_dim if isinstance(scaling, Proportional) else self.rotary_dim(parameters, head_dim),
-            pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # as DeepSeek's states
+            pairing="half"
+            if self.get("rope_interleave") is False
+            else self.family.pairing,  # DeepSeek's config states it
             base=self.rotary_base(parameters),
             scaling=scaling,
             backwards=self.family.backwards or None,
             axes=axes,
         )
         recipe = with_softmax_factor(recipe, self.softmax_factor(head_dim))
-        build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must have this length
+        build(
+            recipe, ModelShape(), total_length=self.length
+        )  # checks that lists of factors and sections have the right length
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
-        """The axis of each pair, in a family with several axes."""
+        """The axis of each pair in a family with several axes; None in others."""
         axes = self.family.axes
         if axes is None:
             return None
@@ -246,7 +250,7 @@ class Reader:
         return width // heads
 
     def full_head_dim(self) -> int | None:
-        """Channels per head of full layers, if they differ: stated per layer, or once."""
+        """Channels per head in full layers, if they differ; the config states them per layer or once."""
         if self.family.full_head_dim is None:
             return None
         stated = {
@@ -259,7 +263,7 @@ class Reader:
         return stated.pop() if stated else int(self.need(self.family.full_head_dim))
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
-        """How many channels of a head rotate, from the key that states it."""
+        """How many channels of a head rotate."""
         channels = self.get(self.family.rotary_dim)
         if self.family.rotary_dim and not self.family.partial:
             return channels or head_dim
@@ -292,7 +296,7 @@ class Reader:
         return int(head_dim * (self.family.defaults[self.family.partial] if share is None else share))
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
-        """The rotary base: never a silent default."""
+        """The rotary base, which is never a silent default."""
         if self.family.fixed_base is not None:
             self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
@@ -326,7 +330,7 @@ class Reader:
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A rope dictionary, or several by layer type; a trained length of 32768.0, as in some files, becomes 32768."""
+    """Convert trained lengths such as 32768.0, as in some files, to 32768 in one or several rope dictionaries."""
     return {
         key: _whole_lengths(value)
         if isinstance(value, Mapping)

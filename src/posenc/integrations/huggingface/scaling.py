@@ -1,4 +1,4 @@
-"""Hugging Face's rope dictionaries to scalings and back: ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
+"""Converts between scalings and Hugging Face's rope dictionaries, ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
 
 Every key is used or refused. transformers itself only warns about an unknown key, a factor below 1 or a missing
 original length, and continues with other numbers.
@@ -48,9 +48,9 @@ TYPES: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "proportional": (Proportional, ("partial_rotary_factor", "factor"), ("partial_rotary_factor",)),
 }
-"""The scaling of each type, its keys in addition to ``COMMON``, and those of them that it needs.
+"""For each type: its scaling, its keys in addition to ``COMMON``, and which of those keys are required.
 
-``finetuned`` (YaRN's authors) has no effect on the numbers.
+``finetuned``, which YaRN's authors write, has no effect on the numbers.
 """
 FIELDS = {
     ORIGINAL: "original_length",
@@ -58,13 +58,13 @@ FIELDS = {
     "short_factor": "short_factors",
     "long_factor": "long_factors",
 }
-"""Our names of keys, if they differ."""
+"""posenc's names for keys, if they differ."""
 
 SPELLINGS = {"su": "longrope"}
 
 
 def rope_type(parameters: Mapping[str, Any]) -> str:
-    """The type under either spelling; ``"default"`` if none is given."""
+    """The type under either of its keys; ``"default"`` if none is given."""
     named = {
         key: ROPE[key].check(key, parameters[key])
         for key in ("rope_type", "type")
@@ -84,7 +84,7 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str, *more: str) -> None:
-    """Refuse a key that this type does not have, nor is among ``more``, and name the nearest that it has."""
+    """Refuse any key that neither this type nor ``more`` has, and name the nearest known key."""
     known = [*COMMON, *TYPES[kind][1], *more]
     for key in parameters:
         one_of(f"key of rope_type {kind!r}", key, known)
@@ -96,8 +96,8 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
     """The scaling of one rope dictionary; ``max_length`` is the config's max_position_embeddings.
 
     Raises:
-        UnknownName: a type or key that does not exist here; the message has the nearest.
-        InvalidArgument: a missing or contradictory value.
+        UnknownName: a type or key does not exist; the message names the nearest one.
+        InvalidArgument: a value is missing or contradictory.
     """
     kind = rope_type(parameters)
     check_type_keys(parameters, kind)
@@ -114,7 +114,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         )
     if kind in ("yarn", "longrope"):
         given.setdefault("factor", max_length / given[ORIGINAL])
-    is_plain = given.get("mscale_all_dim") == 0 and given.get("mscale") == 1  # in every program 0.1·ln s + 1
+    is_plain = given.get("mscale_all_dim") == 0 and given.get("mscale") == 1  # every program computes 0.1·ln s + 1
     unsaid = {"finetuned", *(key for key in PAIR if is_plain or not given.get(key))}
     return scaling(
         **{
@@ -126,16 +126,16 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """The scaling of Hunyuan's dictionaries: NTK by ``alpha``; their other numbers have no effect."""
+    """The scaling of Hunyuan's rope dictionaries: NTK with ``alpha``; their other numbers have no effect."""
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 
 
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """The v5 rope dictionary of a scaling, ``rope_theta`` included.
+    """The v5 rope dictionary of a scaling, including ``rope_theta``.
 
-    NTK is written as its equivalent base, and scalings that transformers has no type for (YaRN's ramp by rotations,
-    the fixed form of NTK) as a longrope with one factor per pair: the frequencies are the same.
+    NTK is written as its equivalent base. Scalings without a type in transformers (YaRN's ramp by rotations, the
+    fixed form of NTK) are written as a longrope with one factor per pair, which gives the same frequencies.
     """
     if isinstance(scaling, NTK) and scaling.form != "fixed":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
@@ -145,7 +145,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     numbers = {
         key: getattr(scaling, FIELDS.get(key, key), None)
         for key in TYPES[kind][1]
-        if (kind, key) != ("dynamic", ORIGINAL)  # which starts at max_position_embeddings
+        if (kind, key) != ("dynamic", ORIGINAL)  # dynamic scaling starts at max_position_embeddings
     }
     if kind == "proportional" and numbers["factor"] == 1:
         del numbers["factor"]
@@ -157,7 +157,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Any fixed scaling whose pairs all rotate, as a longrope whose two lists are the same."""
+    """Any fixed scaling whose pairs all rotate, written as a longrope whose two lists are the same."""
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(
             f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length) instead"

@@ -1,4 +1,4 @@
-"""The allowed values of each config key, for all code that reads or refuses values."""
+"""The allowed values of each config key, used by all code that reads or refuses values."""
 
 import reprlib
 from collections.abc import Callable, Mapping
@@ -8,25 +8,25 @@ from typing import Any
 from posenc.errors import InvalidArgument
 
 MOST_LAYERS = 10_000
-"""More layers than any model has, and few enough to list."""
+"""A limit on layers: more than any model has, and few enough to list."""
 LAST_POSITION = 2**31 - 1
-"""The largest length that positions allow."""
+"""The largest allowed length."""
 LARGEST = 1e18
-"""Larger than any real base or factor, and within 64-bit integers."""
+"""A limit on numbers: larger than any real base or factor, and within 64-bit integers."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A set of values: its name in words, and the test of membership."""
+    """A set of allowed values: its description, and a function that tests membership."""
 
     expected: str
     holds: Callable[[Any], bool]
 
     def check(self, key: str, value: Any) -> Any:
-        """The value, if it is allowed; null, if allowed, means the same as leaving the key out.
+        """Return the value if it is allowed; null, if allowed, means the same as leaving the key out.
 
         Raises:
-            InvalidArgument: it is not; the message has key, value and allowed values.
+            InvalidArgument: the value is not allowed; the message names the key, the value and the allowed values.
         """
         if not self.holds(value):
             raise InvalidArgument(f"{key}={reprlib.repr(value)} must be {self.expected}; correct it")
@@ -34,7 +34,7 @@ class Values:
 
 
 def whole(least: int, most: int) -> Values:
-    """Whole numbers; as in transformers, True and 8.0 do not count."""
+    """Whole numbers in a range; as in transformers, True and 8.0 do not count as whole numbers."""
     return Values(
         f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
     )
@@ -45,7 +45,7 @@ def _finite(value: object) -> bool:
 
 
 def listed(of: Values) -> Values:
-    """Lists of such values."""
+    """Lists of the given values."""
     return Values(
         f"a list in which each entry is {of.expected}",
         lambda value: isinstance(value, list | tuple) and all(map(of.holds, value)),
@@ -77,7 +77,7 @@ SHAPES: dict[str, Values] = {
     **_of(DEPTH, "num_hidden_layers n_layer n_layers num_layers encoder_layers num_decoder_layers decoder_layers"),
     "pad_token_id": WINDOW,
 }
-"""Sizes that a whole model and each of its parts may have side by side."""
+"""Sizes that both a whole model and its parts may state."""
 
 KEYS: dict[str, Values] = {
     **SHAPES,
@@ -121,7 +121,7 @@ KEYS: dict[str, Values] = {
         Values("a number from 0 to 10^18, where 0 means no rotation", lambda value: _finite(value) and value >= 0)
     ),
 }
-"""Every key about positions or the sizes that they need, which a family reads or a user may misspell."""
+"""Every key about positions, or about sizes that they depend on, that a family reads or a user may misspell."""
 
 IDLE: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), (1,)),
@@ -129,7 +129,7 @@ IDLE: dict[str, tuple[object, ...]] = {
     "position_embedding_type": ("absolute", "rope", "rope_gptj"),
     "use_bidirectional_attention": ("all", "vision"),
 }
-"""Values without effect in a family that does not have the key; null and False always are."""
+"""Values that have no effect in a family without the key; null and False never have an effect there."""
 
 RARE: dict[str, Values] = {
     **_of(
@@ -152,7 +152,7 @@ RARE: dict[str, Values] = {
     ),
     "full_attn_idxs": listed(LAYER),
 }
-"""Keys of a few families, mostly towers, which have no effect in other models."""
+"""Keys of a few families, mostly towers, that have no effect in other models."""
 
 BESIDE: dict[str, Values] = {
     **_of(TEXT, "rope_type type"),

@@ -26,21 +26,22 @@ def loss_by_position(
     tokenizer: Any = None,
     report: Callable[[int, dict[str, float]], Any] = lambda step, losses: None,
 ) -> Any:
-    """Score the beginning of ``text`` before the first step, every ``every`` steps, and after the last step.
+    """Return a callback that scores ``text`` before the first step, every ``every`` steps, and after the last step.
 
-    ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are those of ``posenc extend``, in nats
-    per token under the model's own positions: ``loss_to_1024`` is the mean over positions 512 … 1023. They go into
-    the Trainer's log history, and so into ``trainer_state.json``, and to ``report``. The first process scores and
-    needs all weights, so sharded models do not work.
+    Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in ``posenc
+    extend``, in nats per token under the model's own positions: ``loss_to_1024`` is the mean over positions
+    512 … 1023. They are written to the Trainer's log history, and so to ``trainer_state.json``, and passed to
+    ``report``. Only the first process scores, and it needs all weights, so sharded models do not work.
 
     Args:
-        length: positions that are scored; four times the length that the model's config states.
-        every: steps.
-        tokenizer: the Trainer's own ``processing_class`` if it has one.
+        text: the text whose beginning is scored.
+        length: how many positions are scored; by default four times the length that the model's config states.
+        every: the number of steps between two scores.
+        tokenizer: the tokenizer; by default the Trainer's ``processing_class``.
         report: called with the step and the losses by name.
 
     Raises:
-        InvalidArgument: when training begins: there is no tokenizer, or the text is too short.
+        InvalidArgument: when training begins, there is no tokenizer or the text is too short.
     """
     from transformers import TrainerCallback
 
@@ -64,13 +65,13 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """The losses of the first ``length`` positions by name, each the mean since the previous length."""
+    """The losses of the first ``length`` positions by name, each the mean over positions since the previous one."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(
             f"text has {len(tokens)} tokens, but {length} positions need {length + 1}; pass a longer text"
         )
-    with unchanged(model.model):  # dynamic scaling keeps the frequencies for the last text's length
+    with unchanged(model.model):  # dynamic scaling keeps the frequencies for the length of the last text
         losses = model.losses(tokens, None)
     ends = [max(1, model.original_length // 4)]
     while ends[-1] < length:

@@ -26,20 +26,20 @@ def write(
 ) -> dict[str, Any]:
     """The config with its positions in one spelling, optionally with another scaling.
 
-    For a composite model it is the language model's part, the ``text_config``.
+    For a composite model, this is the part of the language model, ``text_config``.
 
     Args:
         positions: what ``read`` returned.
-        scaling: of the stretched layers; by default the one that was read.
-        max_length: the longest input that the config allows; default factor × original length if the scaling is
-            replaced. With dynamic scaling it is the original length, where the scaling starts. It is required if
-            a scaling would replace one with which the model was released for a longer input.
-        spelling: ``"v5"``, one ``rope_parameters``; ``"v4"``, ``rope_scaling`` beside ``rope_theta``, which
-            transformers also reads and older servers need. Not for nested layer types.
+        scaling: the scaling of the stretched layers; by default the one that was read.
+        max_length: the longest input that the config allows; by default factor × original length if the scaling is
+            replaced. With dynamic scaling, it is the original length, where the scaling starts. It is required if
+            the model was released for a longer input with the scaling that is replaced.
+        spelling: ``"v5"`` writes one ``rope_parameters``. ``"v4"`` writes ``rope_scaling`` and ``rope_theta``,
+            which transformers also reads and older servers need; it cannot state nested layer types.
 
     Raises:
-        InvalidArgument: the family's config cannot state this scaling, or the scaling reaches less far than the one
-            that it would replace.
+        InvalidArgument: the config of the family cannot state this scaling, or the scaling reaches fewer positions
+            than the one that it would replace.
     """
     one_of("spelling", spelling, get_args(Spelling))
     if scaling is not None:
@@ -83,7 +83,7 @@ def _stretched(
 
 
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
-    """Whether the config has a rope dictionary; an error if it has none and the scaling needs one."""
+    """Whether the config has a rope dictionary; raises an error if the scaling needs one and there is none."""
     family = FAMILIES[positions.model_type]
     in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
@@ -100,41 +100,46 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
-    """The config without its rope dictionary, and without keys that replace one, with its lengths stated."""
+    """The config with its lengths stated, but without its rope dictionary and the keys that replace one."""
     family = FAMILIES[positions.model_type]
     gone = {*BOTH_FORMS, family.base, family.partial, family.local_base}
     config = {key: value for key, value in positions.source.items() if key not in gone}
     config[family.length] = max_length
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
-    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only if that is stated
+    if (
+        positions.model_type == "mixtral" and config.get("head_dim") is None
+    ):  # Mixtral scales only if head_dim is stated
         config["head_dim"] = positions.rotary.get("head_dim")
     return config
 
 
 def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """One rope dictionary in the spelling of transformers v4, with base and share of channels beside it."""
+    """One rope dictionary in the spelling of transformers v4, with base and share of channels outside it."""
     family, entry = FAMILIES[positions.model_type], dict(entry)
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
         outer[family.partial] = entry.pop("partial_rotary_factor")
-    if entry["rope_type"] == "longrope":  # where transformers 4 reads it in every family
+    if entry["rope_type"] == "longrope":  # transformers 4 reads it there in every family
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     if entry == {"rope_type": "default"}:
         null = {**config, **outer, "rope_scaling": None}
         rope = getattr(class_form({**null, "model_type": positions.model_type}), "rope_parameters", None) or {}
-        if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's default, maybe scaled
+        if rope.get("rope_type", "default") in (
+            "default",
+            "axial",
+        ):  # null means the class's default, which may be scaled
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
-    """The keys of the config that ``write`` would change; None removes a key."""
+    """Return the config keys that ``write`` would change, with their new values; None removes a key."""
     return changed(positions.source, write(positions, scaling, **options))
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys in which one config differs from another, with the other's values; None removes a key."""
+    """Return the keys that differ, with their values in ``after``; None removes a key."""
     return {
         **{key: value for key, value in after.items() if key not in before or before[key] != value},
         **{key: None for key in before if key not in after},
@@ -151,8 +156,13 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
             f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, so "
             f"it cannot state {scaling}"
         )
-    dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
-    refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all others
+    dropped = not positions.alike and not entry.get(
+        "truncate", True
+    )  # transformers ignores truncate=False in a nested entry
+    refused = model_type == "phi3" and entry["rope_type"] not in (
+        "default",
+        "longrope",
+    )  # Phi-3 refuses all other types
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
     factor = softmax_factor(recipe)
@@ -172,9 +182,9 @@ def _with_softmax(
     rotary_dim: int,
     base: float,
 ) -> dict[str, Any]:
-    """The entry with the model's factor on scores, as DeepSeek's second number.
+    """The entry with the model's factor on scores, stated as DeepSeek's mscale_all_dim.
 
-    The factor is (0.1·mscale_all_dim·ln s + 1)² for every type; s must be above 1.
+    The factor is (0.1·mscale_all_dim·ln s + 1)² for every type of scaling; s must be above 1.
     """
     if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
