@@ -131,9 +131,7 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
             raise NotByRule(config.model_type, "its model file rotates queries and keys separately")
-        first = function(x, x, *cos_sin)[0][
-            0, 0, 0
-        ]  # channel 0 at position 1: cos in channel 0, sin in its partner
+        first = function(x, x, *cos_sin)[0][0, 0, 0]  # channel 0 gives cos in itself and sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
         pairings.add(kinds.get(partner, "neither half nor interleaved") if first[partner] > 0 else "backwards")
     return pairings

@@ -52,7 +52,7 @@ def convert_pairing(
     kv_heads: int | None = None,
     rotary_dim: int | None = None,
 ) -> dict[str, Tensor]:
-    """Return a copy of the state dict with its rotary channels in the order of ``to``.
+    """Return a new state dict with its rotary channels in the order of ``to``.
 
     Args:
         state_dict: weights under the names of Hugging Face (``q_proj`` and ``k_proj``; ``q_norm``, ``k_norm`` or
@@ -61,9 +61,9 @@ def convert_pairing(
             ``attn_qkv`` must be laid out q, k, v, and GPT-NeoX's ``query_key_value`` head by head. Scales
             (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
-            and ``"half"`` in Hugging Face's folders; the weights themselves do not tell which.
+            and ``"half"`` in Hugging Face's folders; the weights do not tell which.
         to: the target pairing. If it is the same, nothing changes.
-        heads, kv_heads: the numbers of query heads and of key heads; by default they are the same.
+        heads, kv_heads: the numbers of query and key heads, the same by default.
         head_dim, rotary_dim: channels per head, and how many of them rotate; all by default.
 
     Raises:
@@ -148,7 +148,7 @@ def check_conversion(
     """Compare the logits (B, T, V) of a model before and after a conversion, each in its own pairing.
 
     Returns the largest difference relative to the largest logit: about 1e-6 in float32 if the conversion is right,
-    and about 1 if the weights already had the target pairing or the number of key heads is wrong.
+    about 1 if the weights already had the target pairing or the number of key heads is wrong.
 
     Raises:
         InvalidArgument: the difference is above ``tolerance``.

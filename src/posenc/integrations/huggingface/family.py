@@ -18,7 +18,7 @@ SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
     "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: as Gemma 3, plus both ends
     "ignored": lambda window: (None, 0),
 }
-"""For each way to count a window: how many tokens back (itself included) and how many later tokens a token sees."""
+"""For each way to count a window: how many tokens back, itself included, and how many later ones a token sees."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,
@@ -54,8 +54,8 @@ class Rotates:
         by: the rule. ``"compression"``: all layers rotate; those with a nonzero entry under ``key`` have another
             base and scaling. ``"windows"``: only sliding layers rotate, if there are any. ``"flags"``: ``key`` is a
             list with a nonzero entry for each rotating layer. ``"indices"``: ``key`` lists the attention layers
-            (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate, because they
-            attend to images. ``"bases"``: ``key`` lists the base of every layer, or 0 for no rotation. ``"scaled"``:
+            (the others are recurrent). ``"others"``: ``key`` lists the layers that do not rotate, as they attend
+            to images. ``"bases"``: ``key`` lists the base of every layer, 0 for no rotation. ``"scaled"``:
             all layers rotate; those that ``key`` lists use the scaling. ``"switch"``: without ``key``, no layer
             rotates or has a table; with it, attention layers rotate.
         key: the key that the rule reads.
@@ -98,11 +98,11 @@ class Tables:
     """Tables of position embeddings or of biases.
 
     Args:
-        encoder_length: the key of the number of rows of the encoder's table, if ``length`` is for the decoder.
+        encoder_length: the key of the rows of the encoder's table, if ``length`` is for the decoder.
         sinusoidal: the stacks whose table is sinusoidal instead of trained, or ``"all"`` for a family with one
-            stack; ``spacing`` is the spacing of its frequencies.
+            stack; ``spacing`` is that of its frequencies.
         padding_rows: the key of the last row before the row of position 0, if the length includes such rows.
-        per_layer: whether every layer, rather than every stack, has its own table of biases.
+        per_layer: whether every layer, not every stack, has its own table of biases.
     """
 
     encoder_length: str | None = None
@@ -119,8 +119,8 @@ class Tower:
     Args:
         layout: how a vision tower rotates by rows and columns, a name in ``posenc.integrations.attention_layouts``.
         sides: the keys of the image size and the patch size.
-        table: the keys of the two sides of a table that such a tower also adds, or one key for the number of rows
-            of a square table; the keys in ``sides`` mean a row per patch.
+        table: the keys of the two sides of a table that such a tower also adds, or one key for the rows of a square
+            table; the keys in ``sides`` mean a row per patch.
     """
 
     layout: str | None = None
@@ -214,7 +214,7 @@ class Family:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The position keys that its code or class may read, even if the class does not declare them."""
+        """The position keys that its code or class may read without declaring them."""
         keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
         others = (self.full_head_dim, self.windows.before, self.windows.flags, self.rotates.key)
         return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))

@@ -1,4 +1,4 @@
-"""Loads the model and tokenizer of a folder or GGUF file, hashes the weights, and saves new folders.
+"""Loads model and tokenizer from a folder or GGUF file, hashes weights, and saves new folders.
 
 Weights from safetensors, sharded or not, stay memory-mapped if they are loaded in the dtype of the file.
 """
@@ -22,10 +22,10 @@ from posenc.integrations.huggingface.language_model import path_of_text
 
 
 def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """Return the model and its tokenizer; errors from transformers are shortened to one line."""
+    """Return model and tokenizer; errors from transformers are shortened to one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} does not exist; pass a model's folder or a .gguf file")
-    with quiet(), redirect_stderr(io.StringIO()):  # hide transformers' messages and progress bars
+    with quiet(), redirect_stderr(io.StringIO()):  # hide messages and progress bars
         return _read(path, dtype)
 
 
@@ -64,7 +64,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
 
 
 def _kind(path: Path) -> Any:
-    """Return the class that loads the language model of this folder, with its towers if it has any.
+    """Return the class that loads this folder's language model, with its towers if it has any.
 
     The model is first built without weights. If that fails, the config is wrong and a new download does not help.
     """
@@ -72,7 +72,7 @@ def _kind(path: Path) -> Any:
 
     if not any(path.glob("*.safetensors")):
         raise StudyError(
-            f"{str(path)!r} has no .safetensors file, and pickled weights are not read because they can run code; "
+            f"{str(path)!r} has no .safetensors file, and pickled weights are not read, as they can run code; "
             "save the model with save_pretrained first"
         )
     for kind in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):

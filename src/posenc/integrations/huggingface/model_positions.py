@@ -27,7 +27,7 @@ def softmax_factor(recipe: Recipe) -> float:
 
 
 def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
-    """Return a copy of the recipe with this factor, stated only if its scaling implies another."""
+    """A copy with this factor, stated only if its scaling implies another."""
     unstated = recipe.with_(softmax_factor=None)
     return unstated if math.isclose(factor, softmax_factor(unstated)) else recipe.with_(softmax_factor=factor)
 
@@ -40,19 +40,19 @@ class ModelPositions:
         model_type: the name of the family in transformers.
         recipes: one recipe per layer type, keyed by ``"all"`` or by the names in the config.
         layer_types: the type of every layer, first to last.
-        windows: how many tokens back each layer sees, including the token itself; None for no limit.
+        windows: how many tokens back each layer sees, itself included; None for no limit.
         window_after: how many later tokens a token sees in a window, as in encoders.
         query_dim: channels of a query in latent attention, the last of which rotate; None in other models.
         chunk: tokens per chunk, if rotating layers see only their own chunk (Llama 4).
-        original_length: the trained length before any scaling, if the config states it; otherwise max_length.
+        original_length: the trained length before any scaling, if the config states it; else max_length.
         max_length: the longest input that the config allows.
         scales: the query scale of each layer type that has one; ``as_layers`` stacks it on the type's encoding.
-        assumed: notes about each value that the config leaves out and all released models of the family share, and
-            about anything that ``as_layers`` cannot express.
+        assumed: notes on each value that the config leaves out and all released models of the family share, and on
+            anything that ``as_layers`` cannot express.
         layout: for a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
             whose ``positions`` its encoding needs.
         added_table: a table that such a tower also adds to its patches; ``as_layers`` stacks it on the encoding.
-        source: the config that was read; for a composite model, the part of its language model.
+        source: the config that was read; for a composite model, its language model's part.
         path: the keys that lead to that part in the whole config, such as ``("text_config",)``.
     """
 
@@ -153,7 +153,7 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """Return the same positions with another scaling in the stretched layer types, or no rotation for None.
+        """The same model with another scaling in the stretched layer types, or no rotation there for None.
 
         If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """
@@ -171,10 +171,10 @@ class ModelPositions:
         )
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
-        """Return a new encoding for each layer type; tables are untrained, since their rows are in the checkpoint.
+        """A new encoding for each layer type; tables are untrained; their rows are in the checkpoint.
 
         Args:
-            total_length: the length of prompt and answer together, if a scaling depends on it.
+            total_length: prompt and answer together, if a scaling depends on it.
             phases: ``"float32"`` for the angles that transformers computes.
         """
         recipes = {name: recipe.with_(phases=phases) for name, recipe in self.rotary_recipes.items()}
@@ -184,7 +184,7 @@ class ModelPositions:
         }
 
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        """Return the model as one encoding: ``Layers`` by layer type and window, or its only encoding."""
+        """The model as one encoding: ``Layers`` by layer type and window, or its only encoding."""
         encodings = {
             name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }

@@ -1,4 +1,4 @@
-"""Replaces the positions of a loaded model with those of posenc inside a block, and restores them afterwards.
+"""Replaces the positions of a loaded model inside a block, and restores them afterwards.
 
 Rotary models in transformers get cos and sin from a ``rotary_emb`` module and rotate queries and keys themselves,
 so only the ``forward`` of that instance is replaced. T5 and remapped encodings use posenc's attention through the
@@ -34,22 +34,22 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             or T5.
         encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
             pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build it
-            with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are exact. The model
-            keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in families that use
-            the attention interface of transformers: caches keep raw keys, whose positions must be consecutive if
+            with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are exact. The
+            model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in families
+            that use transformers' attention interface: caches keep raw keys, whose positions must be consecutive if
             there are more keys than queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
     audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query,
     bool or added to scores.
 
-    The block changes neither ``state_dict`` nor anything outside the model, except that an attention function is
-    registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
-    With gradient checkpointing, call ``backward`` inside the block too, because it recomputes activations.
+    The block changes neither ``state_dict`` nor anything outside the model, except for an attention
+    function registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
+    With gradient checkpointing, call ``backward`` there too, because it recomputes activations.
 
     Raises:
-        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,
-            biases or image positions, which cannot be swapped.
+        InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model's tables,
+            biases or image positions cannot be swapped.
     """
     positions = read(model.config)
     names = {recipe.name for recipe in positions.recipes.values()}
@@ -173,9 +173,7 @@ def _laid_out(
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
     lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
-    sign = (
-        -1 if FAMILIES[positions.model_type].backwards else 1
-    )  # the model's code rotates in the opposite direction
+    sign = -1 if FAMILIES[positions.model_type].backwards else 1  # the model's code rotates in the other direction
 
     def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype) -> Any:
         cos, sin = _cos_sin(encoding, at, pairs)
@@ -189,7 +187,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     first, second = (part.flatten(0, -2) for part in cos_sin)
-    sin_first = not first[0].any()  # because sin 0 = 0; GPT-J and CodeGen return sin before cos
+    sin_first = not first[0].any()  # sin 0 = 0; GPT-J and CodeGen return sin before cos
     sines = (first if sin_first else second)[1]
     once, halves = len(sines) == pairs, torch.equal(*sines.tensor_split(2))
 

@@ -27,12 +27,12 @@ class Reader:
         stated: the language model's part of the given config.
         base: the rotary base, if the config leaves it out.
         as_type: the family whose rules are used instead of those of the config's own model_type.
-        made: the config object that the config comes from, or its class, to read the config unchanged; by default
-            the object that transformers' class builds.
+        made: the config object it comes from, or its class, to read the config unchanged; by default the object
+            that transformers' class builds.
 
     Attributes:
         made: the config object.
-        config: the values of the config, under older and standard names.
+        config: its values, under older and standard names.
         family: the facts about the model that are not in the config.
         stated_rope: the given rope dictionary.
         entries: the dicts that may state something about rotation: the config and its rope dictionaries.
@@ -80,7 +80,7 @@ class Reader:
         self.config = {**(stated.get("attn_config") or {}), **stated, **standard}  # attn_config is MPT's
 
     def check_stated(self, key: str, stated: bool) -> None:
-        """Refuse a missing trained value, unless all released models of the family have the same value."""
+        """Refuse a missing trained value, unless all released models of the family share it."""
         if stated:
             return
         if key not in self.family.defaults:
@@ -98,7 +98,7 @@ class Reader:
         return any(self.stated.get(name) is not None for name in (key, other.get(key)))
 
     def get(self, key: str | None) -> Any:
-        """Return the value of a key; None if it is null or missing."""
+        """The value of a key; None if it is null or missing."""
         if not key or key in self.family.ignored or self.config.get(key) is None:
             return None
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
@@ -113,20 +113,20 @@ class Reader:
         return value
 
     def need(self, key: str) -> Any:
-        """Return the value of a key, or the family's default; without either, raise an error."""
+        """The value of a key, or the family's default; without either, an error."""
         value = self.get(key)
         self.check_stated(key, value is not None)
         return self.family.defaults[key] if value is None else value
 
     @cached_property
     def depth(self) -> int:
-        """The number of layers of the whole model, encoder and decoder together."""
+        """The number of layers, encoder and decoder together."""
         counted = self.get(self.family.layers) or len(self.get("layers_block_type") or ())
         return int(counted or self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
 
     @property
     def decoder_depth(self) -> int:
-        """The number of decoder layers; the same as in the encoder if the key is missing or null, as in T5."""
+        """The number of decoder layers; the encoder's if the key is missing or null, as in T5."""
         return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     @cached_property
@@ -180,7 +180,7 @@ class Reader:
         return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
-        """Build the recipe of a rotary layer from one flat rope dictionary and the config around it.
+        """The recipe of a rotary layer from one flat rope dictionary and the config around it.
 
         Pass ``head_dim`` for layers whose heads differ from the general value in the config.
         """
@@ -213,18 +213,14 @@ class Reader:
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
             rotary_dim=head_dim if isinstance(scaling, Proportional) else self.rotary_dim(parameters, head_dim),
-            pairing="half"
-            if self.get("rope_interleave") is False
-            else self.family.pairing,  # DeepSeek's config states it
+            pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # a key of DeepSeek's
             base=self.rotary_base(parameters),
             scaling=scaling,
             backwards=self.family.backwards or None,
             axes=axes,
         )
         recipe = with_softmax_factor(recipe, self.softmax_factor(head_dim))
-        build(
-            recipe, ModelShape(), total_length=self.length
-        )  # checks that lists of factors and sections have the right length
+        build(recipe, ModelShape(), total_length=self.length)  # checks the lengths of lists of factors and sections
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
@@ -330,7 +326,7 @@ class Reader:
 
 
 def _whole_lengths(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert trained lengths such as 32768.0, as in some files, to 32768 in one or several rope dictionaries."""
+    """One or several rope dictionaries; a trained length of 32768.0, as in some files, becomes 32768."""
     return {
         key: _whole_lengths(value)
         if isinstance(value, Mapping)

@@ -1,4 +1,4 @@
-"""Converts between scalings and Hugging Face's rope dictionaries, ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
+"""Converts Hugging Face's ``rope_scaling`` (v4) and ``rope_parameters`` (v5) to scalings and back.
 
 Every key is used or refused. transformers itself only warns about an unknown key, a factor below 1 or a missing
 original length, and continues with other numbers.
@@ -126,13 +126,13 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
 
 
 def ntk_from(parameters: Mapping[str, Any]) -> NTK:
-    """The scaling of Hunyuan's rope dictionaries: NTK with ``alpha``; their other numbers have no effect."""
+    """The scaling of Hunyuan's rope dictionaries: NTK by ``alpha``; their other numbers have no effect."""
     check_type_keys(parameters, "dynamic", "alpha", "beta_fast", "beta_slow", *PAIR)
     return NTK(parameters["alpha"])
 
 
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """The v5 rope dictionary of a scaling, including ``rope_theta``.
+    """The v5 rope dictionary of a scaling, with ``rope_theta``.
 
     NTK is written as its equivalent base. Scalings without a type in transformers (YaRN's ramp by rotations, the
     fixed form of NTK) are written as a longrope with one factor per pair, which gives the same frequencies.
@@ -157,7 +157,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Any fixed scaling whose pairs all rotate, written as a longrope whose two lists are the same."""
+    """Any fixed scaling whose pairs all rotate, as a longrope with two equal lists."""
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(
             f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length) instead"

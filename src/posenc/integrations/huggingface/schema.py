@@ -1,4 +1,4 @@
-"""The allowed values of each config key, used by all code that reads or refuses values."""
+"""The allowed values of each config key, for all code that reads or refuses values."""
 
 import reprlib
 from collections.abc import Callable, Mapping
@@ -17,16 +17,16 @@ LARGEST = 1e18
 
 @dataclass(frozen=True)
 class Values:
-    """A set of allowed values: its description, and a function that tests membership."""
+    """A set of allowed values: its description and its membership test."""
 
     expected: str
     holds: Callable[[Any], bool]
 
     def check(self, key: str, value: Any) -> Any:
-        """Return the value if it is allowed; null, if allowed, means the same as leaving the key out.
+        """Return the value if allowed; null, if allowed, means the same as leaving the key out.
 
         Raises:
-            InvalidArgument: the value is not allowed; the message names the key, the value and the allowed values.
+            InvalidArgument: the value is not allowed; the message names key, value and allowed values.
         """
         if not self.holds(value):
             raise InvalidArgument(f"{key}={reprlib.repr(value)} must be {self.expected}; correct it")
@@ -34,7 +34,7 @@ class Values:
 
 
 def whole(least: int, most: int) -> Values:
-    """Whole numbers in a range; as in transformers, True and 8.0 do not count as whole numbers."""
+    """Whole numbers in a range; as in transformers, True and 8.0 do not count."""
     return Values(
         f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
     )
@@ -129,7 +129,7 @@ IDLE: dict[str, tuple[object, ...]] = {
     "position_embedding_type": ("absolute", "rope", "rope_gptj"),
     "use_bidirectional_attention": ("all", "vision"),
 }
-"""Values that have no effect in a family without the key; null and False never have an effect there."""
+"""Values that have no effect in a family without the key; null and False never have one."""
 
 RARE: dict[str, Values] = {
     **_of(

@@ -31,13 +31,13 @@ def loss_by_position(
     Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in ``posenc
     extend``, in nats per token under the model's own positions: ``loss_to_1024`` is the mean over positions
     512 … 1023. They are written to the Trainer's log history, and so to ``trainer_state.json``, and passed to
-    ``report``. Only the first process scores, and it needs all weights, so sharded models do not work.
+    ``report``. Only the first process scores; it needs all weights, so sharded models do not work.
 
     Args:
         text: the text whose beginning is scored.
-        length: how many positions are scored; by default four times the length that the model's config states.
-        every: the number of steps between two scores.
-        tokenizer: the tokenizer; by default the Trainer's ``processing_class``.
+        length: positions to score; by default four times the length in the config.
+        every: steps between scores.
+        tokenizer: by default the Trainer's ``processing_class``.
         report: called with the step and the losses by name.
 
     Raises:
@@ -65,13 +65,13 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """The losses of the first ``length`` positions by name, each the mean over positions since the previous one."""
+    """The losses of the first ``length`` positions by name, each the mean since the previous length."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(
             f"text has {len(tokens)} tokens, but {length} positions need {length + 1}; pass a longer text"
         )
-    with unchanged(model.model):  # dynamic scaling keeps the frequencies for the length of the last text
+    with unchanged(model.model):  # dynamic scaling keeps the frequencies for the last text's length
         losses = model.losses(tokens, None)
     ends = [max(1, model.original_length // 4)]
     while ends[-1] < length:

@@ -38,8 +38,8 @@ def write(
             which transformers also reads and older servers need; it cannot state nested layer types.
 
     Raises:
-        InvalidArgument: the config of the family cannot state this scaling, or the scaling reaches fewer positions
-            than the one that it would replace.
+        InvalidArgument: the family's config cannot state this scaling, or it reaches fewer positions than
+            the scaling that it replaces.
     """
     one_of("spelling", spelling, get_args(Spelling))
     if scaling is not None:
@@ -83,7 +83,7 @@ def _stretched(
 
 
 def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
-    """Whether the config has a rope dictionary; raises an error if the scaling needs one and there is none."""
+    """Whether the config has a rope dictionary; an error if the scaling needs one and there is none."""
     family = FAMILIES[positions.model_type]
     in_code = family.kind != "rotary" or family.fixed_base is not None
     several = len(positions.rotary_recipes) > 1 and family.rotates.by in ("bases", "scaled")
@@ -107,9 +107,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     config[family.length] = max_length
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
-    if (
-        positions.model_type == "mixtral" and config.get("head_dim") is None
-    ):  # Mixtral scales only if head_dim is stated
+    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only if this is stated
         config["head_dim"] = positions.rotary.get("head_dim")
     return config
 
@@ -125,21 +123,18 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     if entry == {"rope_type": "default"}:
         null = {**config, **outer, "rope_scaling": None}
         rope = getattr(class_form({**null, "model_type": positions.model_type}), "rope_parameters", None) or {}
-        if rope.get("rope_type", "default") in (
-            "default",
-            "axial",
-        ):  # null means the class's default, which may be scaled
+        if rope.get("rope_type", "default") in ("default", "axial"):  # null is the class's default, maybe scaled
             return {**outer, "rope_scaling": None}
     return {**outer, "rope_scaling": entry}
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
-    """Return the config keys that ``write`` would change, with their new values; None removes a key."""
+    """The config keys that ``write`` would change, with their new values; None removes a key."""
     return changed(positions.source, write(positions, scaling, **options))
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that differ, with their values in ``after``; None removes a key."""
+    """The keys that differ, with their values in ``after``; None removes a key."""
     return {
         **{key: value for key, value in after.items() if key not in before or before[key] != value},
         **{key: None for key in before if key not in after},
@@ -156,13 +151,8 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
             f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, so "
             f"it cannot state {scaling}"
         )
-    dropped = not positions.alike and not entry.get(
-        "truncate", True
-    )  # transformers ignores truncate=False in a nested entry
-    refused = model_type == "phi3" and entry["rope_type"] not in (
-        "default",
-        "longrope",
-    )  # Phi-3 refuses all other types
+    dropped = not positions.alike and not entry.get("truncate", True)  # transformers drops it in a nested entry
+    refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # Phi-3 allows only these
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
     factor = softmax_factor(recipe)
