@@ -43,8 +43,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     audio towers keep their own positions. T5 accepts key masks, and masks ``(B, 1, T, S)`` with a row per query,
     bool or added to scores.
 
-    The block changes neither ``state_dict`` nor anything outside the model, except for an attention
-    function registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
+    The block changes neither ``state_dict`` nor anything outside the model, except for an attention function
+    registered with transformers while a T5 is patched. Inside the block, the model may be compiled and exported.
     With gradient checkpointing, call ``backward`` there too, because it recomputes activations.
 
     Raises:
