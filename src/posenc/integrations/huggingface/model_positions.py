@@ -145,8 +145,7 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The recipe of the stretched layer type; if there are several, the scaled one, or the one with the largest
-        base."""
+        """The recipe of the stretched layer type; among several, the scaled one, or the one with the largest base."""
         return max(
             (self.recipes[name] for name in self.stretched),
             key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),
@@ -171,7 +170,7 @@ class ModelPositions:
         )
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
-        """A new encoding for each layer type; tables are untrained; their rows are in the checkpoint.
+        """A new encoding for each layer type. Tables are untrained, as their rows are in the checkpoint.
 
         Args:
             total_length: prompt and answer together, if a scaling depends on it.

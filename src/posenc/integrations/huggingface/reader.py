@@ -189,7 +189,7 @@ class Reader:
         sections = [key for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"]
         parameters |= dict.fromkeys(sections, "default")  # an older spelling of sections, not a scaling
         kind = rope_type(parameters)
-        starts = kind in ("yarn", "longrope", "llama3")  # these start at an original length
+        starts = kind in ("yarn", "longrope", "llama3")  # these depend on an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
         if starts and flat and (outer := getattr(self.made, ORIGINAL, None)):
             parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
@@ -213,7 +213,7 @@ class Reader:
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
             rotary_dim=head_dim if isinstance(scaling, Proportional) else self.rotary_dim(parameters, head_dim),
-            pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # a key of DeepSeek's
+            pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # DeepSeek's key
             base=self.rotary_base(parameters),
             scaling=scaling,
             backwards=self.family.backwards or None,
