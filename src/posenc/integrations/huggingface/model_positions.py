@@ -145,7 +145,7 @@ class ModelPositions:
 
     @property
     def rotary(self) -> Recipe:
-        """The recipe of the stretched layer type; among several, the scaled one, or the one with the largest base."""
+        """The stretched rotary recipe; among several, the scaled one or the one with the largest base."""
         return max(
             (self.recipes[name] for name in self.stretched),
             key=lambda recipe: (recipe.get("scaling") != Default(), recipe.get("base")),
