@@ -164,7 +164,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
     with pytest.raises(InvalidArgument, match="positions='a' must be numbers"):
         CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)
-    with pytest.raises(InvalidArgument, match=r"program 'vlm' is unknown; known: exllamav3, llama\.cpp"):
+    with pytest.raises(InvalidArgument, match=r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"):
         table(f"vlm@0.33.0:{config}")
     with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
         table(f"vllm@0.1:{config}")

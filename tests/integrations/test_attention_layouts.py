@@ -115,11 +115,11 @@ def test_qwen_images_frames_count_up_and_its_picture_is_centred() -> None:
         (lambda: LAYOUTS["pixtral"].encoding(18), "head_dim=18 must be a multiple of 4 in this layout"),
         (
             lambda: LAYOUTS["pixtral"].positions(1, 2, 3),
-            r"shape=\(1, 2, 3\) has 3 numbers; this layout has 2 axes",
+            r"shape=\(1, 2, 3\) has 3 numbers, but this layout has 2 axes",
         ),
         (
             lambda: LAYOUTS["dinov3"].encoding(16),
-            "parts is missing; this layout counts parts of the picture: pass",
+            "parts is missing, but this layout counts parts of the picture; pass",
         ),
         (
             lambda: LAYOUTS["dinov3"].positions(2, 3, parts=4),

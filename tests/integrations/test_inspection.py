@@ -32,7 +32,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "Trained length 8 192, inputs allowed to 131 072.",
         "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
         "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
-        "Factor 8 for inputs of 131 072 is how Llama 3.1 and later are shipped.",
+        "Llama 3.1 and later are released with factor 8 and inputs of up to 131 072 tokens.",
         "bfloat16 tables",
     ),
     "yarn-llama-2-7b-128k": (
@@ -48,7 +48,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "past 32 768 tokens the 4 slowest pairs reach angles never seen",
     ),
     "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
-    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys get stale"),
+    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys become stale"),
     "gemma-3-4b": (
         "5 layers of full_attention",
         "29 layers of sliding_attention",
@@ -106,7 +106,7 @@ def test_the_trained_length_of_qwen3_is_doubted() -> None:
     config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
     config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
     said = inspect(config).text().replace("\u2009", " ")
-    assert "trained length in doubt: the 40 960 of Qwen3 are 32 768 and 8 192 for the answer" in said
+    assert "trained length in doubt: Qwen3's 40 960 is 32 768 plus 8 192 for the answer" in said
     assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
@@ -120,7 +120,7 @@ def test_no_invented_risks() -> None:
 
 def test_a_table_of_an_encoder_says_how_long_documents_are_read() -> None:
     said = read_aloud("bert-base")
-    assert "longer than 512 tokens has no rows and fails: read a longer document in overlapping pieces" in said
+    assert "longer than 512 tokens fails, as the table has no more rows; split longer documents into" in said
     assert "pieces" not in read_aloud("bloom-7b1") + read_aloud("mistral-7b")
 
 

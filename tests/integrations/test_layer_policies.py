@@ -234,7 +234,7 @@ def test_nanochat_turns_the_other_way() -> None:
         vllm.read(made.config)
     with pytest.raises(InvalidArgument, match="rotates its pairs backwards"):
         vllm.write(positions, YaRN(4, 64))
-    with pytest.raises(InvalidArgument, match="has pairs that rotate backwards, which are not written here"):
+    with pytest.raises(InvalidArgument, match="has pairs that rotate backwards, which are not supported here"):
         llama_cpp.write(positions)
     assert all(layer.backwards for layer in by_transformers.read(made.config).layers.values())
     assert by_transformers.write(positions)["model_type"] == "nanochat"

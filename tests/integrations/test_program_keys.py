@@ -194,9 +194,7 @@ def test_what_a_program_does_not_compute_is_refused(program: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"'gpt2' has no rotary layers|'gpt2' rotates nothing"):
         program(read({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}))
     tower = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
-    with pytest.raises(
-        InvalidArgument, match=r"'qwen2_vl_vision' rotates \['all'\]; one layer type in a language model"
-    ):
+    with pytest.raises(InvalidArgument, match=r"'qwen2_vl_vision' rotates \['all'\]; it must be a language model"):
         program(read(tower))
 
 
@@ -209,7 +207,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
 @pytest.mark.parametrize(
     ("program", "config", "scaling", "message"),
     [
-        (vllm, PLAIN, Proportional(0.5), "is not what vLLM computes under 'proportional'; use Linear"),
+        (vllm, PLAIN, Proportional(0.5), "for 'proportional'; use Linear"),
         (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
             vllm,
@@ -225,8 +223,8 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         ),
         (vllm, QWEN2_VL, YaRN(4, LENGTH), r"frequencies of .* original_length=256"),
         (vllm, {**QWEN2_VL, "rope_parameters": {"rope_theta": BASE}}, None, "pairs rotate by 3 axes"),
-        (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' that rotates by its rope_utils"),
-        (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not written here"),
+        (mlx, QWEN2_VL, None, "has no model_type 'qwen2_vl_text' whose rotation is in its rope_utils"),
+        (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not supported here"),
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
         (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has scales"),
         (vllm, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "the scale of queries is"),
@@ -247,7 +245,7 @@ def test_more_refusals(program: Any, config: dict[str, Any], scaling: Any, messa
 
 
 def test_vllm_has_no_rows_past_the_factor() -> None:
-    with pytest.raises(InvalidArgument, match="max_length=257 is above factor=4 times original_length=64"):
+    with pytest.raises(InvalidArgument, match="max_length=257 must be at most factor=4 times original_length=64"):
         vllm(LLAMA, YaRN(4, LENGTH), max_length=257)
 
 

@@ -261,7 +261,7 @@ def test_transformers_4_does_not_know_rope_parameters() -> None:
     assert only(table).base == 10_000
     assert table.notes == (
         "rope_parameters is not read by transformers 4.57.6",
-        "rope_theta = 10000, the default of transformers 4.57.6 if no key that it reads states it",
+        "rope_theta = 10000, the default of transformers 4.57.6, as no key that it reads states it",
     )
     assert by_name(transformers.read(config, "5.23.0"), config) == []
     older = config_json(read(config), spelling="v4")
@@ -327,7 +327,7 @@ def test_nothing_is_known_of_other_versions_and_families() -> None:
     with pytest.raises(InvalidArgument, match="writes no lists of factors for 'llama'"):
         llama_cpp.read(rope(**LONG))
     with pytest.raises(
-        InvalidArgument, match=r"attention\.sliding_window of architecture 'gemma3' is not read here"
+        InvalidArgument, match=r"attention\.sliding_window of architecture 'gemma3' is not supported"
     ):
         llama_cpp.read(
             llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024})
@@ -454,5 +454,5 @@ def test_a_field_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_what_does_not_rotate_in_llama_cpp_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"architecture 'gpt2' does not rotate in llama.cpp"):
+    with pytest.raises(InvalidArgument, match=r"llama.cpp has no rotation for architecture 'gpt2'"):
         llama_cpp.read(gguf_file(tmp_path, "gpt2"))

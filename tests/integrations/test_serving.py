@@ -224,13 +224,13 @@ def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
     answer = serving("llama.cpp", CONFIGS / "llama-3.1-8b.json", "yarn(16, 8192)")
     assert answer["command"] == "llama-server -m model.gguf -c 131072"
     assert answer["files"]["model.gguf"]["rope_freqs.weight"] is None
-    assert "no flag of llama-server removes rope_freqs.weight" in answer["notes"][0]
+    assert "llama-server has no flag that removes rope_freqs.weight" in answer["notes"][0]
 
 
 def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = model(tmp_path, PLAIN)
     refusals = {
-        ("vllm", "dynamic(4)"): "only transformers computes; write scaling.plan(total_length)",
+        ("vllm", "dynamic(4)"): "only transformers does; use scaling.plan(total_length)",
         ("mlx-lm", "yarn(4, truncate=False)"): "mlx-lm 0.32.2 would compute differently: all: frequencies of",
         ("llama.cpp", "dynamic(4)"): "only transformers computes",
     }

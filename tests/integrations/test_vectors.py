@@ -244,7 +244,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         assert_vectors({"cosine": []}, expected)
     with pytest.raises(InvalidArgument, match="theirs has no arrays"):
         assert_vectors({}, expected)
-    with pytest.raises(AssertionError, match=r"all.cos has shape \(2, 3\), and the file \(6, 32\)"):
+    with pytest.raises(AssertionError, match=r"all.cos has shape \(2, 3\), but the file has \(6, 32\)"):
         assert_vectors({"cos": torch.zeros(2, 3)}, expected)
     with pytest.raises(AssertionError, match="nothing that was tried gives these numbers"):
         assert_vectors({"cos": torch.zeros(6, 32)}, expected)

@@ -32,10 +32,13 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
         ("show heatmap --set width=8 --set width=16", "--set 'width=16' sets width a second time"),
         ("show heatmap --set d_model=64", "unknown setting of heatmap 'd_model'; did you mean 'width'"),
         ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),
-        (f"inspect {CONFIGS}/gpt2.json --base 500", "base=500 does not apply: the config states everything"),
+        (
+            f"inspect {CONFIGS}/gpt2.json --base 500",
+            "base=500 does not apply, because the config can be read without it",
+        ),
         (
             f"inspect {CONFIGS}/llama-3.1-8b.json --base 1e4",
-            "base=10000 does not apply: the config states everything",
+            "base=10000 does not apply, because the config can be read without it",
         ),
         (f"inspect {CONFIGS}/gpt2.json -o figure.svg", "--output 'figure.svg' does not apply: the model has no"),
     ],

@@ -46,15 +46,15 @@ class Layout:
         """Positions of a picture of these rows and columns, or a video of frames, rows and columns."""
         if len(shape) != len(self.letters):
             raise InvalidArgument(
-                f"shape={shape} has {len(shape)} numbers; this layout has {len(self.letters)} axes"
+                f"shape={shape} has {len(shape)} numbers, but this layout has {len(self.letters)} axes"
             )
         return self.coordinates(*shape, parts=self._parts(parts)) if self.in_parts else self.coordinates(*shape)
 
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing; this layout counts parts of the picture: pass math.lcm of its rows and "
-                "columns, or of those of all pictures in a batch"
+                "parts is missing, but this layout counts parts of the picture; pass math.lcm of its rows and columns, "
+                "or of those of all pictures in a batch"
             )
         return parts
 

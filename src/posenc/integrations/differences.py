@@ -168,7 +168,7 @@ def _frequencies(first: LayerTable, second: LayerTable) -> str:
     if not first.frequencies or not second.frequencies:
         return ""
     if len(first.frequencies) != len(second.frequencies):
-        return "" if _origin(first) == _origin(second) else "frequencies are those of"
+        return "" if _origin(first) == _origin(second) else "frequencies differ:"
     pairs = list(zip(first.frequencies, second.frequencies, strict=True))
     off = [(one, other) for one, other in pairs if not math.isclose(one, other, rel_tol=CLOSE)]
     if not off:

@@ -49,7 +49,7 @@ def is_stated(text: str) -> bool:
     """
     is_complete = re.fullmatch(rf"{VERSION}-[0-9a-f]{{32}}", text) is not None
     if not is_complete and re.match(r"posenc\d+-", text):
-        raise InvalidArgument(f"{text!r} is not a fingerprint; pass {VERSION}- and 32 hexadecimal digits")
+        raise InvalidArgument(f"{text!r} is not a fingerprint; pass {VERSION}- followed by 32 hexadecimal digits")
     return is_complete
 
 

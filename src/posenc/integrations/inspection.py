@@ -71,7 +71,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     """
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
-        raise InvalidArgument(f"base={base:g} does not apply: the config states everything; omit it")
+        raise InvalidArgument(f"base={base:g} does not apply, because the config can be read without it; omit it")
     positions = (
         llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
         if gguf
@@ -88,8 +88,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
             for risk in _rotary_risks(recipe, positions)
         ),
         *(
-            f"an input longer than {count(encoding.position_limit)} tokens has no rows and fails: read a longer "
-            f"document in overlapping pieces of at most {count(encoding.position_limit)}"
+            f"an input longer than {count(encoding.position_limit)} tokens fails, as the table has no more rows; "
+            f"split longer documents into overlapping pieces of at most {count(encoding.position_limit)} tokens"
             for encoding in encodings.values()
             if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
         ),
@@ -97,7 +97,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     ]
     facts = sentences(table)
     if any(_shipped(recipe.get("scaling"), positions) for recipe in rotary.values()):
-        facts.append("Factor 8 for inputs of 131\u2009072 is how Llama 3.1 and later are shipped.")
+        facts.append("Llama 3.1 and later are released with factor 8 and inputs of up to 131\u2009072 tokens.")
     return Inspection(_answer(positions, table), tuple(facts), tuple(risks), positions, table)
 
 
@@ -153,8 +153,8 @@ def describe(scaling: Scaling | LengthScaling) -> str:
         NTK: f"{'ABF' if getattr(scaling, 'form', None) == 'abf' else 'NTK'} scaling by {factor}",
         DynamicNTK: "dynamic NTK: the base grows with the length of the request",
         Llama3: f"Llama 3 scaling by {factor}",
-        LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
-        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
+        LongRoPE: f"LongRoPE: a factor per pair from one of two lists, up to {factor} times the length",
+        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, and the others do not",
         YaRN: f"YaRN scaling by {factor}{'' if getattr(scaling, 'truncate', True) else ', ramp ends not rounded'}",
     }
     return names.get(type(scaling), "a factor per pair")
@@ -180,16 +180,16 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
     if isinstance(scaling, Linear):
         yield (
             f"the config does not say whether {count(longest)} is the length before or after scaling by "
-            f"{count(scaling.factor)}; released models do either"
+            f"{count(scaling.factor)}; both occur in released models"
         )
     if isinstance(scaling, YaRN):
-        yield "YaRN is always on here: short texts are scaled too, which costs a little"
+        yield "YaRN scales every input: short texts are scaled too, which costs a little quality"
         if scaling.beta_fast >= length / (2 * math.pi):
-            yield f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept"
+            yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of the fastest pair, so no pair is kept"
     if isinstance(scaling, LengthScaling):
-        yield "frequencies depend on the request's length: cached keys get stale when it outgrows its plan"
+        yield "frequencies depend on the length of a request: cached keys become stale when it outgrows its plan"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
-        yield ("trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer")
+        yield "trained length in doubt: Qwen3's 40\u2009960 is 32\u2009768 plus 8\u2009192 for the answer"
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
     if slow and scaling == Default():
         yield (

@@ -93,7 +93,7 @@ def in_words(answer: Mapping[str, Any]) -> str:
     """An answer of ``serving`` as text for the terminal."""
     files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
     lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
-    return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["the config unchanged"])])
+    return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])
 
 
 def _from_config(

@@ -36,8 +36,8 @@ def program_of(text: str) -> tuple[Any, str | None]:
     module = module_of(name)
     if module is None:
         raise InvalidArgument(
-            f"program {name!r} is unknown; known: {', '.join(map(name_of, NAMES))}; compare others with the "
-            "model's own numbers: posenc vectors"
+            f"program {name!r} is unknown; use one of {', '.join(map(name_of, NAMES))}, or compare the numbers "
+            "of another program with posenc vectors"
         )
     return import_module(f"posenc.integrations.programs.{module}"), version or None
 

@@ -115,7 +115,7 @@ def vectors(
     L = positions.original_length
     at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
     if min(at, default=-1) < 0:
-        raise InvalidArgument(f"positions={at} must be one or more numbers from 0 on")
+        raise InvalidArgument(f"positions={at} must be one or more numbers, all 0 or more")
     layers: dict[str, dict[str, Any]] = {}
     arrays: dict[str, Any] = {}
     for name, kind in dict(zip(table.layer_types, positions.layer_types, strict=True)).items():
@@ -248,7 +248,7 @@ def _check(
     room = _room(recipe, ours)
     for key, array in theirs.items():
         shapes = tuple(array.shape), tuple(ours[key].shape)
-        assert shapes[0] == shapes[1], f"{name}.{key} has shape {shapes[0]}, and the file {shapes[1]}"
+        assert shapes[0] == shapes[1], f"{name}.{key} has shape {shapes[0]}, but the file has {shapes[1]}"
     for key, array in theirs.items():
         apart = (array - ours[key].double()).abs()
         if not bool((apart <= room[key]).all()):
@@ -273,6 +273,6 @@ def _cause(
     for end in ("_interleaved", "_half", ""):
         numbers |= {name: given[name + end] for name in ("cos", "sin") if {f"cos{end}", f"sin{end}"} & set(theirs)}
     if not numbers:
-        return "pass inv_freq, rotated, or cos and sin too, to have the mistake named"
+        return "to find the mistake, also pass inv_freq, rotated, or cos and sin"
     numbers["positions"] = ours["positions"]
     return diagnosed([search(Expected(recipe, ladders=ladders), numbers)]).text

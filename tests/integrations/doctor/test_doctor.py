@@ -230,11 +230,11 @@ def test_what_is_no_port_is_refused_by_name() -> None:
         diagnose(llama, {"positions": [0], "rotated": np.ones((1, 128))})
     with pytest.raises(InvalidArgument, match="128"):
         diagnose(llama, {"positions": [0], "x": np.ones((1, 64)), "rotated": np.ones((1, 64))})
-    with pytest.raises(InvalidArgument, match="layer types; pass layer"):
+    with pytest.raises(InvalidArgument, match="layer types; pass one of them as layer"):
         diagnose(model_of("gemma4"), {"inv_freq": np.ones(8)})
     with pytest.raises(InvalidArgument, match="positions have 2 axes; pass 1, or the model's 3"):
         diagnose(model_of("qwen2_vl"), {"positions": GRID[:2], "x": query(9, 128), "rotated": query(9, 128)})
-    with pytest.raises(InvalidArgument, match=r"bias has shape \(8, 1, 1\); pass two tokens or more"):
+    with pytest.raises(InvalidArgument, match=r"bias has shape \(8, 1, 1\); pass at least two tokens"):
         diagnose("alibi", {"bias": np.zeros((8, 1, 1))})
     with pytest.raises(UnknownName, match="linear_attention"):
         diagnose(model_of("qwen3_5"), {"inv_freq": np.ones(8)}, layer="linear_attention")

@@ -99,15 +99,15 @@ def test_sglang_is_spelt_by_itself(scaling: Any, monkeypatch: pytest.MonkeyPatch
 
 def test_refusals_name_sglang() -> None:
     deep = {"model_type": "x", "thinker_config": PARTS}
-    with pytest.raises(InvalidArgument, match=r"is in thinker_config.text_config, and SGLang merges overrides"):
+    with pytest.raises(InvalidArgument, match=r"is in thinker_config.text_config, but SGLang merges overrides"):
         sglang.write(read(deep))
     stretched = read({**PLAIN, "rope_parameters": YARN})
-    with pytest.raises(InvalidArgument, match="with which SGLang does not multiply the length by factor=8"):
+    with pytest.raises(InvalidArgument, match="SGLang does not multiply the length by factor=8 if"):
         sglang.write(stretched, Linear(8), max_length=8 * LENGTH)
     assert sglang.write(stretched, Default(), max_length=LENGTH)["rope_parameters"]["rope_type"] == "default"
     lists = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
     with pytest.raises(
-        InvalidArgument, match="SGLang has lists of factors only for whole heads with pairing='half'"
+        InvalidArgument, match="SGLang supports lists of factors only for whole heads with pairing='half'"
     ):
         sglang.write(read({**PLAIN, "model_type": "cohere"}), lists)
 

@@ -102,7 +102,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
         if out.exists():
             return together(types, pickle.loads(out.read_bytes()))
     if run.returncode == -signal.SIGALRM:
-        raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove its training")
+        raise InvalidArgument(f"{path} did not end within {SECONDS} s; remove code that trains")
     last = (run.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {run.returncode}"])[-1]
     channels = dict.fromkeys(str(each.recipe.get("head_dim") or HEAD_DIM) for each in asked.values())
     raise InvalidArgument(
@@ -172,7 +172,7 @@ def first(
     if unknown := [name for name, values in wanted.items() if not values]:
         errors.append(
             TypeError(
-                f"it needs {', '.join(unknown)}; name its arguments as ports do (x or q, positions, cos and sin, "
+                f"it needs {', '.join(unknown)}; use the usual names of arguments (x or q, positions, cos and sin, "
                 "freqs_cis, head_dim, seq_len, heads, base)"
             )
         )

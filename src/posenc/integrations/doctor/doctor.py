@@ -44,7 +44,9 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     """
     types = expected(model)
     if layer is None and len(types) > 1:
-        raise InvalidArgument(f"the model has {len(types)} layer types; pass layer, one of {', '.join(types)}")
+        raise InvalidArgument(
+            f"the model has {len(types)} layer types; pass one of them as layer: {', '.join(types)}"
+        )
     asked = types[one_of("layer", layer or next(iter(types)), types)]
     return diagnosed([search(asked, numbers)])
 
@@ -64,7 +66,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
         and asked.recipe.get("axes")
         and not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
     ):
-        note += ", for text; pictures were not tried: positions have one axis, or are equal on all"
+        note += ", for text; pictures were not tried, as positions have one axis or are equal on all axes"
     return Search(kind, asked, arrays, note)
 
 
@@ -79,7 +81,7 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
     table, types = position_table.of(model), list(model.layer_types)
     searched = [name for name in dict.fromkeys(types) if model.recipes[name].name in KINDS]
     if not searched:
-        raise InvalidArgument(f"model_type {model.model_type!r} has no layers with {', '.join(KINDS)}")
+        raise InvalidArgument(f"model_type {model.model_type!r} has no layers with {' or '.join(KINDS)} positions")
     ladders = {name: (other.base, other.frequencies) for name, other in table.layers.items() if other.base}
     lengths = tuple(filter(None, (table.pretrained_length, table.tuned_length, table.admitted_length)))
     recipes = {name: canonical(model.recipes[name], full=True) for name in searched}
@@ -95,7 +97,7 @@ def load(path: Path) -> dict[str, Any]:
         InvalidArgument: there is no such file, or it is not .npz, .safetensors or .json.
     """
     if not path.is_file() or path.suffix not in LOADERS:
-        raise InvalidArgument(f"{str(path)!r} is not a file of {', '.join(LOADERS)}; pass the port's arrays there")
+        raise InvalidArgument(f"{str(path)!r} must be a {' or '.join(LOADERS)} file with the port's arrays")
     return LOADERS[path.suffix](path)
 
 

@@ -51,7 +51,7 @@ class Slopes:
         heads = len(next(iter(numbers.values())))
         own = expected.recipe.get("slopes") or slopes(heads, expected.recipe.get("max_exponent"))
         if len(own) != heads:
-            raise InvalidArgument(f"there are {heads} heads, and the model has {len(own)}; pass all of them")
+            raise InvalidArgument(f"the port has {heads} heads, but the model has {len(own)}; pass all heads")
         return cls(tuple(own))
 
     def bias(self, bias: Array) -> Rows:
@@ -61,7 +61,7 @@ class Slopes:
         """
         i, j = np.tril_indices(bias.shape[1], -1)
         if not len(i):
-            raise InvalidArgument(f"bias has shape {bias.shape}; pass two tokens or more")
+            raise InvalidArgument(f"bias has shape {bias.shape}; pass at least two tokens")
         single = (bias[:, i, j] - bias[:, i, i]) / (j - i)
         return {"head": np.arange(len(bias))[:, None], "y": single, "step": step(bias.reshape(len(bias), -1))}
 

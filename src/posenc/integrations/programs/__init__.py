@@ -31,7 +31,7 @@ from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 
 TRANSFORMERS_5_12 = "transformers==5.12.1 tokenizers==0.22.2 huggingface-hub==1.33.0"
 TRANSFORMERS_5_19 = "transformers==5.19.0"
-PLAN = "write scaling.plan(total_length), which is fixed"
+PLAN = "use scaling.plan(total_length), which is fixed"
 
 
 @dataclass(frozen=True)
@@ -173,17 +173,17 @@ def config_of(
     """The one recipe of all rotary layers, the config that states it, and a copy of the rope dictionary in it."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has its base in its code, and no rope dictionary to write"
+            f"model_type {positions.model_type!r} has its base in its code, so it has no rope dictionary to write"
         )
     scaled = positions if scaling is None else positions.with_scaling(scaling)
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'nothing'}; one layer "
-            "type in a language model is expected"
+            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'nothing'}; it must be "
+            "a language model with one type of rotary layer"
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
-            f"{now} has another base for every length of input, which only transformers computes; {PLAN}"
+            f"{now} changes its base with the length of the input, which only transformers does; {PLAN}"
         )
     config = write(positions, scaling, max_length=max_length, spelling=spelling)
     return scaled.rotary, config, dict(rope_dictionary(config))
@@ -218,16 +218,19 @@ def overrides(
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     longest, kind = config[family.length], entry["rope_type"]
     if kind == "proportional":
-        raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; use Linear, Llama3 or YaRN")
+        raise InvalidArgument(
+            f"{program} computes another scaling than {now} for {kind!r}; use Linear, Llama3 or YaRN"
+        )
     whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
     if kind == "longrope" and not whole_halves:
         raise InvalidArgument(
-            f"{program} has lists of factors only for whole heads with pairing='half'; use Linear, Llama3 or YaRN"
+            f"{program} supports lists of factors only for whole heads with pairing='half'; "
+            "use Linear, Llama3 or YaRN"
         )
     if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
         raise InvalidArgument(
-            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
-            f"where {program}'s table ends; use a larger factor"
+            f"max_length={longest} must be at most factor={now.factor:g} times "
+            f"original_length={now.original_length}, where {program}'s table ends; use a larger factor"
         )
     if kind == "longrope":
         entry = with_mscales(entry, now, longest)
@@ -314,13 +317,13 @@ def table_of(
     for key, value in defaults(takes).get(model_type, {}).items():
         if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
             part[key] = value
-            notes.append(f"{key} = {value:.10g}, the default of {program} if no key that it reads states it")
+            notes.append(f"{key} = {value:.10g}, the default of {program}, as no key that it reads states it")
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     positions = rotated(positions, given)
     if name != "transformers" and FAMILIES[positions.model_type].backwards:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} rotates its pairs backwards, and the direction was checked only "
-            "in transformers; serve it with transformers"
+            f"model_type {positions.model_type!r} rotates its pairs backwards, which was checked only in "
+            "transformers; serve it with transformers"
         )
     table = position_table.of(
         positions, admitted=admitted and admitted(positions, given), program=program, notes=tuple(notes)

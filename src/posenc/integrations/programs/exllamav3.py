@@ -34,7 +34,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
     model_type = str(language_part(config)[0].get("model_type"))
     if model_type not in defaults("exllamav3"):
         raise InvalidArgument(
-            f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare by `posenc vectors`"
+            f"model_type {model_type!r} was not checked in ExLlamaV3 {version}; compare with posenc vectors"
         )
 
     def yarn(entry: Mapping[str, Any], latent: bool) -> float:

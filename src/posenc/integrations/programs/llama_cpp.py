@@ -102,13 +102,15 @@ def read(config: object, version: str | None = None) -> PositionTable:
     model_type = language_part(config)[0].get("model_type")
     if model_type not in defaults("llama_cpp"):
         raise InvalidArgument(
-            f"the conversion of model_type {model_type!r} was not checked; convert it, and read the GGUF file"
+            f"the conversion of model_type {model_type!r} was not checked; convert the model and pass the GGUF file"
         )
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         kind = kind_of(entry)
         if kind == "longrope":
-            raise InvalidArgument(f"llama.cpp's converter writes no lists of factors for {model_type!r}; use write")
+            raise InvalidArgument(
+                f"llama.cpp's converter writes no lists of factors for {model_type!r}; use llama_cpp.write"
+            )
         dropped = {"yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"), "dynamic": ("factor",)}.get(kind, ())
         other = {key: value for key, value in entry.items() if key not in dropped}
         fixed: dict[str, Any] = {
@@ -135,10 +137,10 @@ def positions_of(file: Fields) -> ModelPositions:
     unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
         raise InvalidArgument(
-            f"{' and '.join(names)} of architecture {architecture!r} is not read here; compare with posenc vectors"
+            f"{' and '.join(names)} of architecture {architecture!r} is not supported; compare with posenc vectors"
         )
     if architecture in STILL:
-        raise InvalidArgument(f"architecture {architecture!r} does not rotate in llama.cpp; read its config.json")
+        raise InvalidArgument(f"llama.cpp has no rotation for architecture {architecture!r}; pass its config.json")
     widths = (
         ("attention.key_length",)
         if "attention.key_length" in stated
@@ -146,8 +148,8 @@ def positions_of(file: Fields) -> ModelPositions:
     )
     if lacking := [key for key in ("context_length", "block_count", *widths) if key not in stated]:
         raise InvalidArgument(
-            f"{' and '.join(lacking)} of architecture {architecture!r} is missing, or a list of one number per "
-            "layer; read the config.json that the file was made from"
+            f"{' and '.join(lacking)} of architecture {architecture!r} is missing, or is a list of one number per "
+            "layer; pass the config.json from which the file was converted"
         )
     length, (width, *heads) = stated["context_length"], (stated[key] for key in widths)
     original = stated.get("rope.scaling.original_context_length", length)
@@ -163,7 +165,7 @@ def positions_of(file: Fields) -> ModelPositions:
         scaling=_scaling(stated, original, divisors, rotary_dim, base),
     )
     layers = ("all",) * stated["block_count"]
-    unknown = f"pairing = half; the pairs of architecture {architecture!r} were not checked in llama.cpp"
+    unknown = f"pairing = half, because the pairs of architecture {architecture!r} were not checked in llama.cpp"
     return ModelPositions(
         architecture if architecture in FAMILIES and architecture in HALF | INTERLEAVED else "llama",
         {"all": recipe},
@@ -227,7 +229,9 @@ def flags(positions: ModelPositions, file: Fields) -> list[str]:
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
-        raise InvalidArgument(f"no flag of llama-server removes {', '.join(file.tensors)}; write the file again")
+        raise InvalidArgument(
+            f"llama-server has no flag that removes {', '.join(file.tensors)}; write the file again"
+        )
     if tensors:
         now = positions.rotary.get("scaling")
         raise InvalidArgument(f"llama-server has no flag for {now}; write these fields into the file")
@@ -275,15 +279,15 @@ def write(
     }
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; use the "
-            "fields of llama.cpp's own converter"
+            f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not supported here; use the "
+            "fields that llama.cpp's own converter writes"
         )
     longest = max_length or config[family.length]
     values, tensors = _rope_fields(recipe, longest)
     if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
         raise InvalidArgument(
-            f"{now} of model_type {positions.model_type!r} also multiplies the scores, and llama.cpp has one "
-            "number for both; use Default() or NTK, or the fields of llama.cpp's own converter"
+            f"{now} of model_type {positions.model_type!r} also multiplies the scores, but llama.cpp has one "
+            "number for both; use Default() or NTK, or the fields that llama.cpp's own converter writes"
         )
     rope = {"dimension_count": recipe.get("rotary_dim"), **values}
     return Fields(

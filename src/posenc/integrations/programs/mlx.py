@@ -46,8 +46,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     taken = f"mlx-lm {version}"
     if model_type not in defaults(taken):
         raise InvalidArgument(
-            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; compare with "
-            "posenc vectors"
+            f"mlx-lm {version} has no model_type {model_type!r} whose rotation is in its rope_utils; compare "
+            "with posenc vectors"
         )
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
             raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
         if model_type in PHI and kind != "default" and "type" not in entry:
             raise InvalidArgument(
-                f"mlx-lm loads no {model_type} without 'type' in rope_scaling; add it to rope_type"
+                f"mlx-lm cannot load {model_type} without 'type' in rope_scaling; add it beside rope_type"
             )
         if model_type in PHI:
             entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
@@ -73,8 +73,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
     if not known["rope_parameters"] and part.get(base) is None and base not in known:
         raise InvalidArgument(
-            f"mlx-lm {version} does not run this config: it reads no rope_parameters of model_type {model_type!r} "
-            f"and has no default base; add {base!r} beside them"
+            f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it does not read "
+            f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
         )
     unread: tuple[str, ...] = () if known["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
@@ -107,7 +107,7 @@ def spell(
     if positions.path:
         where = ".".join(positions.path)
         raise InvalidArgument(
-            f"this model's language model is in {where}, but mlx-lm needs a whole config.json; read only {where} "
+            f"this model's language model is in {where}, but mlx-lm needs a whole config.json; pass only {where} "
             "and put the answer in its place"
         )
     recipe, config, entry = config_of(positions, scaling, max_length, spelling="v4")
@@ -130,7 +130,7 @@ def spell(
     if positions.model_type in PHI and entry:
         if entry["rope_type"] != "longrope":
             raise InvalidArgument(
-                f"mlx-lm has only lists of factors for {positions.model_type!r}, but this is {now}"
+                f"mlx-lm supports only lists of factors for {positions.model_type!r}, not {now}; use LongRoPE"
             )
         entry["type"], config[ORIGINAL] = "longrope", entry[ORIGINAL]
     return {**config, "rope_scaling": entry or None}

@@ -80,8 +80,8 @@ def spell(
     """
     if len(positions.path) > 1:
         raise InvalidArgument(
-            f"this model's language model is in {'.'.join(positions.path)}, and SGLang merges overrides only "
-            "one key deep; change config.json there"
+            f"this model's language model is in {'.'.join(positions.path)}, but SGLang merges overrides only "
+            "one key deep; change config.json"
         )
     entry, longest = overrides("SGLang", positions, scaling, max_length)
     if "attn_factor" in entry:  # which SGLang multiplies by the ratio of DeepSeek's numbers
@@ -90,8 +90,8 @@ def spell(
         before = rope_dictionary(positions.source)
         if entry["rope_type"] == "linear" and ORIGINAL in before:
             raise InvalidArgument(
-                f"the config's rope dictionary has {ORIGINAL}, with which SGLang does not multiply the length by "
-                f"factor={entry['factor']:g}; change config.json"
+                f"SGLang does not multiply the length by factor={entry['factor']:g} if the config's rope dictionary "
+                f"has {ORIGINAL}; change config.json"
             )
         entry = {key: None for key in PAIR if key in before} | entry
     return nested(positions, longest, entry)
