@@ -85,7 +85,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "mpt-7b-storywriter": ("smallest slope 2^−16",),
     "gpt2": (
         "gpt2: a learned table of 1024 positions.",
-        "longer than 1 024 tokens has no rows",
+        "longer than 1 024 tokens fails",
     ),
     "falcon-7b": ("assumed: rope_theta = 10000",),
 }

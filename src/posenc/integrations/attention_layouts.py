@@ -1,7 +1,6 @@
-"""How image and video models rotate queries and keys, as data: the encoding of each layout as a text, and its
-positions.
+"""How image and video models rotate queries and keys, as data.
 
-A layout is a text for ``posenc.encoding`` and a function that makes positions. Public code has a dozen such
+A layout is a string for ``posenc.encoding`` and a function that makes positions. Public code has a dozen such
 layouts, and a wrong one changes no shape and raises no error.
 """
 
@@ -22,12 +21,13 @@ class Layout:
     """One family's layout (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
     Args:
-        letters: its coordinates in the order of positions: y rows, x columns, t frames or the counter of text.
-        text: a function from the channels of a head to the text of its encoding.
-        multiple: head_dim must be a multiple of it.
-        coordinates: makes positions from a shape: ``grid`` or another function.
-        in_parts: whether its coordinates count parts of the picture; ``text`` and ``coordinates`` then have an
-            argument ``parts``, a multiple of the cells along every axis.
+        letters: the coordinates in the order of positions: y for rows, x for columns, and t for frames or the
+            counter of text tokens.
+        text: a function from head_dim to the string of the encoding.
+        multiple: the number of which head_dim must be a multiple.
+        coordinates: a function that makes positions from a shape, such as ``grid``.
+        in_parts: whether coordinates count parts of the picture; ``text`` and ``coordinates`` then take an argument
+            ``parts``, a multiple of the number of cells along every axis.
     """
 
     letters: str
@@ -37,13 +37,13 @@ class Layout:
     in_parts: bool = False
 
     def encoding(self, head_dim: int, *, parts: int | None = None) -> str:
-        """The text of its encoding: ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
+        """The string of the encoding, as in ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
         if head_dim < self.multiple or head_dim % self.multiple:
             raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this layout")
         return self.text(head_dim, parts=self._parts(parts)) if self.in_parts else self.text(head_dim)
 
     def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:
-        """Positions of a picture of these rows and columns, or a video of frames, rows and columns."""
+        """Positions of a picture with a shape of (rows, columns), or a video of (frames, rows, columns)."""
         if len(shape) != len(self.letters):
             raise InvalidArgument(
                 f"shape={shape} has {len(shape)} numbers, but this layout has {len(self.letters)} axes"
@@ -53,19 +53,19 @@ class Layout:
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing, but this layout counts parts of the picture; pass math.lcm of its rows and columns, "
-                "or of those of all pictures in a batch"
+                "parts is missing, but this layout counts parts of the picture; pass math.lcm of its rows and "
+                "columns, or of those of all pictures in a batch"
             )
         return parts
 
 
 def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """A text whose map gives half of the pairs to each of two axes."""
+    """The string of an encoding that gives half of the pairs to each of two axes."""
     return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
-    """A text whose axes have these shares of 64 channels, with neighbours paired."""
+    """The string of an encoding with interleaved pairs, whose axes get these shares of 64 channels."""
     return lambda D: (
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
@@ -78,7 +78,7 @@ def _dinov3(D: int, parts: int) -> str:
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
-    """Coordinates span the trained grid, 16 cells per side, for every size of picture."""
+    """For pictures of every size, coordinates span the trained grid of 16 cells per side."""
     units = f"units=('{trained}/{parts}', '{trained}/{parts}')"
     return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=interleaved)"
 
@@ -91,7 +91,7 @@ def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
 
 
 def _qwen_image(frames: int, rows: int, columns: int) -> Int[Tensor, "A T"]:
-    """Frames from 0, rows and columns around the middle."""
+    """Positions that count frames from 0, and rows and columns from the middle."""
     return torch.stack((grid(frames, rows, columns)[0], *centred(rows, columns).repeat(1, frames)))
 
 
@@ -116,7 +116,7 @@ LAYOUTS: dict[str, Layout] = {
         2,
     ),
     "v-jepa2": Layout("tyx", lambda D: "channel-rotary(layout=v-jepa2)", 2),
-    "wan": Layout(  # rows and columns have 2⌊D/6⌋ channels each, frames the rest
+    "wan": Layout(  # rows and columns get 2⌊D/6⌋ channels each, and frames the rest
         "tyx",
         lambda D: f"rotary(axes=axial({D // 2 - 2 * (D // 6)}, {D // 6}, {D // 6}), pairing=interleaved)",
         2,
@@ -128,6 +128,6 @@ LAYOUTS: dict[str, Layout] = {
     "ernie-image": Layout("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
     "flux2": Layout("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
 }
-"""Every layout by its family's name. Axis t of Flux, Z-Image and ERNIE-Image counts text or pictures; axis l of
-Flux 2 counts text.
+"""Every layout, by the name of its family. Axis t of Flux, Z-Image and ERNIE-Image counts text or pictures, and
+axis l of Flux 2 counts text.
 """

@@ -1,4 +1,4 @@
-"""The differences of two position tables, in words, and the effect of each on cos and scores.
+"""The differences between two position tables, in words, and the effect of each on cos and scores.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.differences import differences
@@ -9,7 +9,7 @@
         print(difference)
 
 Two programs that run one checkpoint with different tables compute different scores. The difference is zero at
-position 0 and grows with the distance of two tokens, so short texts do not show it.
+position 0 and grows with the distance between two tokens, so short texts do not show it.
 """
 
 import math
@@ -24,7 +24,7 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 from posenc.integrations.words import PHRASES, TABLE, axes_in_words, within
 
 BLOCK = 8192
-"""How many positions of two tables are compared at a time."""
+"""The number of positions that are compared at a time."""
 CLOSE = 2.0**-21
 """Eight roundings of float32: the tolerance for a frequency in a file or a program."""
 TURNING: dict[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ TURNING: dict[str, tuple[str, ...]] = {
     "pairing": ("pairing",),
     "rotary_dim": ("rotary_dim", "frequencies", "axes"),
 }
-"""The fields that change cos or scores of a text, each with the fields that change with it."""
+"""The fields that change cos or scores, each with the fields that change along with it."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Error:
     """The error between two tables at a position.
 
     Args:
-        position: of a token, or its distance from its query.
-        cos: the largest error of cos over the channels of a head, attention factor included.
-        score: the difference of ``LayerTable.score``, in nats.
+        position: the position of a token, or its distance from its query.
+        cos: the largest error of cos over the channels of a head, including the attention factor.
+        score: the difference in ``LayerTable.score``, in nats.
     """
 
     position: int
@@ -54,13 +54,13 @@ class Error:
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference of two tables.
+    """One difference between two tables.
 
     Args:
         what: a field of ``LayerTable`` or ``PositionTable``.
         layer_type: the layer type; None for the whole model.
-        ours, theirs: both values.
-        text: the difference in a sentence.
+        ours, theirs: the two values.
+        text: a sentence that describes the difference.
         errors: the errors of cos and scores that this field alone causes at the requested positions; empty if it
             causes none.
     """
@@ -85,14 +85,15 @@ def differences(
     positions: Sequence[int] | None = None,
     names: tuple[str, str] = ("ours", "theirs"),
 ) -> list[Difference]:
-    """All differences of two tables, layer types first, then lengths; none for equal ones.
+    """Return all differences between two tables: those of layer types first, then those of lengths.
 
-    Layers are compared by number, whatever their types are called. A window as wide as the input counts as none.
-    Frequencies count as different from eight roundings of float32 on.
+    Layers are compared by number, regardless of the names of their types. A window as wide as the input counts as
+    no window. Frequencies differ if they are more than eight roundings of float32 apart.
 
     Args:
-        positions: where errors are computed; default 0, L/2, L and 4·L for our pretrained length L.
-        names: what the sentences call the two.
+        positions: the positions at which errors are computed; default 0, L/2, L and 4·L, where L is the pretrained
+            length of ``ours``.
+        names: the names of the two tables in sentences.
     """
     length = ours.pretrained_length or ours.admitted_length
     at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
@@ -127,7 +128,7 @@ def differences(
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """A sentence that says at which position a draft model first departs from its target.
+    """Return a sentence that says at which position a draft model first departs from its target.
 
     Args:
         above: the smallest difference of cos, over the channels of a head, that counts.
@@ -149,7 +150,7 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
 
 
 def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
-    """Whether a field has the same value in both, or cannot be compared, since a file does not state it."""
+    """Whether a field is equal in both, or cannot be compared because a file does not state it."""
     values = (getattr(first, what), getattr(second, what))
     pairs = (len(first.frequencies), len(second.frequencies))
     incomparable = (
@@ -164,7 +165,7 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
 
 
 def _frequencies(first: LayerTable, second: LayerTable) -> str:
-    """How many frequencies differ and by how much, in words; empty if none does."""
+    """How many frequencies differ and by how much, in words; empty if all are equal."""
     if not first.frequencies or not second.frequencies:
         return ""
     if len(first.frequencies) != len(second.frequencies):
@@ -184,7 +185,7 @@ def _origin(layer: LayerTable) -> str:
 
 
 def _turn(first: LayerTable, second: LayerTable) -> bool:
-    """Whether both rotate heads of one size, so that their channels can be compared."""
+    """Whether both rotate heads of the same size, so that their channels can be compared."""
     return bool(first.frequencies and second.frequencies) and first.head_dim == second.head_dim
 
 
@@ -193,7 +194,7 @@ def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int])
     several = what == "frequencies" and len(first.frequencies) != len(second.frequencies)
     if what not in TURNING or several or not _turn(first, second):
         return ()
-    first = replace(first, pairing=first.pairing or second.pairing)  # the other's if this is unknown
+    first = replace(first, pairing=first.pairing or second.pairing)  # use the other's if this one is unknown
     second = replace(first, **{name: getattr(second, name) or getattr(first, name) for name in TURNING[what]})
     positions = torch.tensor(at, dtype=torch.int64)
     apart = (first.cos(positions) - second.cos(positions)).abs().amax(1).tolist()

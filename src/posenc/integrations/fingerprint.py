@@ -1,21 +1,20 @@
-"""A fingerprint of positions: one line, equal for all spellings and releases with the same positions.
+"""A fingerprint of positions: one line that is equal for all spellings and releases with the same positions.
 
-posenc1-3f9c…: the format's version, and 32 hexadecimal digits of a SHA-256 over the declarations of all layers,
-first to last, independent of the names of layer types: the encoding, the frequencies as turns per token, the factor
-of cos and sin and
-that of scores, all rounded to 2⁻⁴⁰, pairs, axes, which channels rotate in which direction, windows, chunks, the
-scale of
-queries, the softcap, sinks, and an added table. Fields at their defaults are left out, so that new fields in later
+A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits of a SHA-256 over the
+declarations of all layers, first to last. The names of layer types do not matter. Each declaration includes the
+encoding, the pairing, the axes, which channels rotate in which direction, windows, chunks, the scale of queries,
+the softcap, sinks, and an added table. It also includes the frequencies as turns per token, the factor of cos and
+sin and the factor of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so new fields in later
 releases change no fingerprint. Lengths are not included, but frequencies that depend on a length (dynamic scaling,
-lists of factors) are those for the longest allowed input. Base and scaling are not included by name: two names for
-the same frequencies give the same fingerprint.
+lists of factors) are computed for the longest allowed input. Base and scaling are not included by name, so two
+names for the same frequencies give the same fingerprint.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint
 
     print(fingerprint(position_table.of(huggingface.read("model/config.json"))))
 
-The format is frozen: another choice of fields or roundings would be another version, ``posenc2-``.
+The format is frozen: a different choice of fields or rounding would need a new version, ``posenc2-``.
 """
 
 import hashlib
@@ -31,18 +30,18 @@ from posenc.integrations.position_table import LayerTable, PositionTable
 VERSION = "posenc1"
 GRAIN = 2.0**40
 IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "softmax_origin")
-"""Fields that only word other fields."""
+"""Fields that only describe other fields in words."""
 
 
 def fingerprint(table: PositionTable) -> str:
-    """The fingerprint of the position table of a config or a program."""
+    """Return the fingerprint of the position table of a config or a program."""
     layers = {name: _declared(layer) for name, layer in table.layers.items()}
     declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
 
 
 def is_stated(text: str) -> bool:
-    """Whether a text is a fingerprint and not a path.
+    """Return whether a string is a fingerprint and not a path.
 
     Raises:
         InvalidArgument: it is truncated or has another format.

@@ -43,9 +43,9 @@ class Inspection:
 
     Args:
         answer: a summary in one sentence.
-        facts: one sentence each, in the order of reading.
+        facts: one sentence per fact.
         risks: what can go wrong, with reasons; may be empty.
-        positions: as read from the config.
+        positions: the positions read from the config.
         table: the effective positions, which the facts describe.
     """
 
@@ -56,7 +56,7 @@ class Inspection:
     table: PositionTable
 
     def text(self) -> str:
-        """The text for the terminal."""
+        """Return the text for the terminal."""
         facts = "\n".join(f"  {fact}" for fact in self.facts)
         risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
         return f"{self.answer}\n{facts}\nRisks:\n{risks}"
@@ -66,8 +66,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file, and explain it.
 
     Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or a base
-            is given and the config states one.
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself, or both a
+            base and a config that needs none are given.
     """
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
@@ -102,8 +102,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """A small random model of the config at ``path``, measured layer by layer and compared with the reading; and
-    whether they differ."""
+    """Measure a small random model of the config at ``path`` layer by layer and compare it with what ``read``
+    returns.
+
+    Returns:
+        The comparison in words, and whether the two differ.
+    """
     measurement = measure(path)
     lines = [
         f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:",
@@ -119,7 +123,7 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
 
 
 def _reads(config: object, as_type: str | None) -> bool:
-    """Whether the config can be read unchanged."""
+    """Whether the config can be read without a base."""
     try:
         read(config, as_type=as_type)
     except InvalidArgument:
@@ -161,7 +165,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
-    """Whether this is Llama 3.1's scaling, whose factor times trained length is half of its config's length."""
+    """Whether this is Llama 3.1's scaling, whose factor times trained length is half of the config's length."""
     shorter = isinstance(scaling, Llama3) and scaling.factor * positions.original_length != positions.max_length
     return shorter and positions.max_length == 131_072
 
@@ -200,7 +204,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:
-    """The error in angles at the longest input due to the model's number types."""
+    """The errors of angles at the longest input that come from the model's number types."""
     last = positions.max_length - 1
     exact, float32 = (
         torch.stack(Clock(spectrum, phases)(torch.tensor([last]), torch.float64)) for phases in get_args(Phases)

@@ -3,8 +3,8 @@
     kit(huggingface.read("model/config.json"), "folder")     # or posenc vectors model --kit folder
     PORT=my_kernel:rotate python -m pytest folder            # neither posenc nor a GPU is needed
 
-Each case is two rows of tokens: an odd length, one token, left padding, past the trained length, the last
-position below 2³¹, and 16-bit types. Partial heads, scalings and axes are the model's.
+Each case has two rows of tokens. The cases are an odd length, one token, left padding, positions past the trained
+length, the last position below 2³¹, and 16-bit types. Partial heads, scalings and axes are the model's.
 """
 
 import shutil
@@ -27,7 +27,7 @@ TEST = Path(__file__).with_name("kit_test.py")
 """The test file, which needs pytest."""
 LAST, HEADS = 2**31 - 1, 3
 ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""The relative error of one rounding to the type of x; that of float32 is included in the angle's."""
+"""The relative error of one rounding to the type of x; the error of float32 is part of the angle's tolerance."""
 
 
 def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | None = None) -> Path:
@@ -35,8 +35,9 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
     Args:
         positions: what ``huggingface.read`` returned.
-        folder: created if it is missing.
-        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
+        folder: the folder, which is created if it is missing.
+        total_length: the length of prompt and answer together, if a scaling depends on it; default the longest
+            input.
 
     Raises:
         InvalidArgument: the model does not rotate.
@@ -66,7 +67,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
 
 def _cases(length: int, axes: int) -> Iterator[tuple[str, str, Int[Tensor, "*A B T"]]]:
-    """Every case by name, with the type of x and positions; axis k is axis 0 plus k."""
+    """Yield every case: its name, the type of x, and positions. On axis k, positions are k lower than on axis 0."""
     rows = {
         "odd length": torch.arange(7),
         "one token": torch.tensor([length - 1]),
@@ -88,8 +89,8 @@ def _room(
     want: Float[Tensor, "B H T D"],
     dtype: str,
 ) -> Float[Tensor, "B H T D"]:
-    """The tolerance of each number: eight roundings of a float32 angle times its pair, and one rounding to the type
-    of x."""
+    """The tolerance of each number: eight roundings of a float32 angle times its pair, plus one rounding to the
+    type of x."""
     theta = torch.tensor([float(one) for one in rotary.clock.frequencies.exact], dtype=torch.float64)
     furthest = at if at.dim() == 2 else at.amax(0)
     angles = CLOSE * (1 + furthest[:, None, :, None] * theta) * rotary.attention_factor

@@ -1,8 +1,8 @@
 """Runs lm-evaluation-harness on a model under any scaling: ``lm_eval --model posenc --model_args
 pretrained=PATH,scaling=yarn(4)``.
 
-The entry point ``posenc`` of the group ``lm_eval.models`` names this class; releases after 0.4.13 of the harness
-find it. With an older release import this module before calling its command line.
+The entry point ``posenc`` of the group ``lm_eval.models`` names this class, and releases of the harness after
+0.4.13 find it. With an older release, import this module before calling the harness's command line.
 """
 
 from contextlib import ExitStack
@@ -19,14 +19,13 @@ from posenc.integrations.sources import scaling_of
 
 @register_model("posenc")
 class PosencLM(HFLM):
-    """A causal model from transformers, with a scaling applied to its stretched layers; all other arguments are
-    ``hf``'s.
+    """A causal model from transformers, with a scaling applied to its stretched layers.
 
     Args:
-        scaling: such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length. It replaces
-            a scaling in the config. Empty leaves the model unchanged.
-        settings: of lm_eval's ``hf``. ``max_length``, beyond which the harness truncates the beginning of a
-            request, is factor × trained length by default.
+        scaling: a scaling such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``, relative to the trained length.
+            It replaces a scaling in the config. An empty string leaves the model unchanged.
+        settings: arguments of lm_eval's ``hf``. ``max_length``, beyond which the harness truncates the beginning of
+            a request, is factor × trained length by default.
 
     Raises:
         UnknownName, InvalidArgument: the scaling is unknown, or the model has no rotary positions.

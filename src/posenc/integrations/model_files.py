@@ -2,7 +2,7 @@
 
 ``python -m tools.model_files`` builds the model of every config under stand-ins, runs it, and writes
 model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml lists behaviour
-of such classes that is not in the config; tests compare it with the recordings, line by line.
+of such classes that is not in the config, and tests compare each entry with the recordings.
 """
 
 import json
@@ -23,19 +23,19 @@ class Departure:
     """What a program's model files do with some families, beyond their configs.
 
     Args:
-        program: the name of its module.
-        types: ``model_type`` of a config or of its language model.
-        says: what it does, in words. If no other field is set, it is only a note.
-        line: the source line, in the newest of ``releases``.
-        releases: the releases that do it; empty for all tested ones.
-        refuses: whether it cannot run these families.
-        sets: values that replace a layer's fields; ``"none"`` for None.
-        one_more: extra tokens in a window, beyond the config's number.
-        without: if this key is missing from the rope dictionary, positions have one axis.
+        program: the name of the program's module.
+        types: every ``model_type`` that departs, of a config or of its language model.
+        says: what the program does, in words. If no other field is set, this is only a note.
+        line: the source line in the newest of ``releases``.
+        releases: the releases that do this; empty for all tested releases.
+        refuses: whether the program cannot run these families.
+        sets: values that replace a layer's fields; ``"none"`` stands for None.
+        one_more: the number of tokens in a window beyond the config's number.
+        without: a key of the rope dictionary; if it is missing, positions have one axis.
         unless: a key of the config or of its language model's part that prevents the departure.
         unread: keys of the config that the program does not read.
-        default: the values that it uses instead.
-        times_original: the factor on YaRN's original length if there are sections.
+        default: the values that the program uses instead of the unread keys.
+        times_original: the factor by which YaRN's original length is multiplied if there are sections.
     """
 
     program: str
@@ -54,7 +54,7 @@ class Departure:
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:
-        """The layer as the program runs it."""
+        """Return the layer as the program runs it."""
         values: dict[str, Any] = {key: None if value == "none" else value for key, value in self.sets.items()}
         if layer.window:
             values.setdefault("window", layer.window + self.one_more)
@@ -65,25 +65,25 @@ class Departure:
 
 @cache
 def departures() -> tuple[Departure, ...]:
-    """All known departures."""
+    """Return all known departures."""
     lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
     return tuple(built(Departure, line, "departure") for line in lines)
 
 
 @cache
 def asked() -> Mapping[str, Mapping[str, str]]:
-    """The class that runs each ``model_type``, by program and release, with file and line."""
+    """Return the class that runs each ``model_type``, with its file and line, by program and release."""
     return dict(json.loads((files(__package__) / "model_files.json").read_text("utf-8")))
 
 
 def departing_from(
     program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
-    """The departures of this release from a config.
+    """Return the departures of a release from a config.
 
     Args:
-        program: the name of its module.
-        config, part: the whole config, and its language model's part.
+        program: the name of the program's module.
+        config, part: the whole config, and the part of its language model.
 
     Raises:
         InvalidArgument: the program cannot run the family.
@@ -106,7 +106,7 @@ def departing_from(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """The table with these departures applied; a note for each has its source line."""
+    """Return the table with these departures applied, and a note with the source line for each."""
     layers = table.layers
     for one in departing:
         layers = {name: one.of(layer) for name, layer in layers.items()}
@@ -115,7 +115,7 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
-    """The part of a program's answer that was not checked, in words; empty if everything was."""
+    """Return the part of a program's answer that was not checked, in words; empty if everything was checked."""
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     unchecked = (
         f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"

@@ -90,8 +90,8 @@ def spell(
         before = rope_dictionary(positions.source)
         if entry["rope_type"] == "linear" and ORIGINAL in before:
             raise InvalidArgument(
-                f"SGLang does not multiply the length by factor={entry['factor']:g} if the config's rope dictionary "
-                f"has {ORIGINAL}; change config.json"
+                f"SGLang does not multiply the length by factor={entry['factor']:g} if the config's rope "
+                f"dictionary has {ORIGINAL}; change config.json"
             )
         entry = {key: None for key in PAIR if key in before} | entry
     return nested(positions, longest, entry)
