@@ -29,7 +29,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
         "llama: rotary positions, base 500 000, Llama 3 scaling by 8.",
         "32 layers with rotary positions: all 128 channels of a head rotate, in half pairs (i, i+64)",
-        "Trained length 8 192, inputs allowed to 131 072.",
+        "Trained length 8 192, inputs allowed up to 131 072.",
         "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
         "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
         "Llama 3.1 and later are released with factor 8 and inputs of up to 131 072 tokens.",

@@ -1,4 +1,4 @@
-"""The effective position table: a program's reading of a file's positions, as plain numbers to compare.
+"""The effective position table: how a program reads a file's positions, as plain numbers to compare.
 
 from posenc.integrations import huggingface, position_table
 
@@ -28,34 +28,33 @@ class LayerTable:
     """The positions of the layers of one type.
 
     A pair of channels rotates by p·θ at position p, and cos and sin are multiplied by the attention factor a.
-    Scores
-    are q·k·softmax_factor/√D, or c·tanh of that over c with a softcap of c.
+    Scores are s = q·k·softmax_factor/√D, or c·tanh(s/c) with a softcap of c.
 
     Args:
-        encoding: ``"rotary"``, ``"nope"``, or the text of another encoding, by the grammar of ``posenc.encoding``.
-        base, scaling: the origin of the frequencies, only for wording; None without rotation.
-        frequencies: θ of every pair in radians per position, exact and then rounded to float64.
-        float32: the same as computed in float32 by programs.
-        unscaled: θ without the scaling, only for wording.
-        attention_factor: a.
-        own_attention_factor: a of the scaling itself, if the file states another; only for wording.
-        softmax_factor: the factor on 1/√D: DeepSeek's second number, or the family's own scale.
-        softmax_origin: its origin, only for wording.
-        softcap: c; None without.
+        encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
+        base, scaling: the origin of the frequencies, used only for wording; None without rotation.
+        frequencies: θ of every pair in radians per position, computed exactly and rounded to float64.
+        float32: the same frequencies as programs compute them in float32.
+        unscaled: θ without the scaling, used only for wording.
+        attention_factor: the factor a of cos and sin.
+        own_attention_factor: the scaling's own value of a, if the file states another; used only for wording.
+        softmax_factor: the factor on 1/√D, which is DeepSeek's second number or the family's own scale.
+        softmax_origin: the origin of ``softmax_factor``, used only for wording.
+        softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
-        pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows;
-            None without rotation, or if unknown, which counts as equal to any.
-        head_dim: D, channels of a head, or of the part of it that rotates in latent attention.
-        rotary_dim: d, channels that rotate, the first of the head.
-        query_dim: channels of a query in latent attention, of which the last D rotate; None elsewhere.
-        axes: the axis of every pair, all 0 if positions have one axis.
+        pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.
+            None without rotation, or if the pairing is unknown, which counts as equal to any.
+        head_dim: D, the channels of a head, or of the part of a head that rotates in latent attention.
+        rotary_dim: d, the number of channels that rotate, which are the first of the head.
+        query_dim: the channels of a query in latent attention, of which the last D rotate; None elsewhere.
+        axes: the axis of every pair; all 0 if positions have one axis.
         backwards: whether pairs rotate by −p·θ.
         signed: whether positions may be negative.
-        window: how many tokens a token sees, itself included; None for all.
-        window_after: with a window, how many later tokens a token sees.
-        chunk: tokens of a chunk, if a token sees only its own.
-        query_scale: the text of a further scale of queries.
-        added_table: the text of a table that is added to the patches.
+        window: the number of tokens that a token sees, including itself; None for all tokens.
+        window_after: the number of later tokens that a token sees if there is a window.
+        chunk: the number of tokens per chunk, if a token sees only its own chunk.
+        query_scale: the string of another scale of queries.
+        added_table: the string of a table that is added to the patches.
     """
 
     encoding: str = "rotary"
@@ -85,21 +84,21 @@ class LayerTable:
 
     @property
     def sections(self) -> tuple[int, ...]:
-        """The number of pairs per axis."""
+        """Number of pairs per axis."""
         return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
 
     def cos(self, positions: Int[Tensor, " P"]) -> Float[Tensor, "P D"]:
-        """cos for every channel of a head at these positions, times the attention factor."""
+        """Return cos for every channel of a head at these positions, times the attention factor."""
         frequencies = torch.tensor(self.frequencies, dtype=torch.float64)
         cos = self.attention_factor * torch.outer(positions.double(), frequencies).cos()
         rotated = cos.repeat_interleave(2, 1) if self.pairing == "interleaved" else torch.cat((cos, cos), 1)
         return nn.functional.pad(rotated, (0, max(0, (self.head_dim or 0) - rotated.shape[1])), value=1.0)
 
     def score(self, distance: int) -> float:
-        """The score of a fixed query and the same key at this distance before it, in nats.
+        """Return the score, in nats, of a fixed query x and an equal key at this distance before it.
 
-        x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1:
-        softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate, 1 for others.
+        The query is x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1. The score is
+        softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate and 1 for others.
         """
         if not self.frequencies:
             return 0.0
@@ -111,17 +110,17 @@ class LayerTable:
 
 @dataclass(frozen=True)
 class PositionTable:
-    """How a program reads a file's positions; made by ``of`` and by each program's ``read``.
+    """How a program reads a file's positions, as returned by ``of`` and by each program's ``read``.
 
     Args:
-        model_type: the family's name in Hugging Face, or llama.cpp's of its architecture.
+        model_type: the family's name in Hugging Face, or the name of its architecture in llama.cpp.
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
         pretrained_length: the trained length before any scaling; None if the file does not state it.
-        tuned_length: the length that the model was released for.
-        admitted_length: the longest input that is allowed.
-        layout: the layout of a tower's patches in ``attention_layouts``; empty for text.
-        program: the program that computes this, with its version; empty for the file itself.
+        tuned_length: the length for which the model was released.
+        admitted_length: the longest allowed input.
+        layout: the layout of a vision tower's patches in ``attention_layouts``; empty for text.
+        program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
         not_asked: the part of the program that was not checked; empty if everything was.
     """
@@ -146,13 +145,14 @@ def of(
     program: str = "",
     notes: Sequence[str] = (),
 ) -> PositionTable:
-    """The table of a config that was read.
+    """Return the table of a config that was read.
 
     Args:
         positions: what ``huggingface.read`` returned.
-        length: prompt and answer together, if a scaling depends on it; default the longest allowed input.
+        length: the length of prompt and answer together, if a scaling depends on it; default the longest allowed
+            input.
         admitted: the longest allowed input; default the config's.
-        program, notes: of the table; assumptions are added to the notes.
+        program, notes: these fields of the table; assumptions are added to the notes.
     """
     types, admitted = positions.types_by_window, admitted or positions.max_length
     windows = dict(zip(types, positions.windows, strict=True))
@@ -219,7 +219,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
-    """The text of a scaling, without fields at their defaults."""
+    """Return the string of a scaling, without fields at their defaults."""
     values = {f.name: getattr(scaling, f.name) for f in fields(scaling) if getattr(scaling, f.name) != f.default}  # type: ignore[arg-type]
     short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}
     inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items())

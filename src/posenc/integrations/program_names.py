@@ -1,12 +1,12 @@
-"""Names of programs in all spellings, and sources that begin with one; no program is imported here."""
+"""Names of programs in all spellings, and sources that begin with such a name. No program is imported here."""
 
 import pkgutil
 from pathlib import Path
 
 NAMES = tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]))
-"""The programs: the files of that folder."""
+"""The programs: the modules in the folder ``programs``."""
 MEASURED = "measured"
-"""In place of a program: the model that transformers builds of a config, small and random, and measured."""
+"""The word that replaces a program's name: measure a small random model that transformers builds from a config."""
 SPELT = {
     "llama.cpp": "llama_cpp",
     "llamacpp": "llama_cpp",
@@ -15,23 +15,24 @@ SPELT = {
     "llama-factory": "transformers",
     "llamafactory": "transformers",
 }
-"""Other spellings of program names, besides those of modules; a trainer maps to the program that it uses."""
+"""Spellings of program names other than those of modules. A trainer maps to the program that it uses."""
 
 
 def name_of(module: str) -> str:
-    """The usual name of a program, by its module's name; used in every answer."""
+    """Return the usual name of a program, by the name of its module. Every answer uses this name."""
     return next((text for text, named in SPELT.items() if named == module and module != "transformers"), module)
 
 
 def module_of(name: str) -> str | None:
-    """The module of a program's name, in any case and with - or _; None for an unknown program."""
+    """Return the module for a program's name, in any case and with - or _; None for an unknown program."""
     plain = name.lower().replace("_", "-")
     module = SPELT.get(plain, plain.replace("-", "_").replace(".", "_"))
     return module if module in NAMES else None
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """The program with its version, or ``measured``, and the path of a source; None if it is only a path."""
+    """Split a source into the program with its version, or ``measured``, and the path. None if there is only a
+    path."""
     program, colon, path = source.partition(":")
     known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

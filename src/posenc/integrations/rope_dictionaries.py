@@ -1,4 +1,4 @@
-"""How programs read rope dictionaries: attention factors, types, and the forms that several share."""
+"""How programs read rope dictionaries: attention factors, types, and forms that several programs share."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,15 +12,15 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import ORIGINAL, SPELLINGS
 
 MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
-"""Keys of YaRN for the factor of cos and sin, or that only some programs know."""
+"""Keys of YaRN that state the factor of cos and sin, or that only some programs know."""
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """A rope dictionary with the attention factor that a program uses, and no other key for it.
+    """Return a rope dictionary with the attention factor that a program uses, and no other key for it.
 
-    LongRoPE has long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, whatever else is stated.
-    ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's second number,
-    which is kept; programs compute such a ramp with rounded ends.
+    The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
+    other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
+    second number. That number is kept, and programs compute the ramp of such a family with rounded ends.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -35,7 +35,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The dictionary by which DeepSeek's class in vLLM and SGLang reads any scaling."""
+    """Return the dictionary as which DeepSeek's class in vLLM and SGLang reads any scaling."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
@@ -62,24 +62,28 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """The type of a rope dictionary under either key and spelling; ``"default"`` if none is given."""
+    """Return the type of a rope dictionary, under either key and in any spelling; ``"default"`` if it states
+    none."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 
 
 def pair_ratio(entry: Mapping[str, Any]) -> float:
-    """DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), with 1 and 0 by default."""
+    """Return DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+
+    By default ``mscale`` is 1 and ``mscale_all_dim`` is 0.
+    """
     first, second = (entry.get(key, default) for key, default in (("mscale", 1.0), ("mscale_all_dim", 0.0)))
     return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
-    """YaRN's attention factor, if nothing else is stated; 1 for a factor below 1."""
+    """Return YaRN's attention factor if no other is stated; 1 for a factor below 1."""
     return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 
 def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, Any]:
-    """LongRoPE's entry with its attention factor as ``short_mscale`` and ``long_mscale``."""
+    """Return LongRoPE's dictionary with its attention factor as ``short_mscale`` and ``long_mscale``."""
     scale = entry.get("attention_factor") or now.plan(longest).attention_factor
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
@@ -89,8 +93,8 @@ def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, 
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
-    """YaRN's entry with its attention factor written as DeepSeek's ``mscale``, beside ``mscale_all_dim`` if there
-    is one."""
+    """Return YaRN's dictionary with its attention factor written as DeepSeek's ``mscale`` and
+    ``mscale_all_dim``."""
     if "attention_factor" not in entry:
         return entry
     scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)

@@ -20,9 +20,9 @@ from posenc.integrations.sources import program_of, scaling_of
 from posenc.scaling import LengthScaling, Scaling
 
 REFUSED = "refused: "
-"""The beginning of the note that says why a program gets nothing."""
+"""The beginning of the note that says why there is no answer for a program."""
 NOT_ASKED = "not asked: "
-"""The beginning of the note that says what was not checked in a program, and so why there is no command."""
+"""The beginning of the note that says what was not checked in a program, so that there is no command."""
 
 
 def serving(
@@ -33,24 +33,26 @@ def serving(
     base: float | None = None,
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """The keys and the command that make a program compute this model's positions, under another scaling or its
-    own.
+    """Return the keys and the command that make a program compute this model's positions.
 
-    Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. A program
-    that computes them from the unchanged file gets no keys.
+    Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. There are
+        no
+    keys if the program computes these positions from the unchanged file.
 
     Args:
-        program: such as ``"vllm"`` or ``"vllm@0.33.0"``.
-        path: a config.json, the folder it is in, or for llama.cpp a .gguf file.
-        scaling: in place of the model's own; in a text the original length is by default the trained length.
+        program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
+        path: a config.json, its folder, or for llama.cpp a .gguf file.
+        scaling: replaces the model's own scaling. In a string, the original length is the trained length by
+            default.
         base: the rotary base, if the config leaves it out.
         max_length: the longest input; default as in ``huggingface.write``.
 
     Returns:
-        ``program`` and ``version``; ``fingerprint`` of the resulting positions, empty for llama.cpp; ``overrides``,
-        keys that the command passes; ``files``, keys to change per file, None for a key to remove;
-        ``command``, the line to type, empty for a library or if it was not verified; ``notes``, the program's
-        assumptions, or after ``REFUSED`` the reason, or after ``NOT_ASKED`` what was not checked.
+        A dictionary with these keys: ``program`` and ``version``; ``fingerprint`` of the resulting positions, empty
+        for llama.cpp; ``overrides``, the keys that the command passes; ``files``, the keys to change in each file,
+        None for a key to remove; ``command``, the line to type, empty for a library or if it was not verified;
+        ``notes``, which are the program's assumptions, the reason after ``REFUSED``, or what was not checked after
+        ``NOT_ASKED``.
 
     Raises:
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
@@ -90,7 +92,7 @@ def serving(
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """An answer of ``serving`` as text for the terminal."""
+    """Return an answer of ``serving`` as text for the terminal."""
     files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
     lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
     return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])
@@ -99,7 +101,7 @@ def in_words(answer: Mapping[str, Any]) -> str:
 def _from_config(
     module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
 ) -> dict[str, Any]:
-    """The answer of a program that reads config.json; with keys if something is stated or it would differ."""
+    """The answer for a program that reads config.json, with keys if they are stated or positions would differ."""
     config, line, keys = contents(path), module.PROGRAM.line, {}
     table = module.read(config, version)
     if stated or different(wanted, table):
@@ -125,9 +127,9 @@ def _from_config(
 
 
 def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys to change so that the model's part of config.json is this one, nested as in the whole config."""
+    """The keys that turn the model's part of config.json into this config, nested as in the whole config.json."""
     keys = changed(positions.source, config)
-    if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # it is replaced together with the dictionary
+    if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # the base is replaced together with the dictionary
         keys["rope_theta"] = config["rope_theta"]
     return within(positions.path, keys)
 
@@ -135,7 +137,7 @@ def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any
 def _llama_server(
     path: Path, fields: llama_cpp.Fields | None, wanted: ModelPositions, longest: int, scaled: bool
 ) -> dict[str, Any]:
-    """The answer for llama.cpp: flags for a file, or for the file that its converter makes from a config."""
+    """The answer for llama.cpp: flags for a GGUF file, or for the one that its converter makes from a config."""
     file = str(path)
     if fields is None:
         table, file = llama_cpp.read(path), "model.gguf"
@@ -149,6 +151,6 @@ def _llama_server(
         lists = {name: tensor.tolist() for name, tensor in new.tensors.items()}
         values = {**dict.fromkeys(fields.tensors), **new.values, **lists}
         return {"command": " ".join(words), "files": {file: values}, "notes": [str(error)]}
-    if fields.values[context] != longest:  # llama-server truncates requests beyond it
+    if fields.values[context] != longest:  # llama-server truncates longer requests
         words += ["--override-kv", f"{context}=int:{longest}"]
     return {"command": " ".join(words)}

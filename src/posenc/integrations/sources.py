@@ -1,9 +1,9 @@
-"""Position tables of named sources: a file, overrides of a file, or a program that reads one.
+"""Position tables of named sources: a file, overrides of a file, or a program that reads a file.
 
 model/, config.json, model.gguf     what the file says
-vllm@0.33.0:config.json             what this release computes from it; vllm:config.json is the newest one asked
-measured:config.json                what a small random model of it was measured to do; the rest as the file says
-overrides.json                      keys without a model_type, merged into the config that it is compared with
+vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
+measured:config.json                what a small random model of the file was measured to do; the rest as in the
+file overrides.json                      keys without a model_type, merged into the config of the other source
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ from posenc.scaling.registry import SCALINGS, make
 
 
 def program_of(text: str) -> tuple[Any, str | None]:
-    """The module and the version of ``vllm@0.33.0`` or ``vLLM``.
+    """Return the module and the version of ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
-        InvalidArgument: there is no such program. The message does not suggest the nearest name, since another
-        program is no substitute.
+        InvalidArgument: there is no such program. The message does not suggest the nearest name, because
+        another program is no substitute.
     """
     name, _, version = text.partition("@")
     module = module_of(name)
@@ -43,7 +43,9 @@ def program_of(text: str) -> tuple[Any, str | None]:
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
-    """The scaling of ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``; without an original length, this one is used.
+    """Return the scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
+
+    If the string states no original length, ``length`` is used.
 
     Raises:
         UnknownName, InvalidArgument: there is no scaling or field of that name, or a value is out of range.
@@ -57,19 +59,19 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
-    """The table of a config with what a small random model of it was measured to do differently."""
+    """Return the table of a config, changed where a small random model of it was measured to behave differently."""
     stated, measurement = of(read(path, as_type=as_type)), measure(path)
     small = of(read(measurement.config, as_type=as_type))
     return carried(measurement.table(small), small, stated)
 
 
 def table(source: str, beside: str | None = None, as_type: str | None = None) -> PositionTable:
-    """The table of one source.
+    """Return the table of one source.
 
     Args:
-        source: as above.
-        beside: the other source of a comparison; overrides are merged into its config.
-        as_type: the family by whose rules a config is read, as in ``huggingface.read``; programs and GGUF files
+        source: a source as in the description of this module.
+        beside: the other source of a comparison, into whose config overrides are merged.
+        as_type: the family by whose rules a config is read, as in ``huggingface.read``. Programs and GGUF files
             have their own rules.
 
     Raises:

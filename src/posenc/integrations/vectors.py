@@ -1,9 +1,9 @@
-"""Reference vectors: numbers of a model's positions, to test a port in any language.
+"""Reference vectors: numbers that a model's positions give, for testing a port in any language.
 
     vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
-    assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # a port's own, in Python
+    assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # numbers of a port in Python
 
-Names and shapes of the file are documented in docs/vectors.md; a port does not need this library.
+docs/vectors.md documents the names and shapes in the file. A port does not need this library.
 """
 
 import json
@@ -30,7 +30,7 @@ from posenc.scaling import planned
 
 FORMAT = "posenc-vectors 1"
 Port = Callable[[str, Float[Tensor, " D"], Int[Tensor, "A T"]], Any]
-"""A port's rotation: a function of layer type, query and positions that returns the rotated queries, ``(T, D)``."""
+"""A port's rotation: a function of layer type, query and positions that returns rotated queries ``(T, D)``."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Vectors:
     """Reference vectors of a model.
 
     Args:
-        header: the texts and scalars of the file.
-        arrays: by ``"LAYER TYPE.NAME"``.
+        header: the strings and scalars of the file.
+        arrays: the arrays, by ``"LAYER TYPE.NAME"``.
     """
 
     header: Mapping[str, Any]
@@ -98,13 +98,14 @@ def vectors(
     total_length: int | None = None,
     source: Mapping[str, str] | None = None,
 ) -> Vectors:
-    """The reference vectors of a model.
+    """Return the reference vectors of a model.
 
     Args:
         positions: what ``huggingface.read`` returned.
         at: the positions of the vectors; default 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
         phases: ``"float32"`` for the angles that transformers computes.
-        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
+        total_length: the length of prompt and answer together, if a scaling depends on it; default the longest
+            input.
         source: where the config was published, such as its repository, path and commit.
 
     Raises:
@@ -149,7 +150,7 @@ def vectors(
 
 
 def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
-    """Every array of a layer type."""
+    """All arrays of a layer type."""
     rotary = cast(Rotary, build(recipe, ModelShape()))
     flat = where if rotary.axes > 1 else where[0]
     cos, sin = rotary.cos_sin(flat, torch.float32, rotary.attention_factor)
@@ -169,7 +170,7 @@ def _arrays(recipe: Recipe, where: Int[Tensor, "A T"]) -> dict[str, Tensor]:
 
 
 def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, Tensor]:
-    """cos and sin in the layouts of kernels."""
+    """cos and sin in the layouts that kernels use."""
     both = {"cos": cos, "sin": sin}
     return {
         **both,
@@ -180,7 +181,7 @@ def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, 
 
 
 def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tolerance of every array: eight float32 roundings of an angle, and of products with it."""
+    """The tolerance of every array: eight float32 roundings of an angle, and of its products."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
     table = CLOSE * (1 + angles) * arrays["cos"].double().hypot(arrays["sin"].double())
     relative = {key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays}
@@ -190,9 +191,9 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """The tolerance of rotated channels: that of cos and sin, ``table``, times |x| + |y| of a pair.
+    """Return the tolerance of rotated channels: ``table``, that of cos and sin, times |x| + |y| of a pair.
 
-    Channels that do not rotate have none.
+    The tolerance of channels that do not rotate is 0.
     """
     pairs = table.shape[-1]
     rotary, still = x[..., : 2 * pairs].abs(), torch.zeros_like(x[..., 2 * pairs :])
@@ -205,13 +206,13 @@ def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
     """Raise an AssertionError that names the mistake, unless a port computes the reference vectors.
 
-    An angle may be off by eight roundings of float32 and the other arrays in proportion, so that a port that
-    multiplies a position by a float32 frequency passes. The mistake is named as in ``posenc doctor``.
+    An angle may be off by eight roundings of float32, and other arrays in proportion, so a port that multiplies a
+    position by a float32 frequency passes. The mistake is named as in ``posenc doctor``.
 
     Args:
-        theirs: the port's arrays by their names in the file, one or more, such as ``{"cos": …, "sin": …}``; the
-            layer type in front may be left out if only one rotates. Or a function of a layer type's name, the
-            query ``(D,)`` and positions ``(A, T)`` that returns the rotated queries ``(T, D)``.
+        theirs: one or more of the port's arrays, by their names in the file, such as ``{"cos": …, "sin": …}``. The
+            layer type in front of a name may be left out if only one type rotates. Alternatively, a function of a
+            layer type's name, the query ``(D,)`` and positions ``(A, T)`` that returns rotated queries ``(T, D)``.
         expected: vectors, or the path of their file.
 
     Raises:

@@ -1,7 +1,7 @@
-"""The wording of position tables: a phrase for every field, used by ``inspect``, ``diff`` and the lab.
+"""The wording of position tables: a phrase for every field, which ``inspect``, ``diff`` and the lab use.
 
-``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; tests fail for a
-field without a phrase.
+``PHRASES`` has every field of ``LayerTable``, and ``TABLE`` every field of ``PositionTable``; tests fail if a
+field has no phrase.
 """
 
 import math
@@ -22,9 +22,10 @@ class Phrase:
     """The phrase of a field.
 
     Args:
-        inspect: a function of (layer, table) or (table) to words, if the field has a value. Words with a capital
-            are a sentence, others continue a line. Empty if another field's phrase covers it.
-        differs: the words before both values in ``diff``; empty if the field does not affect numbers.
+        inspect: a function of (layer, table) or (table) that returns words if the field has a value. Words that
+            begin with a capital are a sentence, and others continue a line. Empty if another field's phrase covers
+            this field.
+        differs: the words before the two values in ``diff``; empty if the field does not affect numbers.
     """
 
     inspect: Callable[..., str] = lambda *tables: ""
@@ -32,7 +33,7 @@ class Phrase:
 
 
 def sentences(table: PositionTable) -> list[str]:
-    """A table in words: one line per layer type, then lengths, then the frequencies and factors of every type."""
+    """Return a table in words: a line per layer type, then lengths, then frequencies and factors of every type."""
     phrases = {
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
         for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
@@ -52,19 +53,20 @@ def sentences(table: PositionTable) -> list[str]:
 
 
 def count(value: float) -> str:
-    """A number with thin spaces between thousands, without a trailing zero."""
+    """Return a number with thin spaces between thousands and without trailing zeros."""
     text = f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
     return text.replace(",", "\u2009")
 
 
 def longest(layer: LayerTable) -> float:
-    """The wavelength of the slowest pair that rotates, in positions."""
+    """Return the wavelength of the slowest pair that rotates, in positions."""
     return 2 * math.pi / min(filter(None, layer.frequencies))
 
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """What an encoding is, from its text: the words of its class, or its settings as words; words as they are."""
+    """Describe an encoding by the words of its class or by its settings. Text that is not an encoding is
+    unchanged."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())
@@ -83,7 +85,7 @@ def encoding_in_words(text: str) -> str:
 
 
 def axes_in_words(axes: tuple[int, ...]) -> str:
-    """The sections of pairs by axis, and their layout: chunked or interleaved."""
+    """Return the sections of pairs by axis, and their layout: chunked or interleaved."""
     runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
     count = len(set(axes))
     if len(runs) > count:
@@ -96,7 +98,7 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """The layer without a window that is wider than any input; a length of 0 is unknown."""
+    """Return the layer, without its window if that is as wide as the longest input. A length of 0 is unknown."""
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 
@@ -106,7 +108,7 @@ def _type(name: str) -> str:
 
 
 def _label(name: str, many: int) -> str:
-    if name.startswith(("layer ", "layers ")):  # of a measured model, which are named by their numbers
+    if name.startswith(("layer ", "layers ")):  # a measured model names layers by their numbers
         return name.capitalize()
     of = "" if _type(name) in ("all", "rotary", "nope") else f" of {_type(name)}"
     return f"{many} layer{'s' * (many != 1)}{of}"
@@ -119,7 +121,7 @@ def _encoding(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _rotated(layer: LayerTable, table: PositionTable) -> str:
-    """Which channels of a head rotate: all, the first, the last, or those of pairs with a nonzero frequency."""
+    """The channels of a head that rotate: all, the first, the last, or those with a nonzero frequency."""
     rotated, channels = 2 * sum(map(bool, layer.frequencies)), layer.query_dim or layer.head_dim
     first = f"{'the first ' * (rotated == layer.rotary_dim)}{rotated} of" if rotated != layer.head_dim else ""
     last = f"the last {layer.head_dim} of" if layer.query_dim else "" if first else "all"
@@ -151,13 +153,13 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """The scaling's text, and how many pairs it slows, and how much."""
+    """The string of the scaling, and how many pairs it slows by how much."""
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
     ]
     most = max(filter(math.isfinite, slowed))
     fates = Counter(
-        "stand still"
+        "do not rotate"
         if times == math.inf
         else "keep their frequency"
         if times < 1 + 1e-9
@@ -167,7 +169,7 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
         for times in slowed
     )
     shares = ", ".join(f"{many} {fate}" for fate, many in fates.items())
-    return "" if layer.scaling == "default()" else f"Scaling {layer.scaling}: of the pairs {shares}."
+    return "" if layer.scaling == "default()" else f"Scaling {layer.scaling}: of the pairs, {shares}."
 
 
 def _attention_factor(layer: LayerTable, table: PositionTable) -> str:
@@ -213,7 +215,7 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "sinks": Phrase(lambda layer, table: "; every head has a sink in its softmax", "sinks in the softmax:"),
     "added_table": Phrase(
-        lambda layer, table: f"; beside {encoding_in_words(layer.added_table)}", "the table that is added is"
+        lambda layer, table: f"; beside {encoding_in_words(layer.added_table)}", "the added table is"
     ),
     "frequencies": Phrase(_wavelengths, "frequencies"),
     "float32": Phrase(),
@@ -232,7 +234,7 @@ def _lengths(table: PositionTable) -> str:
     sentence = f"Trained length {count(trained)}" if trained else "Trained length not stated"
     sentence += "" if tuned in (trained, longest) else f", tuned to {count(tuned)}"
     unstated = "the longest input, as the config states no other"
-    sentence += f", {unstated if trained == longest else f'inputs allowed to {count(longest)}'}."
+    sentence += f", {unstated if trained == longest else f'inputs allowed up to {count(longest)}'}."
     layout = f"Patches have the positions of the layout {table.layout}." if table.layout else ""
     return layout or (sentence if longest else "")
 
@@ -242,9 +244,9 @@ TABLE: Mapping[str, Phrase] = {
     "layers": Phrase(),
     "layer_types": Phrase(differs="layers:"),
     "pretrained_length": Phrase(_lengths, "the pretrained length is"),
-    "tuned_length": Phrase(differs="the length that it was tuned to is"),
+    "tuned_length": Phrase(differs="the tuned length is"),
     "admitted_length": Phrase(differs="the longest allowed input is"),
-    "layout": Phrase(differs="the layout of patches is"),
+    "layout": Phrase(differs="the layout of the patches is"),
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
     "not_asked": Phrase(lambda table: f"Not asked: {table.not_asked}." if table.not_asked else ""),
