@@ -250,5 +250,5 @@ def test_falcons_slopes_are_those_that_the_model_states() -> None:
     undivided = diagnose(falcon, {"slopes": 8 * stated})
     assert not undivided.right
     assert "multiplied by 8" in str(undivided)
-    with pytest.raises(InvalidArgument, match="there are 4 heads, and the model has 8"):
+    with pytest.raises(InvalidArgument, match="the port has 4 heads, but the model has 8"):
         diagnose(falcon, {"slopes": stated[:4]})

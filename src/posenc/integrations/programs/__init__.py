@@ -1,10 +1,9 @@
 """One file per program: its tested releases, how it reads a config, and how positions are passed to it.
 
-``read`` gives the position table that the program computes from a config, following the program's own source, even
-if it departs from the config. ``write`` states positions in the program's own keys, reads them back, and refuses if
-the
-result differs: a key that a program ignores is worse than no key. This file has the code that several programs
-share.
+``read`` returns the position table that the program computes from a config. It follows the program's own source,
+even if that departs from the config. ``write`` states positions in the program's own keys and reads them back. It
+raises an error if the result differs, because a key that a program ignores is worse than no key. This file has the code that
+several programs share.
 """
 
 import json
@@ -39,13 +38,12 @@ class Releases:
     """The releases that the tests run.
 
     Args:
-        package: the wheel's name.
-        versions: ascending.
-        files: prefixes of the names of Python files that are extracted from each wheel; with an empty prefix every
-            file is.
-        requirements: exact versions that these files import, installed into an environment of their own.
-        under: the transformers, with its requirements, under which the model files of each version are run. The
-            version allows it; another one would show false differences.
+        package: the name of the wheel.
+        versions: the tested versions, ascending.
+        files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every file.
+        requirements: exact versions of packages that these files import, installed into a separate environment.
+        under: for each version, the release of transformers, with its requirements, under which the model files are
+            run. The version allows it; a different release would show false differences.
     """
 
     package: str
@@ -55,7 +53,7 @@ class Releases:
     under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
-        """This version, or by default the newest tested one; untested versions are refused."""
+        """Return this version, or by default the newest; untested versions raise an error."""
         if version not in (None, *self.versions):
             raise UnknownName(f"version of {self.package}", str(version), self.versions)
         return version or self.versions[-1]
@@ -66,10 +64,10 @@ class Line:
     """How the keys of ``write`` are passed to a program.
 
     Args:
-        start: the words of the command, with ``{model}`` for the model's folder; empty for a library.
-        overrides: the flag that takes the keys as JSON; empty if they go into a file.
-        length: the flag of the longest input; empty if the program has none.
-        file: the name of that file.
+        start: the beginning of the command, with ``{model}`` for the model's folder; empty for a library.
+        overrides: the flag that takes the keys as JSON; empty if the keys go into a file.
+        length: the flag for the longest input; empty if the program has no such flag.
+        file: the name of the file for the keys.
     """
 
     start: str
@@ -85,7 +83,7 @@ PROVED = ("axes", "encoding", "query_scale")
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """The differences in positions for inputs of the table's length, without windows and lengths."""
+    """Return the differences in positions, except windows and lengths, for inputs of the table's length."""
     wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(wanted, table, names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
@@ -97,11 +95,11 @@ class Program:
 
     Args:
         title: its name in sentences.
-        releases: the tested ones.
-        line: how the keys of ``write`` are passed to it.
-        read: what it computes from a config: (config, version) to a table.
-        spell: the keys that state positions to it: (positions, scaling, max_length, version) to keys; an error if
-            it has no keys for them.
+        releases: the tested releases.
+        line: how the keys of ``write`` are passed to the program.
+        read: a function of (config, version) that returns the table that the program computes.
+        spell: a function of (positions, scaling, max_length, version) that returns the keys for these positions, and
+            raises an error if the program has none.
     """
 
     title: str
@@ -118,19 +116,19 @@ class Program:
         max_length: int | None = None,
         version: str | None = None,
     ) -> dict[str, Any]:
-        """The keys that make the program compute these positions, read back by ``read``.
+        """Return the keys that make the program compute these positions, after a check with ``read``.
 
         Args:
             positions, scaling, max_length: as in ``huggingface.write``.
             version: one of ``releases.versions``; the newest by default.
 
         Raises:
-            InvalidArgument: positions that it has no keys for, or from whose keys it would compute other
-                frequencies, factors, scales, pairs or axes, or admit shorter inputs.
+            InvalidArgument: the program has no keys for these positions, or would compute other frequencies,
+                factors, scales, pairs or axes from the keys, or admit only shorter inputs.
         """
         version = self.releases.chosen(version)
         keys = self.spell(positions, scaling, max_length, version)
-        if not positions.source:  # a file of another type
+        if not positions.source:  # read from a file of another type
             return keys
         config = keys if self.line.file else laid_over(positions.source, reduce(getitem, positions.path, keys))
         table = self.read(config, version)
@@ -149,9 +147,9 @@ class Program:
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with these keys in place of its own, part by part; null among them removes a key.
+    """Return a config with its keys replaced by these, part by part; a value of null removes a key.
 
-    A rope dictionary replaces both spellings of the existing one, with the base beside it.
+    A rope dictionary replaces the existing one in both spellings, and the base beside it.
     """
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     result = {key: value for key, value in config.items() if key not in gone}
@@ -170,7 +168,7 @@ def config_of(
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
-    """The one recipe of all rotary layers, the config that states it, and a copy of the rope dictionary in it."""
+    """Return the one recipe of all rotary layers, the config that states it, and a copy of its rope dictionary."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has its base in its code, so it has no rope dictionary to write"
@@ -190,12 +188,12 @@ def config_of(
 
 
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The length and the rope dictionary under the keys of the language model."""
+    """Return the length and the rope dictionary under the keys of the language model."""
     return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
 
 
 def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
-    """The keys inside the parts of a config that a path names."""
+    """Return the keys, nested in the parts of a config that a path names."""
     for key in reversed(path):
         keys = {key: keys}
     return keys
@@ -204,15 +202,15 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
 def overrides(
     program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
 ) -> tuple[dict[str, Any], int]:
-    """The rope dictionary and the length by which rotary files derived from vLLM's compute these positions.
+    """Return the rope dictionary and the length from which rotary files derived from vLLM's compute these positions.
 
-    YaRN's attention factor is stated twice, as ``attention_factor`` and as ``attn_factor``, which multiplies
-    0.1·ln s + 1. The DeepSeek families, which have classes of their own, state it in ``mscale``, and lists of
-    factors in ``short_mscale`` and ``long_mscale``. These files multiply the length by the factor of linear
-    scaling, so it is divided by it here.
+    YaRN's attention factor is stated twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
+    0.1·ln s + 1. DeepSeek families, which have their own classes, state it in ``mscale``, and lists of factors state
+    it in ``short_mscale`` and ``long_mscale``. These files multiply the length by the factor of linear scaling, so
+    the length is divided by that factor here.
 
     Raises:
-        InvalidArgument: positions that such files cannot compute, or inputs past the end of their table.
+        InvalidArgument: such files cannot compute these positions, or inputs go past the end of their table.
     """
     recipe, config, entry = config_of(positions, scaling, max_length)
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
@@ -246,20 +244,20 @@ def overrides(
 
 @cache
 def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
-    """A program's defaults of base, share of channels and length for configs that leave them out, by model_type.
+    """Return a program's defaults, by model_type, for a base, share of channels or length that a config leaves out.
 
-    Made by ``tools/program_defaults.py`` from the released programs.
+    ``tools/program_defaults.py`` makes them from the released programs.
     """
     every = json.loads((files(__package__) / "defaults.json").read_text("utf-8"))
     return dict(every[program])
 
 
 Change = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
-"""A rope dictionary, alone or of one layer type, and the config around it, to what a program makes of it."""
+"""A function of a rope dictionary, whole or of one layer type, and its config that returns a program's reading."""
 
 
 def _changed(config: Mapping[str, Any], change: Change, times: int) -> tuple[dict[str, Any], set[str]]:
-    """The config with its rope dictionaries changed and their original lengths multiplied, and the keys in them."""
+    """Change a config's rope dictionaries and multiply their original lengths; also return the keys in them."""
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
         entries = config.get(key) or {}
@@ -285,19 +283,19 @@ def table_of(
     unread: Sequence[str] = (),
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
 ) -> PositionTable:
-    """The table that a program computes from a config, with its defaults and its reading of each rope dictionary.
+    """Return the table that a program computes from a config, with its defaults and its reading of rope dictionaries.
 
     Args:
         name: the name of the program's module.
         title, version: the program's name in sentences, and its release.
         config: as in ``huggingface.read``.
         takes: the program whose ``defaults`` are used for missing keys.
-        change: a function of a rope dictionary (the whole, or that of one layer type) and the config; it returns
-            the dictionary with which ``huggingface.read`` computes the same as the program.
-        admitted: a function of the positions and the given rope dictionary to the longest input that the program
-            allows by default; without it the config's.
+        change: a function of a rope dictionary (whole, or of one layer type) and the config that returns the
+            dictionary from which ``huggingface.read`` computes the same as the program.
+        admitted: a function of the positions and the given rope dictionary that returns the longest input that the
+            program allows by default; if omitted, the config's length.
         unread: keys of the config that the program does not know.
-        rotated: changes the positions after reading, if no dictionary can state the change.
+        rotated: a function that changes the positions after reading, if no dictionary can state the change.
     """
     config = mapping_of(config)
     part, program = language_part(config)[0], f"{title} {version}"

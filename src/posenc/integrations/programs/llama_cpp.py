@@ -23,7 +23,7 @@ from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, 
 from posenc.scaling import Default, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
 RELEASES = Releases("xllamacpp", ("2026.7.10068", "2026.10.11549"), ("",))
-"""A binding whose wheel has the shared library; everything in it is extracted."""
+"""Releases of a binding whose wheel contains the shared library; all of its files are extracted."""
 
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
@@ -31,18 +31,18 @@ ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_typ
 INTERLEAVED = frozenset(
     ("chatglm", "cohere2", "command-r", "deepseek2", "ernie4_5", "ernie4_5-moe", "glm4", "llama4")
 )
-"""Architectures that rotate neighbours, and whose converter keeps the checkpoint's rows."""
+"""Architectures that rotate adjacent channels and whose converter keeps the checkpoint's rows."""
 SORTED = (
     "arcee arctic bailingmoe baichuan chameleon deci deepseek granite granitemoe internlm2 llama minicpm "
     "mistral3 olmo smollm3 xverse"
 )
-"""Architectures that rotate neighbours, and whose converter reorders the rows of a half-paired checkpoint."""
+"""Architectures that rotate adjacent channels and whose converter reorders rows of checkpoints with half pairs."""
 NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
-"""Architectures with a rope type in llama.cpp whose graph does not rotate, or that it does not load."""
+"""Architectures with a rope type in llama.cpp that it does not load, or whose graph does not rotate."""
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have half pairs."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
-"""Architectures that never rotate in llama.cpp, with any fields."""
+"""Architectures for which llama.cpp never rotates, whatever the fields."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Fields:
     """The metadata and tensors for positions in a GGUF file.
 
     Args:
-        values: by key; numbers and text.
-        tensors: by name, float32.
+        values: numbers and strings, by key.
+        tensors: float32 tensors, by name.
     """
 
     values: Mapping[str, int | float | str]
@@ -67,7 +67,7 @@ class Fields:
 
 
 def fields(path: Path) -> Fields:
-    """The fields of a GGUF file: its numbers and texts, and the tensors whose names begin with ``rope``."""
+    """Return the fields of a GGUF file: numbers, strings, and tensors whose names begin with ``rope``."""
     try:
         from gguf import GGUFReader
     except ImportError as error:
@@ -82,19 +82,19 @@ def fields(path: Path) -> Fields:
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that llama.cpp computes from a GGUF file, or from a config after its own conversion.
+    """Return the table that llama.cpp computes from a GGUF file, or from a config after its own conversion.
 
-    For architecture llama the converter keeps only YaRN's factor and original length, and reads Llama 3's original
-    length outside the dictionary, else 8,192. A factor without a scaling type scales linearly.
+    For architecture llama, the converter keeps only YaRN's factor and original length. It reads Llama 3's original
+    length outside the dictionary and uses 8,192 if it is missing. A factor without a scaling type scales linearly.
 
     Args:
-        config: ``Fields``, the path of a .gguf file, or as in ``huggingface.read``, for the families of
-            architecture llama.
+        config: ``Fields``, the path of a .gguf file, or, for families of architecture llama, a config as in
+            ``huggingface.read``.
         version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: the config is of another family or has LongRoPE (``write`` makes its fields); or the file
-            has fields that are not read here: windows by layer, sections, DeepSeek's second number.
+        InvalidArgument: the config is of another family or has LongRoPE (``write`` makes its fields), or the file
+            has unsupported fields: windows by layer, sections, DeepSeek's second number.
     """
     program = f"llama.cpp in xllamacpp {RELEASES.chosen(version)}"
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
@@ -123,13 +123,13 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """The positions of a file, as a model of its architecture, or of the transformers family of that name.
+    """Return the positions of a file, as a model of its architecture or of the transformers family of that name.
 
-    The pairing of an architecture that is not in the tables above is unknown: half pairs are used, and ``assumed``
+    If an architecture is not in the tables above, its pairing is unknown. Half pairs are then used, and ``assumed``
     says so.
 
     Raises:
-        InvalidArgument: the architecture does not rotate, a field is missing, or a field is not read here: windows
+        InvalidArgument: the architecture does not rotate, a field is missing, or a field is unsupported: windows
             by layer, sections, DeepSeek's second number.
     """
     architecture = _architecture(file)
@@ -180,7 +180,7 @@ def positions_of(file: Fields) -> ModelPositions:
 def _scaling(
     stated: Mapping[str, Any], original: int, divisors: Tensor | None, rotary_dim: int, base: float
 ) -> Scaling:
-    """The scaling of these fields; the list that a file has of divisors of frequencies comes on top of it."""
+    """The scaling of these fields, with the frequencies also divided by the file's list of divisors."""
     kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
     times = stated.get("rope.scaling.attn_factor", 1.0)
     scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
@@ -196,7 +196,7 @@ def _scaling(
 
 
 def _architecture(file: Fields) -> str:
-    """llama.cpp's name of the family, before the keys."""
+    """The name of the family in llama.cpp, which is the prefix of its keys."""
     return str(file.values.get("general.architecture", "llama"))
 
 
@@ -212,20 +212,20 @@ def _table(file: Fields, program: str) -> PositionTable:
 
 
 def converted(table: PositionTable) -> Fields:
-    """The fields that ``flags`` reads, as the converter would write them for a config."""
+    """Return the fields that ``flags`` reads, as the converter would write them for a config."""
     (layer,) = table.layers.values()
     lists = {"rope_freqs.weight": torch.ones(0)} if str(layer.scaling).startswith("llama3") else {}
     return Fields({"general.architecture": "llama", "llama.context_length": table.admitted_length}, lists)
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """The flags that make llama-server rotate by these positions, for any scaling in the file.
+    """Return the flags that make llama-server rotate by these positions, whatever scaling the file has.
 
-    llama-server ignores its flag for YaRN's attention factor, but reads the file's key, which can be overridden.
+    llama-server ignores its flag for YaRN's attention factor, but it reads the file's key, which a flag can override.
 
     Raises:
-        InvalidArgument: llama.cpp states the scaling as a list of factors, which only a file can hold, not a flag;
-            or the file has such a list, which no flag removes.
+        InvalidArgument: the scaling is a list of factors in llama.cpp, for which there is no flag; or the file has such
+            a list, which no flag removes.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
@@ -253,21 +253,21 @@ def write(
     architecture: str = "llama",
     max_length: int | None = None,
 ) -> Fields:
-    """The fields of a rotation in llama.cpp, by the names of the GGUF specification.
+    """Return the fields of a rotation in llama.cpp, by their names in the GGUF specification.
 
-    Linear and YaRN have types; LongRoPE has two tensors; any other fixed scaling is a factor per pair,
-    ``rope_freqs.weight``, by which llama.cpp divides. YaRN with other ends than 32 and 1, which few architectures
-    read, is written that way too. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
-    0.1·ln s + 1. An architecture without those tensors fails to load a file that has them.
+    Linear scaling and YaRN are types, and LongRoPE has two tensors. Any other fixed scaling is a factor per pair,
+    ``rope_freqs.weight``, by which llama.cpp divides. So is YaRN with ends other than 32 and 1, which few architectures
+    read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp
+    fails to load a file with these tensors for an architecture without them.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
-        architecture: the prefix of the keys, llama.cpp's name of the family.
+        architecture: the name of the family in llama.cpp, which is the prefix of the keys.
 
     Raises:
-        InvalidArgument: the scaling is dynamic; pairs do not rotate; the model needs other fields (windows,
-            sections, scales of queries); or a DeepSeek model has any scaling, since llama.cpp has one field for
-            both of its numbers.
+        InvalidArgument: the scaling is dynamic; no pair rotates; the model needs other fields (windows, sections,
+            scales of queries); or a DeepSeek model has any scaling, because llama.cpp has one field for both of its
+            numbers.
     """
     recipe, config, _ = config_of(positions, scaling, max_length)
     now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
@@ -297,7 +297,7 @@ def write(
 
 
 OWN_ENDS = {"scaling.yarn_beta_fast": 32.0, "scaling.yarn_beta_slow": 1.0}
-"""YaRN's ends in llama.cpp, if a file does not state them; few architectures read others from a file."""
+"""YaRN's ends in llama.cpp if a file does not state them. Few architectures read other ends from a file."""
 FLAGS = {
     "scaling.type": "--rope-scaling",
     "freq_base": "--rope-freq-base",
@@ -306,13 +306,13 @@ FLAGS = {
     "scaling.yarn_beta_fast": "--yarn-beta-fast",
     "scaling.yarn_beta_slow": "--yarn-beta-slow",
 }
-"""The flags of llama-server, by the fields under ``rope`` that they replace."""
+"""Flags of llama-server, by the field under ``rope`` that each replaces."""
 
 
 def _rope_fields(
     recipe: Recipe, longest: int, any_ends: bool = False
 ) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
-    """The fields of a rotation under ``rope``, and its lists of factors; ``any_ends`` for YaRN's as fields too."""
+    """The fields of a rotation under ``rope``, and its lists of factors. ``any_ends`` allows any ends of YaRN as fields."""
     now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     entry = parameters_from(now, rotary_dim, base)
     plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]

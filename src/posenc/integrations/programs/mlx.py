@@ -20,15 +20,15 @@ from posenc.integrations.rope_dictionaries import (
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",))
-"""Its layers need only mlx."""
+"""The tested releases. Layers of mlx-lm need only mlx."""
 PHI = ("phi3", "phimoe")
-"""Models that read the type only as ``type``, and the original length outside the dictionary."""
+"""Models that read the type only as ``type``, and the original length only outside the dictionary."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that mlx-lm computes from this config.json.
+    """Return the table that mlx-lm computes from this config.json.
 
-    Most of its models read only ``rope_theta`` and ``rope_scaling``: for a config with ``rope_parameters`` they use
+    Most of its models read only ``rope_theta`` and ``rope_scaling``, so for a config with ``rope_parameters`` they use
     their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is 0.1·ln s + 1
     without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its lengths
     (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the config's.
@@ -37,8 +37,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: a model_type that mlx-lm does not have, or whose rotation is not in its ``rope_utils``;
-            dynamic scaling in 0.28.4; a config whose base it does not read.
+        InvalidArgument: mlx-lm does not have the model_type, or its rotation is not in ``rope_utils``; the scaling is
+            dynamic, in 0.28.4; or mlx-lm does not read the config's base.
     """
     version = RELEASES.chosen(version)
     part = language_part(config)[0]
@@ -67,7 +67,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
             entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
         entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
         if model_type != "phimoe":
-            entry.pop("long_mscale", None)  # their layer has this argument, but never gets it
+            entry.pop("long_mscale", None)  # their layer has this argument, but it is never passed
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
@@ -93,16 +93,16 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json that mlx-lm reads, in its older spelling: ``rope_theta`` beside ``rope_scaling``.
+    """Return the config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    mlx-lm reads no attention factor with a list of factors; it computes √(1 + ln s/ln L) from the two lengths,
-    which is 1 if they are equal, and it always uses the long list. YaRN's factor a goes into ``mscale``, as a =
-    (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    With lists of factors, mlx-lm does not read an attention factor. It computes √(1 + ln s/ln L) from the two lengths,
+    which is 1 if they are equal, and always uses the long list. YaRN's factor a is written as ``mscale``, where
+    a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
-        InvalidArgument: the scaling is dynamic; it is no list of factors, in phi3 and phimoe; the rope dictionary
-            scales queries; the model is composite; or mlx-lm would compute something else: an unrounded ramp,
-            sections, lists of factors with another attention factor or for neighbouring pairs.
+        InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope
+            dictionary scales queries; the model is composite; or mlx-lm would compute something else, as for an
+            unrounded ramp, sections, or lists of factors with another attention factor or for interleaved pairs.
     """
     if positions.path:
         where = ".".join(positions.path)

@@ -15,14 +15,14 @@ from posenc.integrations.rope_dictionaries import ORIGINAL, kind_of
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
-"""The last release without ``rope_parameters``, and the one with which families are measured."""
+"""The last release without ``rope_parameters``, and the release with which families are measured."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that transformers computes from this config.
+    """Return the table that transformers computes from this config.
 
-    Version 4 does not know ``rope_parameters``: for a config that has only that, it silently uses the class's base,
-    mostly 10,000, and no scaling; it reads LongRoPE's original length only outside the dictionary. Version 5
+    Version 4 does not know ``rope_parameters``. For a config that has only this key, it silently uses the class's
+    base, mostly 10,000, and no scaling. It reads LongRoPE's original length only outside the dictionary. Version 5
     computes what the config says, but ignores ``truncate`` in nested dictionaries of layer types.
 
     Args:
@@ -53,7 +53,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The config.json for this version: ``huggingface.write`` in its spelling."""
+    """Return the config.json of ``huggingface.write`` in the spelling of this version."""
     spelling: Spelling = "v4" if version.startswith("4") else "v5"
     return config_json(positions, scaling, max_length=max_length, spelling=spelling)
 

@@ -35,18 +35,17 @@ RELEASES = Releases(
     ("vllm/",),
     under=(TRANSFORMERS_5_12, TRANSFORMERS_5_19),
 )
-"""The last release that reads attn_factor, and the newest; from 0.30 on they read attention_factor."""
+"""The last release that reads attn_factor, and the newest. Releases since 0.30 read attention_factor."""
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """The table that vLLM computes from this config, with the length that it admits by default.
+    """Return the table that vLLM computes from this config, with the length that it admits by default.
 
-    YaRN's attention factor is attn_factor·(0.1·ln s + 1) in 0.29, and other stated factors are ignored; in 0.33 it
-    is attention_factor or the ratio of DeepSeek's two numbers. LongRoPE's factor comes from long_mscale or the two
+    YaRN's attention factor in 0.29 is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33 it is
+    attention_factor or the ratio of DeepSeek's two numbers. LongRoPE's factor comes from long_mscale or the two
     lengths, and its long list is used only if more than the original length is admitted. Dynamic scaling changes
-    only the length. Dynamic
-    and linear scaling multiply the length by their factor; under YaRN it is factor × original length in 0.29. See
-    ``model_files`` for its model files.
+    only the length. Dynamic and linear scaling multiply the length by their factor, and in 0.29 YaRN sets it to factor
+    × original length. See ``model_files`` for vLLM's model files.
 
     Args:
         config: as in ``huggingface.read``.
@@ -67,7 +66,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         if kind_of(entry) == "dynamic":  # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
-        unscored = not older and entry.get("attention_factor") == 1  # by which vLLM detects the Llama form
+        unscored = not older and entry.get("attention_factor") == 1  # vLLM detects the Llama form by it
         return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
 
     def admitted(positions: ModelPositions, entry: Mapping[str, Any]) -> int:
@@ -83,8 +82,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """The positions with the rotating share of channels in the rope dictionary, and with one axis if they are
-    scaled.
+    """The positions with the share of channels stated in the rope dictionary, and with one axis if they are scaled.
 
     vLLM rotates that share in every model: ``rotary_dim = int(head_size * partial_rotary_factor)`` in
     ``rotary_embedding/__init__.py``.
@@ -102,20 +100,19 @@ def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositi
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """The value of vLLM's ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
+    """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    For a composite model both are nested under the keys of its language model, where vLLM reads them. Releases up
-    to 0.29 read ``attn_factor``, newer ones ``attention_factor``. Windows and scales of queries stay those of the
-    config.
+    For a composite model, both are nested under the keys of its language model, where vLLM reads them. Releases up
+    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and scales of queries stay as
+    in the config.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; pairs do not rotate; a
-            list of factors has neighbouring pairs or covers a part of the head; YaRN goes past factor × original
-            length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something
-            else.
+        InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; no pair rotates; a list
+            of factors is for interleaved pairs or only a part of the head; YaRN goes past factor × original length;
+            the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something else.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's
