@@ -85,7 +85,7 @@ def differences(
     positions: Sequence[int] | None = None,
     names: tuple[str, str] = ("ours", "theirs"),
 ) -> list[Difference]:
-    """Return all differences between two tables: those of layer types first, then those of lengths.
+    """All differences between two tables: those of layer types first, then those of lengths.
 
     Layers are compared by number, regardless of the names of their types. A window as wide as the input counts as
     no window. Frequencies differ if they are more than eight roundings of float32 apart.
@@ -128,7 +128,7 @@ def differences(
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """Return a sentence that says at which position a draft model first departs from its target.
+    """A sentence that says at which position a draft model first departs from its target.
 
     Args:
         above: the smallest difference of cos, over the channels of a head, that counts.

@@ -34,14 +34,14 @@ IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "s
 
 
 def fingerprint(table: PositionTable) -> str:
-    """Return the fingerprint of the position table of a config or a program."""
+    """The fingerprint of the position table of a config or a program."""
     layers = {name: _declared(layer) for name, layer in table.layers.items()}
     declared = json.dumps([[layers[name] for name in table.layer_types], table.layout], sort_keys=True)
     return f"{VERSION}-{hashlib.sha256(declared.encode()).hexdigest()[:32]}"
 
 
 def is_stated(text: str) -> bool:
-    """Return whether a string is a fingerprint and not a path.
+    """Whether a string is a fingerprint and not a path.
 
     Raises:
         InvalidArgument: it is truncated or has another format.

@@ -56,7 +56,7 @@ class Inspection:
     table: PositionTable
 
     def text(self) -> str:
-        """Return the text for the terminal."""
+        """The text for the terminal."""
         facts = "\n".join(f"  {fact}" for fact in self.facts)
         risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
         return f"{self.answer}\n{facts}\nRisks:\n{risks}"

@@ -54,7 +54,7 @@ class Departure:
     times_original: int = 1
 
     def of(self, layer: LayerTable) -> LayerTable:
-        """Return the layer as the program runs it."""
+        """The layer as the program runs it."""
         values: dict[str, Any] = {key: None if value == "none" else value for key, value in self.sets.items()}
         if layer.window:
             values.setdefault("window", layer.window + self.one_more)
@@ -65,21 +65,21 @@ class Departure:
 
 @cache
 def departures() -> tuple[Departure, ...]:
-    """Return all known departures."""
+    """All known departures."""
     lines = tomllib.loads((files(__package__) / "departures.toml").read_text("utf-8"))["departure"]
     return tuple(built(Departure, line, "departure") for line in lines)
 
 
 @cache
 def asked() -> Mapping[str, Mapping[str, str]]:
-    """Return the class that runs each ``model_type``, with its file and line, by program and release."""
+    """The class that runs each ``model_type``, with its file and line, by program and release."""
     return dict(json.loads((files(__package__) / "model_files.json").read_text("utf-8")))
 
 
 def departing_from(
     program: str, version: str, config: Mapping[str, Any], part: Mapping[str, Any]
 ) -> list[Departure]:
-    """Return the departures of a release from a config.
+    """The departures of a release from a config.
 
     Args:
         program: the name of the program's module.
@@ -106,7 +106,7 @@ def departing_from(
 
 
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
-    """Return the table with these departures applied, and a note with the source line for each."""
+    """The table with these departures applied, and a note with the source line for each."""
     layers = table.layers
     for one in departing:
         layers = {name: one.of(layer) for name, layer in layers.items()}
@@ -115,7 +115,7 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:
-    """Return the part of a program's answer that was not checked, in words; empty if everything was checked."""
+    """The part of a program's answer that was not checked, in words; empty if everything was checked."""
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     unchecked = (
         f"the model file of {model_type!r}: its rotary files were checked, but not its windows, scales and layers"

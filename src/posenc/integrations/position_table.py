@@ -32,14 +32,14 @@ class LayerTable:
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
-        base, scaling: the origin of the frequencies, used only for wording; None without rotation.
+        base, scaling: the origin of the frequencies, only for wording; None without rotation.
         frequencies: θ of every pair in radians per position, computed exactly and rounded to float64.
         float32: the same frequencies as programs compute them in float32.
-        unscaled: θ without the scaling, used only for wording.
+        unscaled: θ without the scaling, only for wording.
         attention_factor: the factor a of cos and sin.
-        own_attention_factor: the scaling's own value of a, if the file states another; used only for wording.
+        own_attention_factor: the scaling's own value of a, if the file states another; only for wording.
         softmax_factor: the factor on 1/√D, which is DeepSeek's second number or the family's own scale.
-        softmax_origin: the origin of ``softmax_factor``, used only for wording.
+        softmax_origin: the origin of ``softmax_factor``, only for wording.
         softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.
@@ -88,14 +88,14 @@ class LayerTable:
         return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
 
     def cos(self, positions: Int[Tensor, " P"]) -> Float[Tensor, "P D"]:
-        """Return cos for every channel of a head at these positions, times the attention factor."""
+        """cos for every channel of a head at these positions, times the attention factor."""
         frequencies = torch.tensor(self.frequencies, dtype=torch.float64)
         cos = self.attention_factor * torch.outer(positions.double(), frequencies).cos()
         rotated = cos.repeat_interleave(2, 1) if self.pairing == "interleaved" else torch.cat((cos, cos), 1)
         return nn.functional.pad(rotated, (0, max(0, (self.head_dim or 0) - rotated.shape[1])), value=1.0)
 
     def score(self, distance: int) -> float:
-        """Return the score, in nats, of a fixed query x and an equal key at this distance before it.
+        """The score, in nats, of a fixed query x and an equal key at this distance before it.
 
         The query is x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1. The score is
         softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate and 1 for others.
@@ -145,7 +145,7 @@ def of(
     program: str = "",
     notes: Sequence[str] = (),
 ) -> PositionTable:
-    """Return the table of a config that was read.
+    """The table of a config that was read.
 
     Args:
         positions: what ``huggingface.read`` returned.
@@ -219,7 +219,7 @@ def _layer(positions: "ModelPositions", kind: str, window: int | None, length: i
 
 
 def briefly(scaling: Scaling | LengthScaling) -> str:
-    """Return the string of a scaling, without fields at their defaults."""
+    """The string of a scaling, without fields at their defaults."""
     values = {f.name: getattr(scaling, f.name) for f in fields(scaling) if getattr(scaling, f.name) != f.default}  # type: ignore[arg-type]
     short = {name: (*value[:2], "…") if isinstance(value, tuple) else value for name, value in values.items()}
     inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items())

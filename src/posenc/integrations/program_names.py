@@ -19,12 +19,12 @@ SPELT = {
 
 
 def name_of(module: str) -> str:
-    """Return the usual name of a program, by the name of its module. Every answer uses this name."""
+    """The usual name of a program, by the name of its module. Every answer uses this name."""
     return next((text for text, named in SPELT.items() if named == module and module != "transformers"), module)
 
 
 def module_of(name: str) -> str | None:
-    """Return the module for a program's name, in any case and with - or _; None for an unknown program."""
+    """The module for a program's name, in any case and with - or _; None for an unknown program."""
     plain = name.lower().replace("_", "-")
     module = SPELT.get(plain, plain.replace("-", "_").replace(".", "_"))
     return module if module in NAMES else None

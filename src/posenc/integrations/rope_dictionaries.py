@@ -16,7 +16,7 @@ MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "ext
 
 
 def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
-    """Return a rope dictionary with the attention factor that a program uses, and no other key for it.
+    """A rope dictionary with the attention factor that a program uses, and no other key for it.
 
     The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
     other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
@@ -35,7 +35,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the dictionary as which DeepSeek's class in vLLM and SGLang reads any scaling."""
+    """The dictionary as which DeepSeek's class in vLLM and SGLang reads any scaling."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry
@@ -62,14 +62,14 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """Return the type of a rope dictionary, under either key and in any spelling; ``"default"`` if it states
+    """The type of a rope dictionary, under either key and in any spelling; ``"default"`` if it states
     none."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 
 
 def pair_ratio(entry: Mapping[str, Any]) -> float:
-    """Return DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    """DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     By default ``mscale`` is 1 and ``mscale_all_dim`` is 0.
     """
@@ -78,12 +78,12 @@ def pair_ratio(entry: Mapping[str, Any]) -> float:
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
-    """Return YaRN's attention factor if no other is stated; 1 for a factor below 1."""
+    """YaRN's attention factor if no other is stated; 1 for a factor below 1."""
     return 0.1 * amount * math.log(max(factor, 1)) + 1
 
 
 def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, Any]:
-    """Return LongRoPE's dictionary with its attention factor as ``short_mscale`` and ``long_mscale``."""
+    """LongRoPE's dictionary with its attention factor as ``short_mscale`` and ``long_mscale``."""
     scale = entry.get("attention_factor") or now.plan(longest).attention_factor
     return {
         **{key: value for key, value in entry.items() if key != "attention_factor"},
@@ -93,7 +93,7 @@ def with_mscales(entry: Mapping[str, Any], now: Any, longest: int) -> dict[str, 
 
 
 def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return YaRN's dictionary with its attention factor written as DeepSeek's ``mscale`` and
+    """YaRN's dictionary with its attention factor written as DeepSeek's ``mscale`` and
     ``mscale_all_dim``."""
     if "attention_factor" not in entry:
         return entry

@@ -33,7 +33,7 @@ def serving(
     base: float | None = None,
     max_length: int | None = None,
 ) -> dict[str, Any]:
-    """Return the keys and the command that make a program compute this model's positions.
+    """The keys and the command that make a program compute this model's positions.
 
     Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. There are
         no
@@ -92,7 +92,7 @@ def serving(
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """Return an answer of ``serving`` as text for the terminal."""
+    """An answer of ``serving`` as text for the terminal."""
     files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
     lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
     return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])

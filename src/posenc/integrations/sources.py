@@ -26,7 +26,7 @@ from posenc.scaling.registry import SCALINGS, make
 
 
 def program_of(text: str) -> tuple[Any, str | None]:
-    """Return the module and the version of ``vllm@0.33.0`` or ``vLLM``.
+    """The module and the version of ``vllm@0.33.0`` or ``vLLM``.
 
     Raises:
         InvalidArgument: there is no such program. The message does not suggest the nearest name, because
@@ -43,7 +43,7 @@ def program_of(text: str) -> tuple[Any, str | None]:
 
 
 def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
-    """Return the scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
+    """The scaling of a string such as ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``.
 
     If the string states no original length, ``length`` is used.
 
@@ -59,14 +59,14 @@ def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
-    """Return the table of a config, changed where a small random model of it was measured to behave differently."""
+    """The table of a config, changed where a small random model of it was measured to behave differently."""
     stated, measurement = of(read(path, as_type=as_type)), measure(path)
     small = of(read(measurement.config, as_type=as_type))
     return carried(measurement.table(small), small, stated)
 
 
 def table(source: str, beside: str | None = None, as_type: str | None = None) -> PositionTable:
-    """Return the table of one source.
+    """The table of one source.
 
     Args:
         source: a source as in the description of this module.

@@ -98,7 +98,7 @@ def vectors(
     total_length: int | None = None,
     source: Mapping[str, str] | None = None,
 ) -> Vectors:
-    """Return the reference vectors of a model.
+    """The reference vectors of a model.
 
     Args:
         positions: what ``huggingface.read`` returned.
@@ -191,7 +191,7 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
-    """Return the tolerance of rotated channels: ``table``, that of cos and sin, times |x| + |y| of a pair.
+    """The tolerance of rotated channels: ``table``, that of cos and sin, times |x| + |y| of a pair.
 
     The tolerance of channels that do not rotate is 0.
     """

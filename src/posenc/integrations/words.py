@@ -33,7 +33,7 @@ class Phrase:
 
 
 def sentences(table: PositionTable) -> list[str]:
-    """Return a table in words: a line per layer type, then lengths, then frequencies and factors of every type."""
+    """A table in words: a line per layer type, then lengths, then frequencies and factors of every type."""
     phrases = {
         name: [phrase.inspect(layer, table) for field, phrase in PHRASES.items() if getattr(layer, field)]
         for name, layer in ((name, within(table.admitted_length, layer)) for name, layer in table.layers.items())
@@ -53,13 +53,13 @@ def sentences(table: PositionTable) -> list[str]:
 
 
 def count(value: float) -> str:
-    """Return a number with thin spaces between thousands and without trailing zeros."""
+    """A number with thin spaces between thousands and without trailing zeros."""
     text = f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
     return text.replace(",", "\u2009")
 
 
 def longest(layer: LayerTable) -> float:
-    """Return the wavelength of the slowest pair that rotates, in positions."""
+    """The wavelength of the slowest pair that rotates, in positions."""
     return 2 * math.pi / min(filter(None, layer.frequencies))
 
 
@@ -85,7 +85,7 @@ def encoding_in_words(text: str) -> str:
 
 
 def axes_in_words(axes: tuple[int, ...]) -> str:
-    """Return the sections of pairs by axis, and their layout: chunked or interleaved."""
+    """The sections of pairs by axis, and their layout: chunked or interleaved."""
     runs = [(axis, len(list(pairs))) for axis, pairs in groupby(axes)]
     count = len(set(axes))
     if len(runs) > count:
@@ -98,7 +98,7 @@ def axes_in_words(axes: tuple[int, ...]) -> str:
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:
-    """Return the layer, without its window if that is as wide as the longest input. A length of 0 is unknown."""
+    """The layer, without its window if that is as wide as the longest input. A length of 0 is unknown."""
     return replace(layer, window=None) if layer.window and 0 < length <= layer.window else layer
 
 

@@ -1,9 +1,9 @@
-"""Calls a port's own function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
+"""Calls a port's function, whatever its signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
-The file runs in a separate process with limits on time and memory, in an empty folder; run only what you trust.
-Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
-(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). Tables come from the file's own functions, if it has any,
-and all are tried. Every layer type of a model is tested, by its first layer if a function asks for one.
+The file runs in a separate process with limits on time and memory, in an empty folder; run only code you trust.
+Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D), (T, B, H,
+D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of them are tried.
+Every layer type of a model is tested. A function that needs a layer gets the first layer of this type.
 """
 
 import inspect
@@ -37,12 +37,12 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 
 SECONDS, MEMORY = 60, 8 * 2**30
 HEAD_DIM = 64
-"""Channels of a head if the encoding's text has no head_dim."""
+"""Channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS is no number of axes of positions, which would broadcast. HEADS is for functions that compute something
-for all heads; it is no power of two, for which ALiBi has other slopes."""
+"""X_HEADS differs from all numbers of position axes, which would broadcast. HEADS is for functions that compute
+something for all heads. It is not a power of two, for which ALiBi has other slopes."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
-"""Positions for a function with an argument for them; functions with their own table are called at 0, 1, 2 …"""
+"""Positions for functions that take positions; others are called at 0, 1, 2 …"""
 NEAR = torch.arange(len(FAR))
 OFFSETS = torch.arange(-300, 301)
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
@@ -61,12 +61,12 @@ NAMES = {
     "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|positions|t|l)(_|$)",
 }
-"""What arguments are called in ports, by what they are."""
+"""Names of arguments in ports, by their meaning."""
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache)$"
 )
-"""What functions are called that make tables."""
+"""Names of functions that make tables."""
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -78,13 +78,13 @@ RETURNED = {
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
-    """Diagnose a port's function with any signature, for one layer type of a model or for all.
+    """Diagnose a port's function, whatever its signature, for one or all layer types of a model.
 
     Args:
         path, name: the file, and the function or class in it.
 
     Raises:
-        InvalidArgument: there is no such file or function, it does not end, or no way of calling it works.
+        InvalidArgument: the file or function is missing, it does not finish, or no way of calling it works.
     """
     if not path.is_file():
         raise InvalidArgument(f"--call {path}:{name}: there is no file {path}")
@@ -111,7 +111,7 @@ def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: 
 
 
 def together(types: Collection[str], answers: Mapping[str, Diagnosis]) -> Diagnosis:
-    """One answer for these layer types, a line for each if there are several."""
+    """One answer for these layer types, with a line for each if there are several."""
     lines = [f"{name}: {answers.get(name, 'not tested')}" for name in types]
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = "\n".join(lines) if len(lines) > 1 else "".join(map(str, answers.values()))
@@ -132,7 +132,8 @@ def meant(name: str, meaning: str) -> bool:
 def values(
     asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
 ) -> dict[str, list[Any]]:
-    """What an argument of each meaning may be at positions ``(T,)`` or ``(A, T)``; ``tables`` are forms of one."""
+    """Possible values of arguments, by meaning, at positions ``(T,)`` or ``(A, T)``; ``tables`` are forms of
+    one."""
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],
@@ -156,9 +157,9 @@ def first(
     errors: list[Exception],
     made: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
-    """What is made of the first result, of all that a function's arguments may be meant to be; none if all fail.
+    """Call a function with every possible meaning of its arguments, and apply ``made`` to the first result.
 
-    Parameters with a default keep it, but for a base that the model states, and for the layer.
+    The list is empty if all calls fail. Parameters keep their defaults, except the model's base and the layer.
     """
     wanted = {
         name: [value for meaning in known if meant(name, meaning) for value in known[meaning]]
@@ -180,16 +181,16 @@ def first(
         given = (array(value.clone()) if torch.is_tensor(value) else value for value in chosen)
         try:
             return [made(function(**dict(zip(wanted, given, strict=True))))]
-        except Exception as error:  # another binding may be right
+        except Exception as error:  # other values may work
             errors.append(error)
     return []
 
 
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
-    """The tables that the file's own functions make, or else the model's, in the usual layouts of ports.
+    """The tables that the file's functions make, or the model's if there are none, in the usual layouts of ports.
 
-    Of each its forms, for one row of tokens and for a batch, and a note for the answer: whose it is, and which of
-    the file's functions were not tested.
+    Each comes with its forms for one row of tokens and for a batch, and with a note for the answer that names its
+    origin and the functions of the file that were not tested.
     """
     made, untested = list[tuple[list[Any], str]](), ""
     for name, maker in makers.items():
@@ -211,7 +212,7 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
-    """What the function returns for every layout and table that works, at positions of as many axes as it takes."""
+    """Searches over what the function returns for every layout and table that works, at positions it accepts."""
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=asked.recipe.get("head_dim") or HEAD_DIM))
     target, errors = names[name], list[Exception]()
     if inspect.isclass(target):
@@ -240,7 +241,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
 
 def _search(asked: Expected, x: Tensor | None, at: Tensor, note: str, returned: Any) -> Search:
-    """What was returned, by what its shape says that it is."""
+    """The search for a returned value, whose shape determines its meaning."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     array, *others = (torch.as_tensor(part).detach() for part in (returned if several else [returned]))
     if x is not None and array.shape == x.shape:

@@ -30,16 +30,16 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     """Find the mistake that explains these numbers.
 
     Args:
-        model: what ``huggingface.read`` returned, or an encoding's text, ``"rotary"``, ``"alibi"``, ``"t5"`` or
-            ``"sinusoidal"``; if such a text does not state base or pairing, any is accepted.
-        numbers: a port's arrays by name. For a rotation ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
-            both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, ``inv_freq (P,)``; for ALiBi ``bias (H, T, T)`` or
-            ``slopes (H,)``; for sinusoidal codes ``table (T, D)``; for T5 ``buckets (N,)`` and ``offsets (N,)``, j
-            − i.
+        model: what ``huggingface.read`` returned, or an encoding's string: ``"rotary"``, ``"alibi"``, ``"t5"`` or
+            ``"sinusoidal"``. If the string does not state base or pairing, any is accepted.
+        numbers: a port's arrays by name. For a rotation: ``positions (T,)`` or ``(A, T)``, ``x`` and ``rotated``,
+            both ``(…, T, D)``, ``cos`` and ``sin (T, W)``, and ``inv_freq (P,)``. For ALiBi: ``bias (H, T, T)`` or
+            ``slopes (H,)``. For sinusoidal codes: ``table (T, D)``. For T5: ``buckets (N,)`` and ``offsets (N,)``,
+            j − i.
         layer: the layer type; optional if the model has only one.
 
     Raises:
-        InvalidArgument: there are no arrays, unknown names, or arrays that do not fit together.
+        InvalidArgument: arrays are missing, have unknown names, or do not fit together.
         UnknownName: there is no such layer type, or no search for this encoding.
     """
     types = expected(model)
@@ -52,7 +52,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
-    """What is asked about a port's arrays of any type."""
+    """The search for the mistake in a port's arrays of any type."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:
@@ -71,7 +71,7 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
 
 
 def expected(model: ModelPositions | str) -> dict[str, Expected]:
-    """What a port should compute, by layer type; for an encoding's text without a name."""
+    """What a port should compute, by layer type; the key is empty for an encoding's string."""
     if isinstance(model, str):
         stated = parse(model)
         recipe = canonical(stated, full=True)
@@ -91,7 +91,7 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The arrays of a file by name.
+    """Load the arrays of a file, by name.
 
     Raises:
         InvalidArgument: there is no such file, or it is not .npz, .safetensors or .json.

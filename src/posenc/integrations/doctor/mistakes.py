@@ -1,4 +1,4 @@
-"""The single mistakes of rotation ports, as changes of a description; the values of some are measured."""
+"""Single mistakes of rotation ports, as changes of a description. The values of some are measured."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
 SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20))
 """Factors and sections of released models, which a port may have copied."""
 LOGARITHM_TO_BASE_10 = 1 / math.log(10)
-"""The exponent of the base if log10 is used in place of the natural logarithm: base^this is computed."""
+"""If a port uses log10 instead of the natural logarithm, it computes with base^this."""
 ROUNDED = (
     ("angles",),
     ("positions",),
@@ -36,11 +36,11 @@ VARIANTS: Mapping[Any, list[Change]] = {
     ],
     Llama3: [{"low_freq_factor": 1.0, "high_freq_factor": high} for high in (2.0, 8.0, 1.0)],
 }
-"""Other changes of a scaling in ports."""
+"""Other changes that ports make to a scaling."""
 
 
 def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[Change]:
-    """All of them for this model, and what the numbers are asked for."""
+    """All single mistakes for this model, with values measured from the numbers."""
     vectors = [numbers for numbers in rows if "x" in numbers][:1]
     bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
@@ -72,7 +72,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
 
 
 def _channels(right: Rotation) -> list[Change]:
-    """Which channels turn with which, and how many pairs."""
+    """Changes in which channels form pairs, and in how many pairs rotate."""
     P, D = right.turning, right.head_dim
     steps = [(2, 1), *((1, distance) for distance in (P, D // 2, D // 4) if distance >= P)]
     layouts = [(start, *step) for start in (0, D - 2 * P) for step in steps]
@@ -80,7 +80,7 @@ def _channels(right: Rotation) -> list[Change]:
         *each(layout=layouts),
         *({"layout": layout, "written": right.layout} for layout in layouts),
         *each(written=layouts),
-        {"layout": (0, 1, D // 2), "span": D},  # a ladder over the whole head, with zeros behind
+        {"layout": (0, 1, D // 2), "span": D},  # frequencies over the whole head, padded with zeros
         *(
             {"turning": n, **layout, **span}
             for n in (D // 2, P // 2, 2 * P, D // 4, D // 8)
@@ -91,16 +91,16 @@ def _channels(right: Rotation) -> list[Change]:
 
 
 def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
-    """Bases, factors, shifts and ends of tables that the numbers have, under every layout that keeps lengths.
+    """Bases, factors, shifts and ends of tables, measured in the numbers for every layout that keeps lengths.
 
-    A position is what the first pair turns by whose period is longer than 2,000, or than twice all positions. A
-    clamped one is as late as it lies past the table, and one that starts again by a multiple of the period.
+    Positions are measured by the first pair whose period exceeds 2,000, or twice all positions. If a port clamps
+    positions, the lag is the distance past the table; if it restarts them, the lag is a multiple of the period.
     """
-    rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough to measure
+    rows, theta = {name: values[:256] for name, values in seen.items()}, right.theta  # enough rows to measure
     reaches, at = (1000, rows["position"].max()), rows["position"][:, 0]
     slow = [pair for reach in reaches for pair in np.flatnonzero((theta > 0) & (theta * reach < math.pi))[:1]]
     for port in (right, *(replace(right, **dict(change)) for change in _channels(right))):
-        with suppress(InvalidArgument, IndexError), np.errstate(all="ignore"):  # a head of too few channels
+        with suppress(InvalidArgument, IndexError), np.errstate(all="ignore"):  # if the head has too few channels
             (a, b), (c, d) = port.both_channels
             turns = (rows["y"][:, c] + 1j * rows["y"][:, d]) / (rows["x"][:, a] + 1j * rows["x"][:, b])
             factor = np.median(np.abs(turns))
@@ -121,16 +121,16 @@ def _measured(right: Rotation, seen: Rows) -> Iterator[Change]:
 
 
 def _bases(right: Rotation, theta: Array) -> Iterator[float]:
-    """Those that measured frequencies have, over as many channels as turn, or as a head has."""
+    """Bases that explain measured frequencies, over the channels that rotate or all channels of a head."""
     for span in dict.fromkeys((right.span, 2 * right.turning, right.head_dim)):
         best = int((np.arange(len(theta)) * theta * (theta < 1)).argmax())
         base = theta[best] ** (-span / max(1, 2 * best)) if theta[best] else 0.0
-        if 1 < base < 1e12:  # the last is for such as 65536
+        if 1 < base < 1e12:  # the last one finds bases such as 65536
             yield from (*(float(f"{base:.{digits}g}") for digits in (1, 2, 3, 4)), float(round(min(base, 1e6))))
 
 
 def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
-    """The model's scaling with one of its numbers wrong, and others in its place; also with their own factors."""
+    """The model's scaling with one wrong number, and other scalings; each also with its own attention factor."""
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(
@@ -151,7 +151,7 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
 
 
 def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Change]:
-    """Mistakes in the positions of tokens and in the axis of pairs."""
+    """Mistakes in the positions of tokens and the axes of pairs."""
     return [
         *_ends({2**k for k in range(3, 31)} | set(lengths), rows["position"].max()),
         *each(
@@ -162,7 +162,7 @@ def _positions(right: Rotation, rows: Rows, lengths: Iterable[int]) -> list[Chan
 
 
 def _ends(lengths: Iterable[int], last: float) -> list[Change]:
-    """Tables of these lengths that end, or start again, before the last position."""
+    """Tables of these lengths that end, or restart, before the last position."""
     shorter = sorted(n for n in lengths if 0 < n <= last)
     return each(last=sorted({n - 1 for n in shorter} | set(shorter)), period=shorter)
 

@@ -14,8 +14,9 @@ from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, roun
 from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, planned
 
 Layout = tuple[int, int, int]
-"""The channels of pair i: start + stride·i, and the distance to the second; ``(0, 1, D/2)`` for halves of a head,
-``(0, 2, 1)`` for neighbours. Halves lie no closer than there are pairs."""
+"""Start, stride and distance: the channels of pair i are start + stride·i and the one at that distance from it.
+Half pairs are ``(0, 1, D/2)``, interleaved ones ``(0, 2, 1)``. A stride of 1 needs a distance of at least the
+pairs."""
 
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
     "": ("its frequencies follow the formula", lambda port, theta, plain: theta),
@@ -49,7 +50,7 @@ SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = 
         ),
     ),
 }
-"""What a port can do to the frequencies of all pairs: in words, and as a function of them, scaled and not."""
+"""Possible changes to all frequencies: in words, and as a function of scaled and unscaled frequencies."""
 
 PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "": ("it rotates", lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * a * sin)),
@@ -74,19 +75,19 @@ class Rotation:
         layout: the channels of every pair.
         turning: number of pairs that rotate.
         span: the divisor in the exponent of the base: base^(−2i/span).
-        base, scaling: of the frequencies.
-        factor: of cos and sin.
-        sign: −1 rotates backwards.
+        base, scaling: the base and the scaling of the frequencies.
+        factor: the factor of cos and sin.
+        sign: −1 to rotate backwards.
         axes: the axis of every pair.
-        written: the channels to which a rotated pair is written; None for those that it was read from.
-        ladder: the layer type whose frequencies are used, its base, and those; None for its own.
+        written: the channels to which a rotated pair is written; None for the channels it was read from.
+        ladder: the layer type whose frequencies are used, its base, and these frequencies; None for its own.
         series: a change of the frequencies, a key of ``SERIES``.
         products: the product of a pair, a key of ``PRODUCTS``.
         per_channel: whether frequencies are indexed by channel instead of by pair.
-        counted: what a position is: ``position``, or ``row`` or ``head``, the numbers of an axis of x.
-        shift, multiple: added to positions, and then multiplied; a multiple of 0 rotates nothing.
+        counted: what counts as the position: ``position``, or ``row`` or ``head``, the index along an axis of x.
+        shift, multiple: a number added to positions, and their multiplier after that; 0 disables rotation.
         last, period: the position at which positions are clamped, and the number after which they restart at 0.
-        precision: a type of 16 bits, and what is rounded to it, of positions, frequencies, angles and cos and sin.
+        precision: a 16-bit type, and what is rounded to it: positions, frequencies, angles, or cos and sin.
     """
 
     head_dim: int
@@ -112,7 +113,7 @@ class Rotation:
 
     @classmethod
     def of(cls, expected: Expected, numbers: Mapping[str, Array]) -> Self:
-        """What is asked of a port of these arrays, which state the channels of a head if the encoding does not."""
+        """The right description. The arrays determine the channels of a head if the encoding does not."""
         recipe = expected.recipe
         pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
         channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
@@ -143,7 +144,7 @@ class Rotation:
 
     @property
     def both_channels(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """The channels of every pair as it is read, and as it is written."""
+        """The channels from which every pair is read, and those to which it is written."""
         read, written = self.layout, self.written or self.layout
         return channels(*read, self.pairs, self.head_dim), channels(*written, self.pairs, self.head_dim)
 
@@ -158,7 +159,7 @@ class Rotation:
         )
 
     def rounded(self, values: Array, what: str) -> Array:
-        """To 16 bits, if ``precision`` is of this, and to float32, as ports have the others, if it is of any."""
+        """Round to 16 bits if ``precision`` names this value, or to float32, as in ports, if it names others."""
         low, *names = self.precision or ("", what)
         return rounded(values, low if what in names else "float32") if low else values
 
@@ -170,7 +171,7 @@ class Rotation:
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """Frequencies, if rows are counted by the pair; else x rotated."""
+        """Predict frequencies if there is a row per pair, and rotated x otherwise."""
         (a, b), (c, d) = self.both_channels
         if "pair" in rows:
             theta = fill(self.rounded(self.theta, "frequencies"), rows["pair"].max() + 1)[rows["pair"]]
@@ -186,7 +187,7 @@ class Rotation:
 
 
 def in_words(start: int, stride: int, distance: int) -> str:
-    """The channels of a pair, for a sentence."""
+    """The channels of a pair in words."""
     i = f"{start} + " * bool(start) + "2" * (stride == 2) + "i"
     return f"({i}, {i}+{distance})"
 
@@ -197,7 +198,7 @@ def fill(values: Array, count: int) -> Array:
 
 
 def by_pair(table: Array, pairs: int) -> Array:
-    """A column per pair; a table of more columns may have each twice, half a width apart or side by side."""
+    """Keep one column per pair if a table repeats each column, half a width apart or side by side."""
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
     twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
     equal = (columns for columns, both in twice if np.array_equal(both, table))
@@ -216,6 +217,7 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
-    """Those of the first pairs; an exponent over fewer channels than rotate runs on below 1/base."""
+    """The frequencies of the first pairs. If the exponent is over fewer channels than rotate, they fall below
+    1/base."""
     channels = max(span, 2 * pairs)
     return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)

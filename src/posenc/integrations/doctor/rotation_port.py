@@ -1,4 +1,4 @@
-"""A port of a rotation: what it may give, the rows of that, and the words of what differs."""
+"""Ports of rotations: the arrays that they may give, their rows, and words for what differs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,11 +15,12 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions at which rotations that differ at all do; later axes are ahead from the fourth on, as in a picture."""
+"""Positions at which any two different rotations differ. From the fourth on, later axes are ahead, as in
+pictures."""
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:
-    """A row for every vector: its position on every axis, and its place among tokens and among heads."""
+    """A row for every vector: its position on every axis, and its index among tokens and heads."""
     where, D = np.atleast_2d(positions), right.head_dim
     if x.shape == rotated.shape and where.shape[1] not in x.shape[-2:-1] and where.shape[1] in x.shape[:-2]:
         x, rotated = (np.moveaxis(values, x.shape.index(where.shape[1]), -2) for values in (x, rotated))
@@ -36,7 +37,8 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """A table of cos and sin is what becomes of (1, 0) in every pair that turns or is in the table."""
+    """The rows of a table of cos and sin, as the rotation of (1, 0) in every pair that rotates or is in the
+    table."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     width = turns.shape[-1]

@@ -1,8 +1,8 @@
 """The search behind `posenc doctor` for the shortest description that gives a port's numbers.
 
-A description is a frozen dataclass; each field is a decision that a port can get wrong. The right description is
-tried first, then all that differ from it by one named change, then by two. Answers are worded from the fields that
-differ, so they state only what was tried.
+A description is a frozen dataclass in which each field is a decision that a port can get wrong. The right
+description is tried first, then all descriptions with one named change, then those with two. Answers are worded
+from the changed fields, so they state only what was tried.
 """
 
 import itertools
@@ -23,30 +23,30 @@ Array = NDArray[Any]
 Rows = Mapping[str, Array]
 """Numbers of a port, one row per position, pair, head or offset: arrays of equal length, by name.
 
-The first array is what the rows are counted by, ``y`` the port's numbers, and ``step`` the relative error of 16-bit
-arithmetic; others are what a description computes ``y`` from.
+The first array numbers the rows, ``y`` has the port's numbers, and ``step`` is the relative error of 16-bit
+arithmetic. A description computes ``y`` from the other arrays.
 """
 Change = dict[str, Any]
-"""One mistake: fields of a description with their wrong values."""
+"""One mistake: the wrong values of fields of a description."""
 LOW = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
-"""The 16-bit types, and the relative error of a rounding to each."""
+"""The 16-bit types, with the relative error of one rounding to each."""
 CLOSE = 2.0**-20
 """Sixteen roundings of float32: the tolerance of a frequency computed by exp and log."""
 ROUNDINGS = 6
-"""Roundings of 16-bit arithmetic in one number: both products, their sum, cos, sin and the input."""
+"""The roundings of one number in 16-bit arithmetic: both products, their sum, cos, sin and the input."""
 BASES = (1e4, 1e5, 150_000.0, 160_000.0, 5e5, 1e6, 5e6, 8e6, 1e7)
 """Bases of released models, which a port may have copied."""
 SHOWN = 3
-"""The most causes that an answer lists if the numbers cannot tell them apart."""
+"""The maximum number of causes in an answer if the numbers cannot tell them apart."""
 UNMEASURED = {"base": None, "factor": None}
-"""Fields whose value may be measured: of two values that give the numbers the first that was named is meant."""
+"""Fields whose value may be measured. If two values give the numbers, the first is reported."""
 
 
 class Description(Protocol):
-    """A port as somebody computes it."""
+    """A description of what a port computes."""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """``y`` as this description gives it, and how far the port's may be from it."""
+        """``y`` according to this description, and the tolerance of the port's."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Diagnosis:
     """The explanation of a port's numbers.
 
     Args:
-        right: whether the right description gives them.
-        causes: the mistakes, in words; several if these numbers cannot tell them apart, none if nothing that was
+        right: whether the right description gives these numbers.
+        causes: the mistakes, in words. Several if the numbers cannot tell them apart; none if nothing that was
             tried gives the numbers.
         text: the answer, in one or two sentences.
     """
@@ -76,8 +76,8 @@ class Expected:
         recipe: the encoding, with all its settings.
         free: settings that a port may choose.
         ladders: base and frequencies of all layer types of the model, by name.
-        lengths: those that the model's config states, the admitted one last.
-        layer: the number of the first layer that has it, and its layer type; empty for an encoding's text.
+        lengths: the lengths that the model's config states; the admitted length is last.
+        layer: the number of the first layer with this encoding, and its type; empty for an encoding's string.
     """
 
     recipe: Recipe
@@ -89,17 +89,18 @@ class Expected:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of port, and what can be asked about it.
+    """One kind of port, and how to search for its mistakes.
 
     Args:
-        right: the description that is asked for, and the port's numbers by name, which may state sizes.
-        forms: what a port may give, by the names of arrays that belong together: the rows of each.
-        probe: rows at which two descriptions that differ at all give other numbers.
-        mistakes: every single change of the right description, for a port of these rows.
+        right: a function of what is expected and the port's numbers, which may state sizes, that returns the right
+            description.
+        forms: functions that make rows, by the names of the arrays that a port may give together.
+        probe: rows for which any two different descriptions give different numbers.
+        mistakes: every single change of the right description, for a port with these rows.
         phrases: a function of the wrong and the right description for each field, in the order of a sentence.
-        wanted: what to give besides, where the numbers cannot tell two mistakes apart.
-        free: what a port may choose if an encoding's text does not state a setting: the field, and a function of
-            its value and the right description that says whether the value is allowed.
+        wanted: what else to pass if the numbers cannot tell two mistakes apart.
+        free: settings that a port may choose if an encoding's string does not state them: the field, and a function
+            of its value and the right description that says whether the value is allowed.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Description]
@@ -117,12 +118,12 @@ def each(**values: Iterable[Any]) -> list[Change]:
 
 
 class Search:
-    """What is asked about one port.
+    """A search for the mistakes of one port.
 
     Args:
         expected: the encoding.
-        numbers: the port's, by name, in float64.
-        note: a remark for answers, such as on the order of axes.
+        numbers: the port's numbers in float64, by name.
+        note: a remark for answers, such as the order of axes.
     """
 
     def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
@@ -140,7 +141,7 @@ class Search:
 
     @cached_property
     def single(self) -> list[Change]:
-        """The mistakes that change something, each once."""
+        """The distinct mistakes that change something."""
         mistakes = (
             {name: value for name, value in change.items() if value != getattr(self.right, name)}
             for change in self.kind.mistakes(self.right, self.rows, self.expected)
@@ -148,13 +149,14 @@ class Search:
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
-        """How far a port's numbers are from those of this change, and which are too far."""
+        """The errors of a port's numbers relative to this change, and which of them exceed the tolerance."""
         ours, room = replace(self.right, **change).predict(rows)  # type: ignore[type-var]
         apart = np.abs(rows["y"] - ours)
         return apart, ~(apart <= room)
 
     def fits(self, change: Change) -> bool:
-        """Whether this change gives the numbers; a few rows come first, which nearly every wrong one fails."""
+        """Whether this change gives the numbers. A few rows are tried first, as nearly every wrong change fails
+        them."""
         with suppress(InvalidArgument):  # the library refuses to compute this change
             return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
@@ -167,17 +169,17 @@ class Search:
         return list(filter(self.fits, disjoint))
 
     def minimal(self, change: Change) -> bool:
-        """Whether no part of it can be left out."""
+        """Whether every part of a change is needed."""
         return not any(self.fits({k: v for k, v in change.items() if k != name}) for name in change)
 
     def same(self, change: Change, other: Change) -> bool:
-        """Whether two changes make the same function, up to a measured value."""
+        """Whether two changes give the same function, up to a measured value."""
         ports = (replace(self.right, **fields) for fields in (change, other))  # type: ignore[type-var]
         ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
         return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
 
     def distinct(self, changes: Iterable[Change]) -> list[Change]:
-        """The first change of each distinct function; one more than are shown."""
+        """The first change for each distinct function, up to one more than are shown."""
         chosen: list[Change] = []
         for change in changes:
             if len(chosen) <= SHOWN and not any(self.same(change, other) for other in chosen):
@@ -185,7 +187,7 @@ class Search:
         return chosen
 
     def is_right(self, change: Change) -> bool:
-        """Whether it changes only what a port may choose."""
+        """Whether a change concerns only what a port may choose."""
         free = dict(self.kind.free[setting] for setting in self.expected.free)
         return all(name in free and free[name](value, self.right) for name, value in change.items())
 
@@ -195,7 +197,7 @@ class Search:
         phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         return ", and ".join(dict.fromkeys(phrases))
 
-    @np.errstate(all="ignore")  # of a wrong description: overflow, and pairs that stand still
+    @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int) -> Diagnosis | None:
         """The answer if these descriptions give the numbers."""
         fitting = list(filter(self.minimal, self.fitting(mistakes)))
@@ -216,7 +218,7 @@ class Search:
         return Diagnosis(bool(right), () if right else causes, opening + text)
 
     def unexplained(self) -> Diagnosis:
-        """Which numbers differ, from where on, and what that usually means."""
+        """Say which numbers differ, from which row, and what this usually means."""
         compared = ((rows, *self.compare({}, rows)) for rows in self.rows)
         rows, apart, off = next(numbers for numbers in compared if numbers[2].any())
         count, wrong, columns = next(iter(rows)), off.any(1), np.flatnonzero(off.any(0))
@@ -249,11 +251,11 @@ def diagnosed(searches: Sequence[Search]) -> Diagnosis:
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """To this type and back to float32, from float32 as ports have it."""
+    """Round to float32, as in ports, then to this type and back to float32."""
     return torch.from_numpy(values.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
 
 
 def step(values: Array) -> Array:
-    """The relative error of 16-bit arithmetic for rows whose numbers all have 16 bits; 0 for others."""
+    """The relative error of 16-bit arithmetic for rows whose numbers all fit in 16 bits; 0 for other rows."""
     steps = [(rounded(values, low) == values).all(-1, keepdims=True) * half for low, half in LOW.items()]
     return ROUNDINGS * np.maximum(*steps)

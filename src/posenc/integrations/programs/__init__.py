@@ -2,8 +2,8 @@
 
 ``read`` returns the position table that the program computes from a config. It follows the program's own source,
 even if that departs from the config. ``write`` states positions in the program's own keys and reads them back. It
-raises an error if the result differs, because a key that a program ignores is worse than no key. This file has the code that
-several programs share.
+raises an error if the result differs, because a key that a program ignores is worse than no key. This file has the
+code that several programs share.
 """
 
 import json
@@ -40,7 +40,8 @@ class Releases:
     Args:
         package: the name of the wheel.
         versions: the tested versions, ascending.
-        files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every file.
+        files: prefixes of the names of Python files to extract from each wheel; an empty prefix extracts every
+            file.
         requirements: exact versions of packages that these files import, installed into a separate environment.
         under: for each version, the release of transformers, with its requirements, under which the model files are
             run. The version allows it; a different release would show false differences.
@@ -53,7 +54,7 @@ class Releases:
     under: tuple[str, ...] = ()
 
     def chosen(self, version: str | None) -> str:
-        """Return this version, or by default the newest; untested versions raise an error."""
+        """This version, or by default the newest; untested versions raise an error."""
         if version not in (None, *self.versions):
             raise UnknownName(f"version of {self.package}", str(version), self.versions)
         return version or self.versions[-1]
@@ -83,7 +84,7 @@ PROVED = ("axes", "encoding", "query_scale")
 
 
 def different(positions: ModelPositions, table: PositionTable) -> list[str]:
-    """Return the differences in positions, except windows and lengths, for inputs of the table's length."""
+    """The differences in positions, except windows and lengths, for inputs of the table's length."""
     wanted = position_table.of(positions, length=table.admitted_length)
     every = differences(wanted, table, names=("the model", table.program))
     return [str(one) for one in every if one.errors or one.what in PROVED]
@@ -98,8 +99,8 @@ class Program:
         releases: the tested releases.
         line: how the keys of ``write`` are passed to the program.
         read: a function of (config, version) that returns the table that the program computes.
-        spell: a function of (positions, scaling, max_length, version) that returns the keys for these positions, and
-            raises an error if the program has none.
+        spell: a function of (positions, scaling, max_length, version) that returns the keys for these positions,
+            and raises an error if the program has none.
     """
 
     title: str
@@ -116,7 +117,7 @@ class Program:
         max_length: int | None = None,
         version: str | None = None,
     ) -> dict[str, Any]:
-        """Return the keys that make the program compute these positions, after a check with ``read``.
+        """The keys that make the program compute these positions, after a check with ``read``.
 
         Args:
             positions, scaling, max_length: as in ``huggingface.write``.
@@ -147,7 +148,7 @@ class Program:
 
 
 def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config with its keys replaced by these, part by part; a value of null removes a key.
+    """A config with its keys replaced by these, part by part; a value of null removes a key.
 
     A rope dictionary replaces the existing one in both spellings, and the base beside it.
     """
@@ -168,7 +169,7 @@ def config_of(
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
-    """Return the one recipe of all rotary layers, the config that states it, and a copy of its rope dictionary."""
+    """The one recipe of all rotary layers, the config that states it, and a copy of its rope dictionary."""
     if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has its base in its code, so it has no rope dictionary to write"
@@ -188,12 +189,12 @@ def config_of(
 
 
 def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the length and the rope dictionary under the keys of the language model."""
+    """The length and the rope dictionary under the keys of the language model."""
     return within(positions.path, {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry})
 
 
 def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys, nested in the parts of a config that a path names."""
+    """The keys, nested in the parts of a config that a path names."""
     for key in reversed(path):
         keys = {key: keys}
     return keys
@@ -202,12 +203,12 @@ def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
 def overrides(
     program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
 ) -> tuple[dict[str, Any], int]:
-    """Return the rope dictionary and the length from which rotary files derived from vLLM's compute these positions.
+    """The rope dictionary and the length from which rotary files derived from vLLM's compute these positions.
 
     YaRN's attention factor is stated twice: as ``attention_factor``, and as ``attn_factor``, which multiplies
-    0.1·ln s + 1. DeepSeek families, which have their own classes, state it in ``mscale``, and lists of factors state
-    it in ``short_mscale`` and ``long_mscale``. These files multiply the length by the factor of linear scaling, so
-    the length is divided by that factor here.
+    0.1·ln s + 1. DeepSeek families, which have their own classes, state it in ``mscale``, and lists of factors
+    state it in ``short_mscale`` and ``long_mscale``. These files multiply the length by the factor of linear
+    scaling, so the length is divided by that factor here.
 
     Raises:
         InvalidArgument: such files cannot compute these positions, or inputs go past the end of their table.
@@ -244,7 +245,7 @@ def overrides(
 
 @cache
 def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return a program's defaults, by model_type, for a base, share of channels or length that a config leaves out.
+    """A program's defaults, by model_type, for a base, share of channels or length that a config leaves out.
 
     ``tools/program_defaults.py`` makes them from the released programs.
     """
@@ -283,7 +284,7 @@ def table_of(
     unread: Sequence[str] = (),
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions,
 ) -> PositionTable:
-    """Return the table that a program computes from a config, with its defaults and its reading of rope dictionaries.
+    """The table that a program computes from a config, with its defaults and its reading of rope dictionaries.
 
     Args:
         name: the name of the program's module.

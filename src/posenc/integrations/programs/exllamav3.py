@@ -15,20 +15,20 @@ RELEASES = Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",))
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that ExLlamaV3 computes from this config.json.
+    """The table that ExLlamaV3 computes from this config.json.
 
     YaRN's factor is max_position_embeddings over the original length, and any stated factor is ignored. Its
     attention factor is attention_factor, or 1 with llama_4_scaling_beta, or 0.1·ln s + 1; DeepSeek's two numbers
-    are not read. LongRoPE uses the factor of its lengths and, if the config allows more than the original length, the
-    long list for every input. A base outside the rope dictionary takes precedence over one inside it. Tests ran
+    are not read. LongRoPE uses the factor of its lengths and, if the config allows more than the original length,
+    the long list for every input. A base outside the rope dictionary takes precedence over one inside it. Tests ran
     ``exllamav3/util/rope.py`` and ``model/config.py``.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: the model_type reads its rotation not only by ``read_rope_settings_default``, or the scaling
-            is dynamic, which ExLlamaV3 lacks.
+        InvalidArgument: the model_type reads its rotation not only by ``read_rope_settings_default``, or the
+            scaling is dynamic, which ExLlamaV3 lacks.
     """
     version = RELEASES.chosen(version)
     model_type = str(language_part(config)[0].get("model_type"))
@@ -63,7 +63,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """Return the config.json for ExLlamaV3: that of ``huggingface.write`` with the base also beside the dictionary."""
+    """The config.json for ExLlamaV3: that of ``huggingface.write`` with the base also beside the dictionary."""
     _, config, entry = config_of(positions, scaling, max_length)
     return {**config, "rope_theta": entry["rope_theta"]}
 

@@ -67,7 +67,7 @@ class Fields:
 
 
 def fields(path: Path) -> Fields:
-    """Return the fields of a GGUF file: numbers, strings, and tensors whose names begin with ``rope``."""
+    """The fields of a GGUF file: numbers, strings, and tensors whose names begin with ``rope``."""
     try:
         from gguf import GGUFReader
     except ImportError as error:
@@ -82,7 +82,7 @@ def fields(path: Path) -> Fields:
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that llama.cpp computes from a GGUF file, or from a config after its own conversion.
+    """The table that llama.cpp computes from a GGUF file, or from a config after its own conversion.
 
     For architecture llama, the converter keeps only YaRN's factor and original length. It reads Llama 3's original
     length outside the dictionary and uses 8,192 if it is missing. A factor without a scaling type scales linearly.
@@ -123,7 +123,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
 
 def positions_of(file: Fields) -> ModelPositions:
-    """Return the positions of a file, as a model of its architecture or of the transformers family of that name.
+    """The positions of a file, as a model of its architecture or of the transformers family of that name.
 
     If an architecture is not in the tables above, its pairing is unknown. Half pairs are then used, and ``assumed``
     says so.
@@ -212,20 +212,21 @@ def _table(file: Fields, program: str) -> PositionTable:
 
 
 def converted(table: PositionTable) -> Fields:
-    """Return the fields that ``flags`` reads, as the converter would write them for a config."""
+    """The fields that ``flags`` reads, as the converter would write them for a config."""
     (layer,) = table.layers.values()
     lists = {"rope_freqs.weight": torch.ones(0)} if str(layer.scaling).startswith("llama3") else {}
     return Fields({"general.architecture": "llama", "llama.context_length": table.admitted_length}, lists)
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """Return the flags that make llama-server rotate by these positions, whatever scaling the file has.
+    """The flags that make llama-server rotate by these positions, whatever scaling the file has.
 
-    llama-server ignores its flag for YaRN's attention factor, but it reads the file's key, which a flag can override.
+    llama-server ignores its flag for YaRN's attention factor, but it reads the file's key, which a flag can
+    override.
 
     Raises:
-        InvalidArgument: the scaling is a list of factors in llama.cpp, for which there is no flag; or the file has such
-            a list, which no flag removes.
+        InvalidArgument: the scaling is a list of factors in llama.cpp, for which there is no flag; or the file has
+            such a list, which no flag removes.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
     if file.tensors:
@@ -253,12 +254,12 @@ def write(
     architecture: str = "llama",
     max_length: int | None = None,
 ) -> Fields:
-    """Return the fields of a rotation in llama.cpp, by their names in the GGUF specification.
+    """The fields of a rotation in llama.cpp, by their names in the GGUF specification.
 
     Linear scaling and YaRN are types, and LongRoPE has two tensors. Any other fixed scaling is a factor per pair,
-    ``rope_freqs.weight``, by which llama.cpp divides. So is YaRN with ends other than 32 and 1, which few architectures
-    read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s + 1. llama.cpp
-    fails to load a file with these tensors for an architecture without them.
+    ``rope_freqs.weight``, by which llama.cpp divides. So is YaRN with ends other than 32 and 1, which few
+    architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s +
+    1. llama.cpp fails to load a file with these tensors for an architecture without them.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
@@ -312,7 +313,8 @@ FLAGS = {
 def _rope_fields(
     recipe: Recipe, longest: int, any_ends: bool = False
 ) -> tuple[dict[str, Any], dict[str, Sequence[float]]]:
-    """The fields of a rotation under ``rope``, and its lists of factors. ``any_ends`` allows any ends of YaRN as fields."""
+    """The fields of a rotation under ``rope``, and its lists of factors. ``any_ends`` allows any ends of YaRN as
+    fields."""
     now, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     entry = parameters_from(now, rotary_dim, base)
     plain, kind = {"freq_base": float(entry["rope_theta"])}, entry["rope_type"]

@@ -26,19 +26,20 @@ PHI = ("phi3", "phimoe")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that mlx-lm computes from this config.json.
+    """The table that mlx-lm computes from this config.json.
 
-    Most of its models read only ``rope_theta`` and ``rope_scaling``, so for a config with ``rope_parameters`` they use
-    their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is 0.1·ln s + 1
-    without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its lengths
-    (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the config's.
+    Most of its models read only ``rope_theta`` and ``rope_scaling``, so for a config with ``rope_parameters`` they
+    use their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is 0.1·ln s
+    + 1 without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its
+    lengths (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the
+    config's.
 
     Args:
         config, version: as in ``vllm.read``.
 
     Raises:
-        InvalidArgument: mlx-lm does not have the model_type, or its rotation is not in ``rope_utils``; the scaling is
-            dynamic, in 0.28.4; or mlx-lm does not read the config's base.
+        InvalidArgument: mlx-lm does not have the model_type, or its rotation is not in ``rope_utils``; the scaling
+            is dynamic, in 0.28.4; or mlx-lm does not read the config's base.
     """
     version = RELEASES.chosen(version)
     part = language_part(config)[0]
@@ -93,11 +94,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """Return the config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
+    """The config.json for mlx-lm, in the older spelling: ``rope_theta`` beside ``rope_scaling``.
 
-    With lists of factors, mlx-lm does not read an attention factor. It computes √(1 + ln s/ln L) from the two lengths,
-    which is 1 if they are equal, and always uses the long list. YaRN's factor a is written as ``mscale``, where
-    a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
+    With lists of factors, mlx-lm does not read an attention factor. It computes √(1 + ln s/ln L) from the two
+    lengths, which is 1 if they are equal, and always uses the long list. YaRN's factor a is written as ``mscale``,
+    where a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
         InvalidArgument: the scaling is dynamic; the scaling of phi3 or phimoe is not a list of factors; the rope

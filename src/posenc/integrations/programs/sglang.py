@@ -33,11 +33,11 @@ RELEASES = Releases("sglang", ("0.5.15", "0.5.23"), ("sglang/srt/",), under=(TRA
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that SGLang computes from this config, with the length that it admits by default.
+    """The table that SGLang computes from this config, with the length that it admits by default.
 
-    YaRN's attention factor is attn_factor times the ratio of DeepSeek's two numbers, or times 0.1·ln s + 1 if they are
-    missing (in 0.5.15 always, except in the DeepSeek families). attention_factor is not read. LongRoPE is as in vLLM.
-    If there is no original length, the length is multiplied by the factor, except for Llama 3 scaling.
+    YaRN's attention factor is attn_factor times the ratio of DeepSeek's two numbers, or times 0.1·ln s + 1 if they
+    are missing (in 0.5.15 always, except in the DeepSeek families). attention_factor is not read. LongRoPE is as in
+    vLLM. If there is no original length, the length is multiplied by the factor, except for Llama 3 scaling.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -63,11 +63,11 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """Return the value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
+    """The value of ``--json-model-override-args``: ``rope_parameters`` and ``max_position_embeddings``.
 
     The keys are vLLM's, except that YaRN's attention factor is only in ``attn_factor``. SGLang merges a rope
-    dictionary into the file's, but replaces that of a language model inside a composite model. The files for llama and
-    DeepSeek were tested; model files of other families may read a config differently.
+    dictionary into the file's, but replaces that of a language model inside a composite model. The files for llama
+    and DeepSeek were tested; model files of other families may read a config differently.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.

@@ -19,7 +19,7 @@ RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that transformers computes from this config.
+    """The table that transformers computes from this config.
 
     Version 4 does not know ``rope_parameters``. For a config that has only this key, it silently uses the class's
     base, mostly 10,000, and no scaling. It reads LongRoPE's original length only outside the dictionary. Version 5
@@ -53,7 +53,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """Return the config.json of ``huggingface.write`` in the spelling of this version."""
+    """The config.json of ``huggingface.write`` in the spelling of this version."""
     spelling: Spelling = "v4" if version.startswith("4") else "v5"
     return config_json(positions, scaling, max_length=max_length, spelling=spelling)
 

@@ -39,13 +39,13 @@ RELEASES = Releases(
 
 
 def read(config: object, version: str | None = None) -> PositionTable:
-    """Return the table that vLLM computes from this config, with the length that it admits by default.
+    """The table that vLLM computes from this config, with the length that it admits by default.
 
-    YaRN's attention factor in 0.29 is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33 it is
-    attention_factor or the ratio of DeepSeek's two numbers. LongRoPE's factor comes from long_mscale or the two
+    YaRN's attention factor in 0.29 is attn_factor·(0.1·ln s + 1), and other stated factors are ignored. In 0.33 it
+    is attention_factor or the ratio of DeepSeek's two numbers. LongRoPE's factor comes from long_mscale or the two
     lengths, and its long list is used only if more than the original length is admitted. Dynamic scaling changes
-    only the length. Dynamic and linear scaling multiply the length by their factor, and in 0.29 YaRN sets it to factor
-    × original length. See ``model_files`` for vLLM's model files.
+    only the length. Dynamic and linear scaling multiply the length by their factor, and in 0.29 YaRN sets it to
+    factor × original length. See ``model_files`` for vLLM's model files.
 
     Args:
         config: as in ``huggingface.read``.
@@ -100,19 +100,20 @@ def _rotated(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositi
 def spell(
     positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None, version: str
 ) -> dict[str, Any]:
-    """Return the value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
+    """The value of ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
     For a composite model, both are nested under the keys of its language model, where vLLM reads them. Releases up
-    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and scales of queries stay as
-    in the config.
+    to 0.29 read ``attn_factor``, and newer releases read ``attention_factor``. Windows and scales of queries stay
+    as in the config.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.
 
     Raises:
-        InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; no pair rotates; a list
-            of factors is for interleaved pairs or only a part of the head; YaRN goes past factor × original length;
-            the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something else.
+        InvalidArgument: the scaling is dynamic, whose base vLLM fixes once for all requests; no pair rotates; a
+            list of factors is for interleaved pairs or only a part of the head; YaRN goes past factor × original
+            length; the scaling of a DeepSeek model is not YaRN with rounded ends; or vLLM would compute something
+            else.
     """
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's
