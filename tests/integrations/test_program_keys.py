@@ -184,11 +184,11 @@ def test_lists_of_factors_have_their_own_attention_factor() -> None:
 
 @pytest.mark.parametrize("program", [vllm, mlx, gguf])
 def test_what_a_program_does_not_compute_is_refused(program: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"write scaling.plan\(total_length\)"):
+    with pytest.raises(InvalidArgument, match=r"use scaling.plan\(total_length\)"):
         program(LLAMA, DynamicNTK(2.0, LENGTH))
     gemma = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
     with pytest.raises(
-        InvalidArgument, match=r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; one"
+        InvalidArgument, match=r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; it must"
     ):
         program(read(gemma))
     with pytest.raises(InvalidArgument, match=r"'gpt2' has no rotary layers|'gpt2' rotates nothing"):

@@ -182,7 +182,7 @@ def test_two_differences_have_an_error_each() -> None:
     [
         ("pretrained_length", 12345, "Trained length 12 345"),
         ("tuned_length", 23456, "tuned to 23 456"),
-        ("admitted_length", 345678, "allowed to 345 678"),
+        ("admitted_length", 345678, "allowed up to 345 678"),
         ("layer_types", ("all",) * 33, "33 layers"),
         ("layout", "dinov3", "layout dinov3"),
         ("program", "vllm 9.9", "Computed by vllm 9.9."),

@@ -66,8 +66,8 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file, and explain it.
 
     Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself, or both a
-            base and a config that needs none are given.
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself, or a
+            base is given but not needed.
     """
     gguf = str(config).endswith(".gguf")
     if base is not None and (gguf or _reads(config, as_type)):
@@ -102,8 +102,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
-    """Measure a small random model of the config at ``path`` layer by layer and compare it with what ``read``
-    returns.
+    """Measure a small random model of the config at ``path`` and compare it with the reading.
 
     Returns:
         The comparison in words, and whether the two differ.

@@ -48,8 +48,7 @@ def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str,
 
 
 def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPositions:
-    """Sections are rotated by their own axes only without scaling and under YaRN, in vLLM's and SGLang's
-    ``get_rope``."""
+    """The positions with one axis if they are scaled, except by YaRN, as in ``get_rope`` of vLLM and SGLang."""
     if kind_of(entry) in ("default", "mrope", "yarn"):
         return positions
     return replace(positions, recipes={name: one.with_(axes=None) for name, one in positions.recipes.items()})

@@ -1,8 +1,8 @@
-"""Calls a port's function, whatever its signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
+"""Calls a port's function with any signature: ``posenc doctor MODEL --call my_port.py:apply_rope``.
 
 The file runs in a separate process with limits on time and memory, in an empty folder; run only code you trust.
-Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D), (T, B, H,
-D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all of them are tried.
+Arguments are recognised by their usual names in ports. Vectors are tried as (B, H, T, D), (B, T, H, D),
+(T, B, H, D), (H, T, D), (T, H, D), (B, T, D) and (T, D). If the file has functions that make tables, all are tried.
 Every layer type of a model is tested. A function that needs a layer gets the first layer of this type.
 """
 
@@ -39,7 +39,7 @@ SECONDS, MEMORY = 60, 8 * 2**30
 HEAD_DIM = 64
 """Channels of a head if the encoding's string has no head_dim."""
 BATCH, X_HEADS, HEADS = 2, 5, 12
-"""X_HEADS differs from all numbers of position axes, which would broadcast. HEADS is for functions that compute
+"""X_HEADS is not a number of position axes, with which it would broadcast. HEADS is for functions that compute
 something for all heads. It is not a power of two, for which ALiBi has other slopes."""
 FAR = torch.tensor((0, 1, 2, 3, 5, 8, 13, 100, 1000, 4095, 70_000))
 """Positions for functions that take positions; others are called at 0, 1, 2 …"""
@@ -78,7 +78,7 @@ RETURNED = {
 
 
 def diagnose_call(model: ModelPositions | str, path: Path, name: str, *, layer: str | None = None) -> Diagnosis:
-    """Diagnose a port's function, whatever its signature, for one or all layer types of a model.
+    """Diagnose a port's function with any signature, for one or all layer types of a model.
 
     Args:
         path, name: the file, and the function or class in it.
@@ -132,8 +132,7 @@ def meant(name: str, meaning: str) -> bool:
 def values(
     asked: Expected, x: Tensor | None = None, at: Tensor = NEAR, tables: Sequence[Any] = ()
 ) -> dict[str, list[Any]]:
-    """Possible values of arguments, by meaning, at positions ``(T,)`` or ``(A, T)``; ``tables`` are forms of
-    one."""
+    """Possible values of arguments, by meaning, at positions ``(T,)`` or ``(A, T)``."""
     batch = at[..., None, :].expand(*at.shape[:-1], BATCH, -1)
     return {
         "vector": [] if x is None else [x],

@@ -15,8 +15,8 @@ from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, plann
 
 Layout = tuple[int, int, int]
 """Start, stride and distance: the channels of pair i are start + stride·i and the one at that distance from it.
-Half pairs are ``(0, 1, D/2)``, interleaved ones ``(0, 2, 1)``. A stride of 1 needs a distance of at least the
-pairs."""
+Half pairs are ``(0, 1, D/2)``, interleaved ones ``(0, 2, 1)``. With stride 1, the distance is at least the
+number of pairs."""
 
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
     "": ("its frequencies follow the formula", lambda port, theta, plain: theta),

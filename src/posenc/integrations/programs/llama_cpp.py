@@ -42,7 +42,7 @@ NO_GRAPH = frozenset(("bert", "clip", "gptj", "starcoder"))
 HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have half pairs."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
-"""Architectures for which llama.cpp never rotates, whatever the fields."""
+"""Architectures that never rotate in llama.cpp, with any fields."""
 
 
 @dataclass(frozen=True)
@@ -219,13 +219,13 @@ def converted(table: PositionTable) -> Fields:
 
 
 def flags(positions: ModelPositions, file: Fields) -> list[str]:
-    """The flags that make llama-server rotate by these positions, whatever scaling the file has.
+    """The flags that make llama-server rotate by these positions, for any scaling in the file.
 
     llama-server ignores its flag for YaRN's attention factor, but it reads the file's key, which a flag can
     override.
 
     Raises:
-        InvalidArgument: the scaling is a list of factors in llama.cpp, for which there is no flag; or the file has
+        InvalidArgument: the scaling is a list of factors in llama.cpp, which no flag can hold; or the file has
             such a list, which no flag removes.
     """
     values, tensors = _rope_fields(positions.rotary, positions.max_length, any_ends=True)
