@@ -54,7 +54,7 @@ class Layout:
         if parts is None:
             raise InvalidArgument(
                 "parts is missing, but this layout counts parts of the picture; pass math.lcm of its rows and "
-                "columns, or of those of all pictures in a batch"
+                "columns, or of all rows and columns in a batch"
             )
         return parts
 

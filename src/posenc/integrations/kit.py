@@ -36,8 +36,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
     Args:
         positions: what ``huggingface.read`` returned.
         folder: the folder, which is created if it is missing.
-        total_length: prompt and answer together, if a scaling depends on it; default the longest
-            input.
+        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
 
     Raises:
         InvalidArgument: the model does not rotate.

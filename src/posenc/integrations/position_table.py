@@ -149,8 +149,7 @@ def of(
 
     Args:
         positions: what ``huggingface.read`` returned.
-        length: prompt and answer together, if a scaling depends on it; default the longest allowed
-            input.
+        length: prompt and answer together, if a scaling depends on it; default the longest allowed input.
         admitted: the longest allowed input; default the config's.
         program, notes: these fields of the table; assumptions are added to the notes.
     """

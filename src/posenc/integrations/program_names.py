@@ -31,8 +31,8 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """Split a source into the program with its version, or ``measured``, and the path. None if there is only a
-    path."""
+    """Split a source into the program with its version, or ``measured``, and the path. None if it has no
+    program."""
     program, colon, path = source.partition(":")
     known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

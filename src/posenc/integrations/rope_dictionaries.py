@@ -61,8 +61,7 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """The type of a rope dictionary, under either key and in any spelling; ``"default"`` if it states
-    none."""
+    """The type of a rope dictionary, under either key and in any spelling; default ``"default"``."""
     kind = str(entry.get("rope_type") or entry.get("type") or "default")
     return SPELLINGS.get(kind, kind)
 

@@ -35,15 +35,13 @@ def serving(
 ) -> dict[str, Any]:
     """The keys and the command that make a program compute this model's positions.
 
-    Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. There are
-        no
-    keys if the program computes these positions from the unchanged file.
+    Answers are verified: a program's ``write`` refuses keys from which its ``read`` gets other positions. A
+    program that computes these positions from the unchanged file needs no keys.
 
     Args:
         program: a program such as ``"vllm"`` or ``"vllm@0.33.0"``.
         path: a config.json, its folder, or for llama.cpp a .gguf file.
-        scaling: replaces the model's own scaling. In a string, the original length is the trained length by
-            default.
+        scaling: replaces the model's own scaling. In a string, the trained length is the default.
         base: the rotary base, if the config leaves it out.
         max_length: the longest input; default as in ``huggingface.write``.
 

@@ -104,8 +104,7 @@ def vectors(
         positions: what ``huggingface.read`` returned.
         at: the positions of the vectors; default 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
         phases: ``"float32"`` for the angles that transformers computes.
-        total_length: prompt and answer together, if a scaling depends on it; default the longest
-            input.
+        total_length: prompt and answer together, if a scaling depends on it; default the longest input.
         source: where the config was published, such as its repository, path and commit.
 
     Raises:

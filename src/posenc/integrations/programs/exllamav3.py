@@ -20,8 +20,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
     YaRN's factor is max_position_embeddings over the original length, and any stated factor is ignored. Its
     attention factor is attention_factor, or 1 with llama_4_scaling_beta, or 0.1·ln s + 1; DeepSeek's two numbers
     are not read. LongRoPE uses the factor of its lengths and, if the config allows more than the original length,
-    the long list for every input. A base outside the rope dictionary takes precedence over one inside it. Tests ran
-    ``exllamav3/util/rope.py`` and ``model/config.py``.
+    the long list for every input. A base outside the rope dictionary takes precedence over one inside it. To check
+    this, ``exllamav3/util/rope.py`` and ``model/config.py`` were run.
 
     Args:
         config, version: as in ``vllm.read``.

@@ -258,8 +258,8 @@ def write(
 
     Linear scaling and YaRN are types, and LongRoPE has two tensors. Any other fixed scaling is a factor per pair,
     ``rope_freqs.weight``, by which llama.cpp divides. So is YaRN with ends other than 32 and 1, which few
-    architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own 0.1·ln s +
-    1. llama.cpp fails to load a file with these tensors for an architecture without them.
+    architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
+    0.1·ln s + 1. llama.cpp fails to load a file with these tensors for an architecture without them.
 
     Args:
         positions, scaling, max_length: as in ``huggingface.write``.

@@ -29,9 +29,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
     """The table that mlx-lm computes from this config.json.
 
     Most of its models read only ``rope_theta`` and ``rope_scaling``, so for a config with ``rope_parameters`` they
-    use their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is 0.1·ln s
-    + 1 without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of its
-    lengths (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the
+    use their default base and no scaling. YaRN's attention factor comes from DeepSeek's two numbers, or is
+    0.1·ln s + 1 without them, and its ramp is rounded. LongRoPE uses the long list at every length, the factor of
+    its lengths (never a stated one), and half pairs in every family; sections (M-RoPE) are ignored. Windows are the
     config's.
 
     Args:
