@@ -3,8 +3,8 @@
 A fingerprint such as posenc1-3f9c… consists of the format's version and 32 hexadecimal digits of a SHA-256 over the
 declarations of all layers, first to last. The names of layer types do not matter. Each declaration includes the
 encoding, the pairing, the axes, which channels rotate in which direction, windows, chunks, the scale of queries,
-the softcap, sinks, and an added table. It also includes the frequencies as turns per token, the factor of cos and
-sin and the factor of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so new fields in later
+the softcap, sinks, and an added table. It also includes the frequencies as turns per token, the factors of cos and
+sin and of scores, all rounded to 2⁻⁴⁰. Fields at their defaults are left out, so new fields in later
 releases change no fingerprint. Lengths are not included, but frequencies that depend on a length (dynamic scaling,
 lists of factors) are computed for the longest allowed input. Base and scaling are not included by name, so two
 names for the same frequencies give the same fingerprint.

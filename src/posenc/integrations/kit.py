@@ -35,7 +35,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
 
     Args:
         positions: what ``huggingface.read`` returned.
-        folder: the folder, which is created if it is missing.
+        folder: a folder, created if it is missing.
         total_length: prompt and answer together, if a scaling depends on it; default the longest input.
 
     Raises:

@@ -30,7 +30,7 @@ class Departure:
         releases: the releases that do this; empty for all tested releases.
         refuses: whether the program cannot run these families.
         sets: values that replace a layer's fields; ``"none"`` stands for None.
-        one_more: the number of tokens in a window beyond the config's number.
+        one_more: extra tokens in a window, beyond the config's number.
         without: a key of the rope dictionary; if it is missing, positions have one axis.
         unless: a key of the config or of its language model's part that prevents the departure.
         unread: keys of the config that the program does not read.

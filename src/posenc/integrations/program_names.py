@@ -6,7 +6,7 @@ from pathlib import Path
 NAMES = tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]))
 """The programs: the modules in the folder ``programs``."""
 MEASURED = "measured"
-"""The word that replaces a program's name: measure a small random model that transformers builds from a config."""
+"""In place of a program: measure a small random model that transformers builds from a config."""
 SPELT = {
     "llama.cpp": "llama_cpp",
     "llamacpp": "llama_cpp",
@@ -31,8 +31,7 @@ def module_of(name: str) -> str | None:
 
 
 def split(source: str) -> tuple[str | None, str]:
-    """Split a source into the program with its version, or ``measured``, and the path. None if it has no
-    program."""
+    """The program with its version, ``measured`` or None, and the path of a source."""
     program, colon, path = source.partition(":")
     known = program == MEASURED or module_of(program.partition("@")[0]) or "@" in program
     return (program, path) if colon and known else (None, source)

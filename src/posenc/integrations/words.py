@@ -65,8 +65,7 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe an encoding by the words of its class or by its settings. Text that is not an encoding is
-    unchanged."""
+    """Describe an encoding by the words of its class or its settings; other text is unchanged."""
     if " " in text.partition("(")[0]:
         return text
     encoding = build(parse(text), ModelShape())

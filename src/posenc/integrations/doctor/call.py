@@ -188,8 +188,8 @@ def first(
 def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any], str]]:
     """The tables that the file's functions make, or the model's if there are none, in the usual layouts of ports.
 
-    Each comes with its forms for one row of tokens and for a batch, and with a note for the answer that names its
-    origin and the functions of the file that were not tested.
+    Each has forms for one row of tokens and for a batch, and a note for the answer with its origin and the
+    functions of the file that were not tested.
     """
     made, untested = list[tuple[list[Any], str]](), ""
     for name, maker in makers.items():

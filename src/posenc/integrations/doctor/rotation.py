@@ -217,7 +217,6 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 
 @lru_cache(maxsize=4096)
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
-    """The frequencies of the first pairs. If the exponent is over fewer channels than rotate, they fall below
-    1/base."""
+    """The frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
     channels = max(span, 2 * pairs)
     return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)

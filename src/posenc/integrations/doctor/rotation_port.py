@@ -15,8 +15,7 @@ from posenc.integrations.words import axes_in_words
 from posenc.scaling import Default, PerPair, Scaling
 
 PROBED = np.array([0.0, 1, 2, 5, 40, 700, 5000, 70_000, 300_000])
-"""Positions at which any two different rotations differ. From the fourth on, later axes are ahead, as in
-pictures."""
+"""Positions at which different rotations differ; later axes are ahead from the fourth on, as in pictures."""
 
 
 def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows:
@@ -37,8 +36,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
-    """The rows of a table of cos and sin, as the rotation of (1, 0) in every pair that rotates or is in the
-    table."""
+    """The rows of a table of cos and sin: (1, 0) rotated, for every pair that rotates or is in the table."""
     turns = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     width = turns.shape[-1]

@@ -155,8 +155,7 @@ class Search:
         return apart, ~(apart <= room)
 
     def fits(self, change: Change) -> bool:
-        """Whether this change gives the numbers. A few rows are tried first, as nearly every wrong change fails
-        them."""
+        """Whether this change gives the numbers; nearly every wrong one fails on a few rows, tried first."""
         with suppress(InvalidArgument):  # the library refuses to compute this change
             return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
