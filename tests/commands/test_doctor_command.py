@@ -85,7 +85,7 @@ def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
         (("rotary",), "pass a file with them, or --call"),
         (("rotary", "--call", "port.py"), "--call FILE:FUNCTION"),
         (("rotary", "--call", "no_such.py:f"), "there is no file no_such.py"),
-        (("rotary", "no_such.npz"), "is not a file"),
+        (("rotary", "no_such.npz"), "file with the port's arrays"),
     ],
 )
 def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:

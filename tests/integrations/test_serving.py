@@ -232,7 +232,7 @@ def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Pa
     refusals = {
         ("vllm", "dynamic(4)"): "only transformers does; use scaling.plan(total_length)",
         ("mlx-lm", "yarn(4, truncate=False)"): "mlx-lm 0.32.2 would compute differently: all: frequencies of",
-        ("llama.cpp", "dynamic(4)"): "only transformers computes",
+        ("llama.cpp", "dynamic(4)"): "only transformers does",
     }
     for (program, scaling), reason in refusals.items():
         answer = serving(program, folder, scaling)

@@ -70,7 +70,7 @@ def test_what_is_read_is_what_it_computes(version: str) -> None:
 def test_a_factor_that_the_lengths_contradict_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"ExLlamaV3 1\.6\.5 would compute differently: all: frequencies of"):
         exllamav3.write(read(PLAIN), YaRN(4, LENGTH), max_length=3 * LENGTH)
-    with pytest.raises(InvalidArgument, match="only transformers computes"):
+    with pytest.raises(InvalidArgument, match="only transformers does"):
         exllamav3.write(read(PLAIN), DynamicNTK(4.0, LENGTH))
     with pytest.raises(InvalidArgument, match="has no rope_type 'dynamic'"):
         exllamav3.read({**PLAIN, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}})
