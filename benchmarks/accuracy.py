@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.clock import Clock, cos_sin_float32, phase
+from posenc.clock import Clock
 from posenc.scaling import Default
 
 LIMITS = {"1e3": 10**3, "1e4": 10**4, "1e5": 10**5, "1e6": 10**6, "1e7": 10**7, "2^31": 2**31}
@@ -21,10 +21,8 @@ CosSin = Callable[[Tensor], tuple[Tensor, Tensor]]
 def methods() -> dict[str, CosSin]:
     """Everything that makes cos and sin of 64 hands at base 10000, by name."""
     spectrum = Default().frequencies(CHANNELS, 1e4)
-    clock = Clock(spectrum)
     found: dict[str, CosSin] = {
-        "posenc, exact": clock,
-        "posenc, exact, float32 arithmetic (kernels)": lambda at: cos_sin_float32(phase(at, clock.turns)),
+        "posenc, exact": Clock(spectrum),
         'posenc, phases="float32"': Clock(spectrum, "float32"),
     }
     if find_spec("transformers"):

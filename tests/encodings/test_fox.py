@@ -204,7 +204,7 @@ def test_a_forgotten_carry_is_asked_for() -> None:
     here, _ = fox.at(arange(1, offset=T - 1), arange(T)).with_content(x[:, -1:])
     with pytest.raises(
         InvalidArgument,
-        match=r"gates of 1 keys and there are 12; pass the state of the cached keys to with_content",
+        match=r"gates of 1 keys, but there are 12; pass the state of the cached keys to with_content",
     ):
         attention(q[:, :, -1:], k, v, here, causal=True)
 

@@ -147,9 +147,10 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
 
 def test_view_of_a_scaling() -> None:
     view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
-    wavelength = view.panels[1]
+    wavelength = view.panels[0]
     assert isinstance(wavelength, Lines)
-    assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
+    assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN"]
+    assert wavelength.levels == ((4096.0, "trained length"),)
     assert wavelength.marks[0][0] == 45.5
     assert view.readouts["pairs with a full turn, unscaled"] == 46
     unscaled, scaled = (line.values for line in wavelength.lines[:2])

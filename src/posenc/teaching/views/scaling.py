@@ -70,5 +70,6 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         else "The unscaled frequencies",
         (panel,),
         readouts,
-        f"from posenc.scaling import *\n\nprint({scaling!r}.frequencies({rotary_dim}, {base!r}))",
+        "from posenc.scaling import *\nfrom posenc.scaling.wavelengths import wavelengths\n\n"
+        f"print(wavelengths({scaling!r}.frequencies({rotary_dim}, {base!r})).tolist())",
     )
