@@ -48,7 +48,7 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
     del config["rope_parameters"]
     with pytest.raises(InvalidArgument, match=r"hybrid_layer_pattern has no effect: .*save_pretrained"):
         read({**config, "hybrid_layer_pattern": [0] * config["num_hidden_layers"]})
-    with pytest.raises(InvalidArgument, match=r"rope_theta=10000.* no effect: .*makes 5000000.*save_pretrained"):
+    with pytest.raises(InvalidArgument, match=r"rope_theta=10000.* no effect: .*reads 5000000.*save_pretrained"):
         read({**config, "rope_theta": 1e4})
 
 
