@@ -1,4 +1,4 @@
-"""A call of attention as one operator, which is opaque to a compiler.
+"""An attention call wrapped as a single operator that is opaque to a compiler.
 
 An operator takes tensors, numbers and a text. The rest of a call (a placed encoding and a mask) is written as a
 Python expression of its tensors, integers and floats, which makes it again when the operator runs, when values can

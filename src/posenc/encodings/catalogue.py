@@ -287,7 +287,7 @@ def canonical_text(text: str) -> str:
 
 
 def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
-    """A setting's value; scalings and axis maps are built from their texts."""
+    """The value of a setting; scalings and axis maps are parsed from strings."""
     if isinstance(value, (Recipe, str)) and key in ("scaling", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
         positional, by_name = recipe.arguments

@@ -67,7 +67,7 @@ def named(resize: str | Resize) -> Resize:
 def taps(
     resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
 ) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
-    """The table's cells that cell ``index`` of ``target`` reads, and their weights in float64.
+    """The table's cells that are interpolated to give cell ``index`` of ``target``, and their weights in float64.
 
     ``target`` may differ from cell to cell, so that one call handles images of several sizes; no tensor is read on
     the host.

@@ -1,4 +1,4 @@
-"""What the model files of programs do beyond their rotary files, recorded from the released files.
+"""What each program's model files do outside its rotary code, as recorded from the released files.
 
 ``python -m tools.model_files`` builds the model of every config under stand-ins, runs it, and writes
 model_files.json: the class that runs each ``model_type``, with its file and line. departures.toml lists behaviour

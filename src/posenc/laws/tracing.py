@@ -20,7 +20,8 @@ SINGLE = 2.0**-23 * 64
 
 @contextmanager
 def traceable(how: str) -> Iterator[None]:
-    """Turn a tracer's failure into Broken: reading values, distinguishing lengths, unsupported operations."""
+    """Turn a tracer's failure into Broken: the code read a value, branched on a length, or used an unsupported
+    operation."""
     from torch._dynamo.exc import TorchDynamoException  # only loaded when compiling
 
     try:

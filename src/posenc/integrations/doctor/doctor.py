@@ -52,7 +52,7 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
-    """The search for the mistake in a port's arrays of any type."""
+    """Search a port's arrays, of any type, for its mistake."""
     kind = KINDS[one_of("encoding to search", asked.recipe.name, KINDS)]
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
     if not complete or set(numbers) - complete - {"positions"}:

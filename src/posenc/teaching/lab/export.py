@@ -1,6 +1,6 @@
 """Exports pages that need no server: each stage with packed answers for the stops of its sliders, and one script.
 
-A page works from a file and from any static server, and says which states it lacks.
+A page works when opened as a local file or from any static server, and says which states are missing.
 """
 
 import base64

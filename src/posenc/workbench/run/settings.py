@@ -42,7 +42,7 @@ class Setting:
 
     @property
     def range(self) -> str:
-        """``1 … 4,096 layers``, the choices, or an empty string."""
+        """The allowed values: ``1 … 4,096 layers``, the choices, or an empty string."""
         if self.choices:
             return " or ".join(self.choices)
         if math.isinf(self.low) or self.kind is bool:
