@@ -107,6 +107,8 @@ def test_a_method_and_a_factor_make_a_scaling() -> None:
     assert made["linear"] == Linear(8)
     assert (made["ntk"], made["ntk-fixed"]) == (NTK(8), NTK(8, form="fixed"))
     assert made["abf"] == NTK(8, form="abf")
+    with pytest.raises(InvalidArgument, match="form='fixed' has no equivalent base"):
+        NTK(8, form="fixed").base(128, 1e4)
     assert made["abf"].base(128, 1e4) == pytest.approx(500_000, rel=1e-15)
     assert (made["yarn"], made["yarn-paper"]) == (YaRN(8, 4096), YaRN(8, 4096, ramp="rotations"))
     assert (made["llama3"], made["proportional"]) == (Llama3(8, 4096), Proportional(0.25))

@@ -45,8 +45,14 @@ class NTK(Scaling):
     form: Form = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
-        """b' in float64, the base that this scaling is equivalent to; a checkpoint's config can simply set it."""
+        """b' in float64, the base that this scaling is equivalent to; a checkpoint's config can simply set it.
+
+        Raises:
+            InvalidArgument: ``form="fixed"``, which no single base is equivalent to.
+        """
         _check_pairs(rotary_dim)
+        if self.form == "fixed":
+            raise InvalidArgument("form='fixed' has no equivalent base; use frequencies()")
         try:
             power = math.log(50) / math.log(8) if self.form == "abf" else rotary_dim / (rotary_dim - 2)
             larger = float(base * self.factor**power)
