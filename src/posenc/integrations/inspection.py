@@ -193,8 +193,8 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:
         yield "frequencies depend on the length of a request: cached keys become stale when it outgrows its plan"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
         yield (
-            "trained length in doubt: Qwen3's model card says 32\u2009768; the config's 40\u2009960 is 32\u2009768 for "
-            "the answer plus 8\u2009192 for the prompt"
+            "trained length in doubt: Qwen3's model card says 32\u2009768; the config's 40\u2009960 is "
+            "32\u2009768 for the answer plus 8\u2009192 for the prompt"
         )
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
     if slow and scaling == Default():
