@@ -52,7 +52,7 @@ def test_a_slice_that_rotates_and_its_share_of_a_head_must_agree() -> None:
 def test_stacks_that_rotate_must_have_equal_heads() -> None:
     """Moonshine has one rotary module a stack, whose channels are those of its heads."""
     seed = fuzzing.seeds("moonshine")[-1]
-    with pytest.raises(InvalidArgument, match=r"decoder_num_attention_heads=4 .* whose encoder has 8"):
+    with pytest.raises(InvalidArgument, match=r"decoder_num_attention_heads=4 .* but its encoder has 8"):
         fuzzing.read({**seed, "decoder_num_attention_heads": 4})
 
 

@@ -399,7 +399,7 @@ def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytes
     state: dict[str, Any] = load_file(llama / "model.safetensors")
     state.pop("model.layers.1.self_attn.q_proj.weight")
     save_file(state, weights, metadata={"format": "pt"})
-    with pytest.raises(StudyError, match=r"lacks 1 weights, model.layers.1.self_attn.q_proj.weight first"):
+    with pytest.raises(StudyError, match=r"lacks 1 weights, including model.layers.1.self_attn.q_proj.weight"):
         open_model(broken, None, "cpu", "float32")
     (broken / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1})

@@ -70,6 +70,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         else "The unscaled frequencies",
         (panel,),
         readouts,
-        "from posenc.scaling import *\nfrom posenc.scaling.wavelengths import wavelengths\n\n"
-        f"print(wavelengths({scaling!r}.frequencies({rotary_dim}, {base!r})).tolist())",
+        "import math\nfrom posenc.scaling import *\n\n"
+        f"pairs = {scaling!r}.frequencies({rotary_dim}, {base!r})\n"
+        "print([2 * math.pi / float(f) if f else math.nan for f in pairs.exact])",
     )
