@@ -102,7 +102,7 @@ def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) ->
     ids = torch.tensor([texts[0]])
     check_conversion(trained, converted, ids)
     misread.load_state_dict(convert_pairing(trained.state_dict(), from_="half", to="interleaved", **sizes))
-    with pytest.raises(InvalidArgument, match="target pairing already"):
+    with pytest.raises(InvalidArgument, match="already had the target pairing"):
         check_conversion(trained, misread, ids)
 
 
