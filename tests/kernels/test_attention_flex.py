@@ -10,7 +10,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc import T5, ALiBi, Mask, attention, positions
+from posenc import T5, ALiBi, Mask, Stack, attention, positions
 from posenc import scores as scores_of
 from posenc.attend.blocks import ROWS
 from posenc.attend.call import AttentionCall
@@ -46,13 +46,15 @@ def test_alibi_with_a_cache(rows: bool) -> None:
     torch.testing.assert_close(scores(alibi_score_mod(alibi.slopes, q_positions, k_positions)), want)
 
 
-def test_a_table_of_offsets() -> None:
-    """T5 has an end, so that nobody looks at positions."""
+def test_a_table_of_offsets_and_sums_of_biases() -> None:
+    """T5 has an end, so that nobody looks at positions; sums have what their parts have."""
+    t5 = T5(HEADS, buckets=4, max_distance=3).requires_grad_(False)
     k_positions = 2 * positions.arange(S)
-    bias = T5(HEADS, buckets=4, max_distance=3).requires_grad_(False).at(k_positions[-T:], k_positions).bias
-    assert bias is not None
-    assert bias.modifier is not None
-    torch.testing.assert_close(scores(bias.modifier), bias.rows(0, T, S)[0], rtol=0, atol=1e-6)
+    for encoding in (t5, Stack(t5, ALiBi(HEADS))):
+        bias = encoding.at(k_positions[-T:], k_positions).bias
+        assert bias is not None
+        assert bias.modifier is not None
+        torch.testing.assert_close(scores(bias.modifier), bias.rows(0, T, S)[0], rtol=0, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import posenc
 from posenc import ALiBi, FoX, Mask, attention, scores
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.bias import climbs
@@ -82,6 +83,7 @@ def test_a_device_that_sums_otherwise_is_not_offered_channels(monkeypatch: pytes
 ENCODINGS = {
     "alibi": lambda: ALiBi(4),
     "fox": lambda: FoX(8, 4, bias=1.0),
+    "both": lambda: posenc.Stack(ALiBi(4), FoX(8, 4, bias=1.0)),
     "some heads": lambda: ALiBi(4, slopes=(0.0625, 0.00390625, 0, 0)),
 }
 

@@ -151,7 +151,7 @@ class CutBias(Bias):
 
 
 class SumBias(Bias):
-    """The sum of several biases; a line of offsets if all of them are."""
+    """The sum of several biases; it has the shortcuts that all of them have."""
 
     indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
 
@@ -168,6 +168,26 @@ class SumBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         return reduce(torch.add, [part.rows(first, last, keys, scores, start) for part in self.parts])
+
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        # Without a walrus, whose cell torch's compiler finds uninitialised.
+        of_parts = [part.low_rank(dtype, scale) for part in self.parts]
+        channels_of_parts = [channels for channels in of_parts if channels is not None]
+        if len(channels_of_parts) < len(self.parts):
+            return None
+        return side_by_side([q for q, _ in channels_of_parts]), side_by_side([k for _, k in channels_of_parts])
+
+    @property
+    def modifier(self) -> ScoreMod | None:  # type: ignore[override]
+        modifiers = [part.modifier for part in self.parts]
+
+        def score_mod(score: Tensor, *place: Tensor) -> Tensor:
+            for modifier in modifiers:
+                assert modifier is not None
+                score = modifier(score, *place)
+            return score
+
+        return None if None in modifiers else score_mod
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return self._of(tuple(part.ordered(q_order, k_order) for part in self.parts))
@@ -222,6 +242,12 @@ def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> Non
 def batch_first(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
     """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch in front."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
+
+
+def side_by_side(tensors: list[Tensor]) -> Tensor:
+    """Channels concatenated; any of them may lack the axes for the batch and for heads."""
+    batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
+    return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
 def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
