@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import posenc
+from posenc.attend.operator import Writing, expression
+from posenc.errors import InvalidArgument
+
 HERE = Path(__file__).parent
 
 
@@ -22,3 +26,18 @@ def test_every_encoding_compiles_to_one_graph(what: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["tensors[0].device", "__import__('os').getcwd()", "[x for x in integers]", "(lambda: None)()"]
+)
+def test_the_operator_runs_no_other_text(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is no call of attention"):
+        expression(text)
+
+
+def test_what_is_written_is_read_again() -> None:
+    mask = posenc.Mask(causal=True, window=3)
+    writing = Writing((mask, 0.5, {"softcap": None, "sinks": -2}, slice(1, 4)))
+    assert not writing.unknown
+    expression(writing.text)

@@ -5,6 +5,7 @@ Python expression of its tensors, integers and floats, which makes it again when
 be read. Gradients are those of the call, which is computed again.
 """
 
+import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,6 +22,7 @@ from posenc.attend.offers import Output
 from posenc.attend.ways import computed
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import mask_dtype
 from posenc.mask import Mask
 from posenc.pytrees import Pytree
@@ -125,10 +127,21 @@ def is_named(value: object, name: str) -> bool:
 is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+WRITTEN = (ast.Expression, ast.Tuple, ast.Dict, ast.Constant, ast.Subscript, ast.Call, ast.Name, ast.Load)
+"""All that an expression of ``Writing`` consists of; without attributes it reaches no other code."""
+
+
 @lru_cache
 def expression(text: str) -> CodeType:
-    """The expression that ``Writing`` wrote, compiled."""
-    return compile(text, "a call of attention", "eval")
+    """The expression that ``Writing`` wrote, compiled.
+
+    Raises:
+        InvalidArgument: the text has anything else.
+    """
+    tree = ast.parse(text, mode="eval")
+    if not all(isinstance(node, WRITTEN) for node in ast.walk(tree)):
+        raise InvalidArgument(f"{text!r} is no call of attention; call posenc.attention, not its operator")
+    return compile(tree, "a call of attention", "eval")
 
 
 def made(name: str, attributes: dict[str, Any]) -> Any:
@@ -145,8 +158,8 @@ def made(name: str, attributes: dict[str, Any]) -> Any:
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
     """The result of the call that was serialised."""
     q, k, v, *tensors = inputs
-    known = {"tensors": tensors, "integers": integers, "floats": floats, "made": made}
-    placed, mask, scale, settings = eval(expression(text), known)
+    known = {"tensors": tensors, "integers": integers, "floats": floats, "made": made, "slice": slice}
+    placed, mask, scale, settings = eval(expression(text), {"__builtins__": {}, **known})
     return computed(q, k, v, placed, mask, scale, Settings(**settings))
 
 
