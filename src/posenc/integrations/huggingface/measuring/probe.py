@@ -265,7 +265,7 @@ def _random(config: Any) -> nn.Module:
             return model
         except Exception as error:  # whatever a model's code raises for sizes that it was not made for
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
-    raise InvalidArgument(f"{type(whole).__name__} cannot be built small and run here ({reasons[0][:200]})")
+    raise InvalidArgument(f"a small {type(whole).__name__} model cannot be built and run here ({reasons[0][:200]})")
 
 
 @contextmanager
