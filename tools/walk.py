@@ -6,110 +6,62 @@
 Under another version of transformers the same command keeps its results beside, and says what changed up to the
 newest version that was walked; docs/models.md shows that version, and what changed since the oldest.
 
-Every type is measured in a worker process, which a type that takes too long of the processor's time ends, and which
-has so much memory and no more; each result is kept at once.
+Every type is measured in a process of its own with limits on processor time and memory, forked from one that has
+imported torch and transformers. Each result is written as soon as it is known.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import resource
-import select
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from datetime import date
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from tools.walk_page import KEPT, Walk, changes, kept, page
 
-ROOT = Path(__file__).resolve().parents[1]
-FEW = 60
-"""Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
+from tools import walk_type
+
 MEMORY = 6 * 2**30
-"""Bytes that a worker may have; a type that wants more is refused them, and says so."""
-PATIENCE = 20
-"""How many times its limit a worker is waited for, whose processor others may share."""
+"""Bytes that measuring a type may use."""
+CONTEXT = multiprocessing.get_context("forkserver")
 
 
-def work(limit: float) -> None:
-    """A worker: model types come in by line, results leave as JSON by line; a signal ends it at its limit."""
-    from tools.walk_type import walked
-
+def work(name: str, limit: float, result: Connection) -> None:
+    """Measure a type in this process, which a signal ends after ``limit`` seconds of processor time."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-    out, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        signal.setitimer(signal.ITIMER_PROF, limit)
-        print(json.dumps(walked(line.strip())), file=out, flush=True)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        result.send(walk_type.walked(name))
 
 
-class Worker:
-    """A worker process, started when first asked and again after it was ended."""
-
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self.process: subprocess.Popen[str] | None = None
-        self.taken = 0
-
-    def ask(self, name: str) -> dict[str, object]:
-        """The result of a type, or that it could not be had in time."""
-        if self.process is None or self.taken >= FEW:
-            self.end()
-            command = [sys.executable, "-W", "ignore", "-m", "tools.walk", "--work", "--limit", f"{self.limit:g}"]
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                cwd=ROOT,
-            )
-            self.taken = 0
-        process = self.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(name + "\n")
-        process.stdin.flush()
-        self.taken += 1
-        ready, _, _ = select.select([process.stdout], [], [], PATIENCE * self.limit)
-        line = process.stdout.readline() if ready else ""
-        if line:
-            found: dict[str, object] = json.loads(line)
-            return found
-        late = not ready or process.wait() == -signal.SIGPROF
-        self.end()
-        why = f"takes more than {self.limit:g} s" if late else "ends the process that builds it"
-        return {"type": name, "class": "cannot be built", "why": why}
-
-    def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
+def ask(name: str, limit: float) -> dict[str, object]:
+    """The result of a type, from a process of its own, or the reason why there is none."""
+    mine, theirs = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=work, args=(name, limit, theirs))
+    with theirs:
+        process.start()
+    with mine, suppress(EOFError):
+        found: dict[str, object] = mine.recv()
+        return found
+    process.join()
+    late = process.exitcode == -signal.SIGPROF
+    why = f"takes more than {limit:g} s" if late else "ends the process that builds it"
+    return {"type": name, "class": "cannot be built", "why": why}
 
 
 def results(names: list[str], workers: int, limit: float) -> Iterator[dict[str, object]]:
-    """One result a type, as they come."""
-    waiting: SimpleQueue[str] = SimpleQueue()
-    done: SimpleQueue[dict[str, object]] = SimpleQueue()
-    for name in names:
-        waiting.put(name)
-
-    def serve() -> None:
-        worker = Worker(limit)
-        try:
-            while True:
-                done.put(worker.ask(waiting.get_nowait()))
-        except Empty:
-            worker.end()
-
+    """One result per type, in the order of the names."""
+    CONTEXT.set_forkserver_preload(["tools.walk_type"])
     with ThreadPoolExecutor(workers) as pool:
-        for _ in range(workers):
-            pool.submit(serve)
-        for _ in names:
-            yield done.get()
+        yield from pool.map(partial(ask, limit=limit), names)
 
 
 def versions() -> tuple[str, list[str]]:
@@ -128,10 +80,7 @@ def main() -> None:
     parser.add_argument(
         "--again", help="classes to forget and walk again, separated by commas; 'all' for everything"
     )
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.work:
-        return work(given.limit)
     version, names = versions()
     KEPT.mkdir(exist_ok=True)
     if given.types:
@@ -142,7 +91,7 @@ def main() -> None:
         for other in kept(KEPT)[-1:]:
             if other.version != version:
                 print("\n".join(changes(sample, other.only(sample.names))))
-        return None
+        return
     (KEPT / f"walk-{version}.types").write_text("\n".join((f"{date.today():%Y-%m-%d}", *names)))
     results_of = KEPT / f"walk-{version}.jsonl"
     results_of.touch()
@@ -159,7 +108,6 @@ def main() -> None:
             print(json.dumps(found), file=lines, flush=True)
             print(f"{count}/{len(missing)}  {found['type']}: {found['class']}", file=sys.stderr)
     print(told(known))
-    return None
 
 
 def told(walk: Walk) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tools.walk import Worker, told
+from tools.walk import results, told
 from tools.walk_page import SCALED, kept
 from tools.walk_type import walked
 
@@ -15,13 +15,9 @@ from tools import walk, walk_type
 
 @pytest.mark.slow
 def test_a_type_that_takes_too_long_is_left_and_the_next_is_taken() -> None:
-    worker = Worker(limit=0.2)  # of the processor: less than it takes to import the model's code
-    try:
-        assert worker.ask("llama") == {"type": "llama", "class": "cannot be built", "why": "takes more than 0.2 s"}
-        worker.limit = 60.0
-        assert worker.ask("llama")["class"] == "read and equal"
-    finally:
-        worker.end()
+    late = {"type": "llama", "class": "cannot be built", "why": "takes more than 0.2 s"}
+    assert [*results(["llama"], workers=1, limit=0.2)] == [late]  # less than it takes to import the model's code
+    assert [found["class"] for found in results(["llama", "t5"], workers=2, limit=60.0)] == ["read and equal"] * 2
 
 
 def found(name: str, kind: str, measured: str = "", why: str = "") -> dict[str, object]:
