@@ -1,4 +1,4 @@
-"""The field's cases: what posenc owes threads and files of other projects; what is still to be mended must fail."""
+"""The field's cases: posenc's answers to questions from threads and files of other projects."""
 
 import re
 from collections import Counter
@@ -7,21 +7,11 @@ import pytest
 
 from support.field import CASES
 from support.field.case import Case
-from tools import field
 
 pytest.importorskip("transformers")
 
 
-MENDED = ("bug 8",)
-"""Cases that are answered now."""
-
-
-def marked(case: Case) -> object:
-    until = pytest.mark.xfail(raises=AssertionError, strict=True, reason=case.until)
-    return pytest.param(case, id=case.id, marks=[until] if case.until and case.id not in MENDED else [])
-
-
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
 def test_it_is_answered(case: Case) -> None:
     answer = case.answer()
     assert case.verdict(answer) == "answered", answer
@@ -48,16 +38,3 @@ def test_every_case_of_the_report_is_here() -> None:
 )
 def test_verdicts(answer: str, verdict: str) -> None:
     assert Case("F00", "", "", ("64 of 128",), ("0 stand",)).verdict(answer) == verdict
-
-
-def test_the_replay_tells_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = [
-        Case("F01", "", lambda: "2", ("2",)),
-        Case("F02", "", lambda: "", ("2",)),
-        Case("F03", "", lambda: str(1 // 0), until="Doctor"),
-    ]
-    field.replay(cases)
-    out = capsys.readouterr().out
-    assert "F03: wrong (Doctor)" in out
-    assert "ZeroDivisionError" in out
-    assert out.endswith("1 answered, 0 refused, 1 wrong, 1 silent\n")

@@ -1,6 +1,6 @@
 """The field's cases: threads, pages and files of other projects that posenc was asked about, and what it owes them.
 
-The tests are generated from ``CASES``, and ``python -m tools.field`` replays them.
+``tests/integrations/test_field.py`` has a test for each of ``CASES``.
 """
 
 from support.field import doctor, programs, reader, right

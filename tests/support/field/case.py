@@ -30,7 +30,6 @@ class Case:
         ask: the words after ``posenc``, where ``x.json`` is that file of ``DATA``; or a function.
         says: patterns that the answer has, each on one line of it.
         never: patterns of what is false; the answer has none.
-        until: the issue that mends it; empty for what is right.
     """
 
     id: str
@@ -38,7 +37,6 @@ class Case:
     ask: str | Callable[[], str]
     says: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
-    until: str = ""
 
     def answer(self) -> str:
         """What posenc says."""

@@ -8,9 +8,6 @@ from unittest.mock import patch
 from posenc.integrations.huggingface.config_class import class_version
 from support.field.case import Case, said
 
-UNTIL = "The reader"
-ANSWERED = ("F37", "F41", "F42", "F43", "F44", "F45", "F46", "F52", "F53", "F54", "F56", "F57", "bug 7", "bug 9")
-"""Those that are answered already: by the words of the position table, but for the last two."""
 REPR = (r"\w=[\w'(]", r"\bDefault\(\)")
 """What a reader of Python knows, and nobody else."""
 
@@ -44,7 +41,7 @@ _JAPANESE = "huggingface/transformers 48630, 48633, 48652"
 _LATENT = "Rapid-MLX 1225 and ports of DeepSeek, Kimi and Ling"
 
 CASES = tuple(
-    Case(*case, until="" if case[0].startswith(ANSWERED) else UNTIL)
+    Case(*case)
     for case in (
         (
             "F37 still pairs",
