@@ -146,6 +146,21 @@ def test_every_public_name_is_in_the_reference(public: str) -> None:
     assert public in referred(), f"no ::: directive of docs/api*.md shows {public}"
 
 
+def argument_names(text: str) -> set[str]:
+    """The names in the section "Args" of a docstring."""
+    section = re.search(r"^Args:\n((?: {4}.*\n|\n)*)", f"{text}\n", re.MULTILINE)
+    listed = re.findall(r"^ {4}(\w[\w, ]*):", section[1], re.MULTILINE) if section else []
+    return {name for names in listed for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("public", public_names())
+def test_every_argument_that_a_docstring_names_is_a_parameter(public: str) -> None:
+    """As ``help`` and editors show it: no name is hidden in ``**settings``."""
+    value = referred()[public]
+    if names := argument_names(inspect.getdoc(value) or ""):
+        assert names <= set(inspect.signature(value).parameters)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("command", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
 def test_every_command_is_on_a_page(command: str) -> None:
     assert any(f"posenc {command}" in p.read_text() for p in DOCS.rglob("*.md"))

@@ -1,5 +1,6 @@
 """``posenc.explain`` names the way that attention takes, ``backend=`` takes it, and one that is wrong refuses."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import get_args
@@ -91,6 +92,15 @@ def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(*given("rotary"), mask, backend="flex").backend == "flex"
     with pytest.raises(InvalidArgument, match="backend='flex' does not support this call: it has no dropout"):
         explain(q, k, v, placed, mask, backend="flex", dropout=0.1)
+
+
+def test_explain_has_the_arguments_of_attention() -> None:
+    parameters = [inspect.signature(call).parameters.values() for call in (attention, explain)]
+    names, explained = ([(x.name, x.kind) for x in values] for values in parameters)
+    assert names == explained
+    defaults = {x.name: x.default for x in parameters[1] if x.kind is x.KEYWORD_ONLY}
+    assert defaults == {x.name: x.default for x in parameters[0] if x.kind is x.KEYWORD_ONLY}
+    assert defaults.keys() >= {"causal", "window", "scale", "softcap", "sinks", "dropout", "backend"}
 
 
 def test_nothing_is_attended_to() -> None:

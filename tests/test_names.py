@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 import posenc
-from posenc.attend.attend import ARGUMENTS
+from posenc.arguments import parameters_of
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, MEANT, WORDS
 from posenc.teaching.lab.rooms import find
@@ -82,5 +82,5 @@ def test_a_setting_is_suggested_by_its_meaning_too() -> None:
 
 def test_every_word_means_something_there_is() -> None:
     settings = {name for view in VIEWS.values() for name in inspect.signature(view).parameters}
-    settings |= {*ARGUMENTS, *inspect.signature(posenc.Rotary).parameters}
+    settings |= {*parameters_of(posenc.attention), *inspect.signature(posenc.Rotary).parameters}
     assert set(WORDS) <= {*posenc.CATALOGUE, *posenc.scaling.SCALINGS, *settings}

@@ -207,7 +207,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
     (
         {"sinks": torch.zeros(4), "dropout": 0.1},
-        "dropout=0.1 with sinks: rows are merged by their logsumexp",
+        "dropout=0.1 with return_logsumexp, sinks or remapped positions: rows are merged by their logsumexp",
     ),
     ({"softcap": 1.0, "dropout": 0.1}, "no backend has dropout and softcap at once"),
     ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not support this call: it has no softcap"),

@@ -27,17 +27,23 @@ def no_argument(name: str, word: str, known: Iterable[str]) -> UnknownName:
     return UnknownName(f"argument of {name}", word, known, fix=HINTS.get(word))
 
 
+def parameters_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the named parameters of a function or class; a class without its own ``__init__`` has none."""
+    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(call).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
+
+
 def misfit(
     call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any], error: Exception
 ) -> Exception:
     """Convert Python's error about a class's arguments into a posenc error."""
-    name, signature = call.__name__, inspect.signature(call)
-    known = {word: x for word, x in signature.parameters.items() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
+    name, known = call.__name__, parameters_of(call)
     for word in given:
         if word not in known:
             return no_argument(name, word, known)
     try:
-        bound = signature.bind_partial(*arguments, **given).arguments
+        bound = inspect.signature(call).bind_partial(*arguments, **given).arguments
     except TypeError as refused:
         return InvalidArgument(f"{name}: {refused}; its arguments are {', '.join(known)}; pass them by name")
     for word in (word for word, x in known.items() if word not in bound and x.default is x.empty):

@@ -10,8 +10,9 @@ from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
+from posenc.arguments import parameters_of
 from posenc.encodings.axes import MAPS
-from posenc.encodings.catalogue import CATALOGUE, Entry, parameters_of
+from posenc.encodings.catalogue import CATALOGUE, Entry
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.foreign import load
 from posenc.names import REMAPS

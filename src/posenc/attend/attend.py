@@ -3,17 +3,17 @@
 call uses, and ``backend=`` forces one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Real
-from typing import Literal, TypedDict, TypeVar, Unpack, overload
+from typing import Literal, TypeVar, overload
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, no_argument
+from posenc.arguments import as_scale, no_argument, parameters_of
 from posenc.attend.call import Settings, check, check_sinks, scale_of_scores
 from posenc.attend.offers import WAYS, Explanation
 from posenc.attend.operator import operated
@@ -47,22 +47,6 @@ the ones before it."""
 Result = TypeVar("Result")
 
 
-class Options(TypedDict, total=False):
-    """What may be set besides the mask, by name; ``attention`` says what each means."""
-
-    causal: bool
-    window: int | None
-    scale: float | None
-    softcap: float | None
-    sinks: Float[Tensor, " H"] | None
-    dropout: float
-    backend: Backend
-
-
-ARGUMENTS = ("q", "k", "v", "placed", "mask", "return_logsumexp", *Options.__annotations__)
-"""The names of all arguments of ``attention``."""
-
-
 @overload
 def attention(
     q: Tensor,
@@ -71,8 +55,14 @@ def attention(
     placed: Placed,
     mask: Mask | None = ...,
     *,
+    causal: bool = ...,
+    window: int | None = ...,
+    scale: float | None = ...,
+    softcap: float | None = ...,
+    sinks: Tensor | None = ...,
+    dropout: float = ...,
     return_logsumexp: Literal[False] = ...,
-    **options: Unpack[Options],
+    backend: Backend = ...,
 ) -> Tensor: ...
 
 
@@ -84,8 +74,14 @@ def attention(
     placed: Placed,
     mask: Mask | None = ...,
     *,
+    causal: bool = ...,
+    window: int | None = ...,
+    scale: float | None = ...,
+    softcap: float | None = ...,
+    sinks: Tensor | None = ...,
+    dropout: float = ...,
     return_logsumexp: Literal[True],
-    **options: Unpack[Options],
+    backend: Backend = ...,
 ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -96,8 +92,15 @@ def attention(
     placed: Placed = None,  # type: ignore[assignment]
     mask: Mask | None = None,
     *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+    dropout: float = 0.0,
     return_logsumexp: bool = False,
-    **options: Unpack[Options],
+    backend: Backend = "auto",
+    **unknown: object,
 ) -> Float[Tensor, "B H T V"] | tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Attention of T queries over S keys, with the encoding's bias and scale.
 
@@ -132,8 +135,9 @@ def attention(
     Second derivatives work on the CPU; on other devices torch's kernels have none, so use ``scores(…).softmax(-1) @
     v``.
     """
-    take, sinks = operated if torch.compiler.is_compiling() else computed, options.get("sinks")
-    parts = _prepared(take, q, k, v, placed, mask, return_logsumexp, options)
+    settings = _settings(softcap, sinks, dropout, return_logsumexp, backend, unknown)
+    take = operated if torch.compiler.is_compiling() else computed
+    parts = _prepared(take, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]
     return (out, lse) if return_logsumexp and lse is not None else out
 
@@ -145,8 +149,15 @@ def explain(
     placed: Placed,
     mask: Mask | None = None,
     *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+    dropout: float = 0.0,
     return_logsumexp: bool = False,
-    **options: Unpack[Options],
+    backend: Backend = "auto",
+    **unknown: object,
 ) -> Explanation:
     """Explain which backend ``attention`` would use with these arguments, and why; nothing is computed.
 
@@ -156,32 +167,32 @@ def explain(
     Raises:
         InvalidArgument, UnknownName: as in ``attention``.
     """
-    ways = _prepared(chosen, q, k, v, placed, mask, return_logsumexp, options)
+    settings = _settings(softcap, sinks, dropout, return_logsumexp, backend, unknown)
+    ways = _prepared(chosen, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     if len(ways) == 1:
         return ways[0][0]
     merged = "; ".join([str(explanation) for explanation, _ in ways])
     return ways[0][0]._replace(reason=f"{len(ways)} parts at positions of their own, merged: {merged}")
 
 
-def _settings(return_logsumexp: bool, options: Options) -> Settings:
-    """The checked settings of a call."""
-    for word in options:
-        if word not in ARGUMENTS:
-            raise no_argument("attention", word, ARGUMENTS)
-    softcap, sinks = options.get("softcap"), options.get("sinks")
-    dropout, backend = options.get("dropout", 0.0), options.get("backend", "auto")
-    if softcap is not None:
-        as_scale(softcap, "softcap")
+def _settings(
+    softcap: float | None,
+    sinks: Tensor | None,
+    dropout: float,
+    return_logsumexp: bool,
+    backend: str,
+    unknown: Mapping[str, object],
+) -> Settings:
+    """The checked settings of a call; arguments of unknown names are refused."""
+    for word in unknown:
+        raise no_argument("attention", word, parameters_of(attention))
+    as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(
             f"dropout={dropout!r} must be a number of at least 0 and below 1, the share of dropped weights"
         )
     if backend != "auto" and backend not in WAYS:
         raise UnknownName("backend", backend, ("auto", *WAYS))
-    if dropout and return_logsumexp:
-        raise InvalidArgument("dropout prevents merging by the logsumexp; use dropout=0 with return_logsumexp")
-    if dropout and sinks is not None:
-        raise _refused_dropout(dropout, "sinks")
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
             "with return_logsumexp the result is a part of a softmax, and sinks must enter once: omit them here, "
@@ -190,34 +201,31 @@ def _settings(return_logsumexp: bool, options: Options) -> Settings:
     return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
 
 
-def _refused_dropout(dropout: float, what: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"dropout={dropout} with {what}: rows are merged by their logsumexp, which torch's kernels do not "
-        "return with dropout; use dropout=0, or attention_dropout=0 in a config of transformers"
-    )
-
-
 def _prepared(
     take: Callable[[Tensor, Tensor, Tensor, Placed, Mask, float, Settings], Result],
     q: Tensor,
     k: Tensor,
     v: Tensor,
     placed: Placed,
-    mask: Mask | None,
-    return_logsumexp: bool,
-    options: Options,
+    mask: Mask,
+    scale: float | None,
+    sinks: Tensor | None,
+    settings: Settings,
 ) -> list[Result]:
     """The results of ``take`` for the checked arguments, outside of autocast: one, or one per part of a remapped
     encoding that sees any key."""
-    settings = _settings(return_logsumexp, options)
-    mask = check(q, k, v, placed, Mask.of(mask, options.get("causal", False), options.get("window")))
-    if (sinks := options.get("sinks")) is not None:
+    mask = check(q, k, v, placed, mask)
+    if sinks is not None:
         check_sinks(sinks, q)
-    scale = scale_of_scores(placed, q.shape[-1], options.get("scale"))
+    scale = scale_of_scores(placed, q.shape[-1], scale)
     device = q.device.type
     autocast = device != "meta" and torch.is_autocast_enabled(device)
-    if placed.remaps and settings.dropout:
-        raise _refused_dropout(settings.dropout, "remapped positions")
+    if settings.dropout and (settings.needs_logsumexp or placed.remaps):
+        raise InvalidArgument(
+            f"dropout={settings.dropout} with return_logsumexp, sinks or remapped positions: rows are merged by "
+            "their logsumexp, which torch's kernels do not return with dropout; use dropout=0, or "
+            "attention_dropout=0 in a config of transformers"
+        )
     calls = remapped(q, k, placed, mask) if placed.remaps else [(q, k, placed, mask)]
     if len(calls) > 1:
         settings = replace(settings, needs_logsumexp=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from posenc.arguments import argument, one_of, plain_types
+from posenc.arguments import argument, one_of, parameters_of, plain_types
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
@@ -15,7 +15,7 @@ from posenc.encodings.compose import Stack
 from posenc.encodings.cope import CoPE
 from posenc.encodings.deberta import DeBERTa
 from posenc.encodings.decomposed import Decomposed
-from posenc.encodings.encoding import Encoding, parameters_of
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load

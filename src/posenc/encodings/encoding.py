@@ -12,7 +12,6 @@ Laws and callers rely on what an encoding declares.
 import inspect
 import itertools
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, final
 
 import torch
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import argument, misfit
+from posenc.arguments import argument, misfit, parameters_of
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError
@@ -242,13 +241,6 @@ _SHARDED = (
     "group of the module that calls at(), or register at() as a forward method and keep its parameters gathered: "
     "fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
 )
-
-
-def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]:
-    """The parameters of a class by name; a class without its own ``__init__`` has none."""
-    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    parameters = inspect.signature(make).parameters
-    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
 
 
 def _text(value: object) -> str:
