@@ -34,27 +34,23 @@ def parameters_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
 
 
-def misfit(
-    call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any], error: Exception
-) -> Exception:
-    """Convert Python's error about a class's arguments into a posenc error."""
+def bound(call: Callable[..., Any], arguments: tuple[Any, ...], given: Mapping[str, Any]) -> inspect.BoundArguments:
+    """Return the arguments bound to the parameters of a function or class; those that do not fit are refused."""
     name, known = call.__name__, parameters_of(call)
     for word in given:
         if word not in known:
-            return no_argument(name, word, known)
+            raise no_argument(name, word, known)
     try:
-        bound = inspect.signature(call).bind_partial(*arguments, **given).arguments
-    except TypeError as refused:
-        return InvalidArgument(f"{name}: {refused}; its arguments are {', '.join(known)}; pass them by name")
-    for word in (word for word, x in known.items() if word not in bound and x.default is x.empty):
+        result = inspect.signature(call).bind_partial(*arguments, **given)
+    except TypeError as error:
+        raise InvalidArgument(
+            f"{name}: {error}; its arguments are {', '.join(known)}; pass them by name"
+        ) from error
+    for word in (word for word, x in known.items() if word not in result.arguments and x.default is x.empty):
         choices = [f"{word}={choice!r}" for choice in get_args(known[word].annotation) if isinstance(choice, str)]
         hint = f": {HINTS[word]}" if word in HINTS else ""
-        return InvalidArgument(f"{name} needs {word}; add {' or '.join(choices) or f'{word}=…'}{hint}")
-    named = ", ".join(
-        f"{word}={shown(x)}" for word, x in {**dict(zip(known, arguments, strict=False)), **given}.items()
-    )
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return InvalidArgument(f"cannot create an encoding with {named}: {reason}; pass values of other types")
+        raise InvalidArgument(f"{name} needs {word}; add {' or '.join(choices) or f'{word}=…'}{hint}")
+    return result
 
 
 def one_of(kind: str, value: T, known: Iterable[object]) -> T:

@@ -73,7 +73,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         "layers=None; fox has parameters in every layer: pass the number",
     ),
     (lambda: Learned(0, 4), "num_positions=0 must be at least 1"),
-    (lambda: encoding("learned", width=8), "this encoding needs num_positions; add num_positions=… to the call"),
+    (lambda: encoding("learned", width=8), "Learned needs num_positions; add num_positions=…"),
     (
         lambda: LearnedRotary(8, pairing="half", rotary_dim=6, axes=2),
         r"rotary_dim=6 must be a multiple of 2·axes=4, at most head_dim=8",

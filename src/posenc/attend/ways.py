@@ -104,11 +104,6 @@ def _asked(call: AttentionCall) -> frozenset[str]:
     return frozenset([name for name, needed in needs.items() if needed])
 
 
-def _sums_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's kernels return the logsumexp and its gradient."""
-    return not torch.compiler.is_compiling() and fused(q, k, v)
-
-
 @way("logsumexp", "softcap", "dropout")
 def documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
@@ -254,7 +249,7 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     unmasked = call.bias is None and call.softcap is None and call.mask.only_causal
     if not unmasked or (call.mask.causal and call.queries != 1 and call.queries != call.all_keys):
         return "a bias, or a mask that is more than causality, must be added", None
-    if call.needs_logsumexp and not _sums_rows(q, k, v):
+    if call.needs_logsumexp and not fused(q, k, v):
         return ROWS_KEPT, None
     return "nothing is added, and one flag describes the mask", partial(_in_one, q, k, v, call)
 
@@ -310,7 +305,7 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 @way("logsumexp", "dropout")
 def blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if call.needs_logsumexp and not _sums_rows(q, k, v):
+    if call.needs_logsumexp and not fused(q, k, v):
         return ROWS_KEPT, None
     if torch.compiler.is_compiling():
         return "a compiler gets mask and bias in one piece", partial(_in_one_block, q, k, v, call)

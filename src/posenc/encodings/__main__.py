@@ -17,16 +17,11 @@ AT = "width 64, 4 heads of 16, untrained weights from seed 0"
 
 
 def scores(encoding: posenc.Encoding) -> Tensor:
-    """Scores of head 0 for queries and keys of ones, ``(KEYS, KEYS)``, before any mask."""
-    order, scale = torch.arange(KEYS), HEAD_DIM**-0.5
-    at = posenc.positions.on_axes(order, encoding.axes)
+    """Causal scores of head 0 for queries and keys of ones, ``(KEYS, KEYS)``."""
+    at = posenc.positions.on_axes(torch.arange(KEYS), encoding.axes)
     placed, _ = encoding.at(at).with_content(torch.ones(1, KEYS, WIDTH))
     q, k = placed.rotate(*torch.ones(2, 1, HEADS, KEYS, HEAD_DIM))
-    q = q if placed.scale is None else q * placed.scale
-    products = q @ k.mT * scale
-    if placed.bias is not None:
-        products = products + placed.bias.ordered(order, order).meeting(q, k, scale).rows(0, KEYS, KEYS, products)
-    return products[0, 0].detach()
+    return posenc.scores(q, k, placed, causal=True)[0, 0].detach()
 
 
 def numbers(encoding: posenc.Encoding) -> tuple[str, Tensor]:

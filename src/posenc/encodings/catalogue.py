@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from posenc.arguments import argument, one_of, parameters_of, plain_types
-from posenc.encodings import axes as axis_maps
+from posenc.arguments import argument, bound, one_of, parameters_of, plain_types
 from posenc.encodings.alibi import ALiBi
+from posenc.encodings.axes import MAPS
 from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Stack
 from posenc.encodings.cope import CoPE
@@ -64,13 +64,6 @@ class ModelShape:
     head_dim: int | None = None
     num_positions: int | None = None
     layers: int | None = None
-
-    def need(self, fact: str) -> int:
-        """The fact with this name; if it is missing, an error says what to add."""
-        value: int | None = getattr(self, fact)
-        if value is None:
-            raise InvalidArgument(f"this encoding needs {fact}; add {fact}=… to the call")
-        return value
 
 
 FACTS = tuple(f.name for f in fields(ModelShape))
@@ -211,12 +204,9 @@ MOST_NUMBERS = 1 << 33
 
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
     """The module of an entry with these settings; other facts come from the shape."""
-    settings = {**entry.fresh, **given}
-    for name, parameter in parameters_of(entry.make).items():
-        if name in FACTS and name not in settings:
-            known = getattr(shape, name)
-            if known is not None or parameter.default is inspect.Parameter.empty:
-                settings[name] = shape.need(name)
+    known = {name: fact for name, fact in vars(shape).items() if fact is not None}
+    facts = {name: known[name] for name in parameters_of(entry.make) if name in known}
+    settings = bound(entry.make, (), {**facts, **entry.fresh, **given}).arguments
     sizes = [value for value in settings.values() if isinstance(value, int)]
     for name, value in settings.items():
         most, types = MOST.get(name, 1 << 24), plain_types(parameters_of(entry.make)[name].annotation)
@@ -294,11 +284,7 @@ def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -
         if key == "scaling":
             value = make_scaling(recipe.name, *positional, **by_name)
         else:
-            make = axis_maps.MAPS[one_of("axis map", recipe.name, axis_maps.MAPS)]
-            try:
-                inspect.signature(make).bind(*positional, **by_name)
-            except TypeError as error:
-                known = ", ".join(inspect.signature(make).parameters)
-                raise InvalidArgument(f"axis map {str(recipe)!r}: {error}; its settings are {known}") from error
-            value = make(*positional, **by_name)
+            make = MAPS[one_of("axis map", recipe.name, MAPS)]
+            settings = bound(make, tuple(positional), by_name)
+            value = make(*settings.args, **settings.kwargs)
     return planned(value, total_length) if plan and isinstance(value, Scaling | LengthScaling) else value

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
-from posenc.arguments import argument, misfit, parameters_of
+from posenc.arguments import argument, bound, parameters_of, shown
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError
@@ -45,15 +45,19 @@ class EncodingType(ABCMeta):
 
         def __call__(cls, *arguments: Any, **settings: Any) -> Any:
             ours = cls.__module__.startswith("posenc.")
+            given = bound(cls, arguments, settings) if ours else cls.__signature__.bind(*arguments, **settings)
             try:
-                given = cls.__signature__.bind(*arguments, **settings)
                 for name, value in given.arguments.items() if ours else ():
                     given.arguments[name] = argument(given.signature.parameters[name], value)
                 encoding = super().__call__(*given.args, **given.kwargs)
             except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
                 if isinstance(error, PosencError) or not ours:
                     raise
-                raise misfit(cls, arguments, settings, error) from error
+                shown_settings = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise InvalidArgument(
+                    f"cannot create an encoding with {shown_settings}: {reason}; pass values of other types"
+                ) from error
             given.apply_defaults()
             vars(encoding).setdefault("_settings", {name: given.arguments[name] for name in parameters_of(cls)})
             return encoding

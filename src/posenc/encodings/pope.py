@@ -25,16 +25,12 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries
 from posenc.encodings.rotation import PlacedTables
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import is_concrete
 from posenc.scaling.default import Default
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Base, Scaling, fixed
 
 SMALLEST = 1e-30
 """The smallest length when keys are unrotated; lengths that were rounded to less are set to it."""
-
-CACHED = 1 << 16
-"""Elements that are rotated at a time: a quarter of a megabyte in float32, and as much again for the result."""
 
 Start = Literal["zero", "uniform"]
 
@@ -137,26 +133,7 @@ class PoPE(Encoding):
     def polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
     ) -> Float[Tensor, "B H T E"]:
-        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type.
-
-        Long inputs are processed a few tokens at a time, so that lengths are still in cache when they are rotated.
-        """
-        B, H, T, _ = x.shape
-        if torch.is_grad_enabled() or not is_concrete(x, cos) or B * H * T * self.rotary_dim <= CACHED:
-            return self._polar(x, cos, sin, delta)
-        polar = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
-        rows = max(1, CACHED // self.rotary_dim)
-        for head in range(H):
-            angles = None if delta is None else delta[head : head + 1]
-            for first in range(0, T, rows):
-                some = slice(first, first + rows)
-                part = x[:, head : head + 1, some], cos[..., some, :], sin[..., some, :]
-                polar[:, head : head + 1, some] = self._polar(*part, angles)
-        return polar
-
-    def _polar(
-        self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None
-    ) -> Float[Tensor, "B H T E"]:
+        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type."""
         size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))

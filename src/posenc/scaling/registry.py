@@ -1,10 +1,10 @@
 """Maps names, and methods with a factor, to scalings; and converts scalings to JSON and back."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from posenc.arguments import one_of
+from posenc.arguments import bound, one_of
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.scaling.default import Default
 from posenc.scaling.dynamic import DynamicNTK
@@ -73,7 +73,7 @@ def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
     return {"scaling": names[0], **values}
 
 
-def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
+def make(name: str, /, *given: Any, **settings: Any) -> Scaling | LengthScaling:
     """The scaling of this name: ``make("yarn", 4, 4096)``, fields in their order or by name.
 
     Raises:
@@ -81,13 +81,9 @@ def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
         InvalidArgument: there are too many fields, a field is given twice or is missing, or a value is out of
             range.
     """
-    known = [f.name for f in fields(SCALINGS[one_of("scaling", name, SCALINGS)])]  # type: ignore[arg-type]
-    if len(given) > len(known):
-        raise InvalidArgument(f"scaling {name!r} has {len(known)} fields ({', '.join(known)}); got {len(given)}")
-    twice = set(known[: len(given)]) & set(settings)
-    if twice:
-        raise InvalidArgument(f"scaling {name!r} was given {', '.join(sorted(twice))} twice; omit one")
-    return from_dict({"scaling": name, **dict(zip(known, given, strict=False)), **settings})
+    kind = SCALINGS[one_of("scaling", name, SCALINGS)]
+    values = bound(kind, given, settings)
+    return kind(*values.args, **values.kwargs)
 
 
 def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
@@ -99,13 +95,5 @@ def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
     """
     if "scaling" not in values:
         raise InvalidArgument(f"no 'scaling' among {sorted(values)}; add one of: {', '.join(SCALINGS)}")
-    name = one_of("scaling", values["scaling"], SCALINGS)
-    kind = SCALINGS[name]
-    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-    given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "scaling"}
-    for key in given:
-        one_of(f"field of scaling {name!r}", key, known)
-    missing = [key for key, f in known.items() if key not in given and f.default is MISSING]
-    if missing:
-        raise InvalidArgument(f"scaling {name!r} needs {', '.join(missing)}; its fields are {', '.join(known)}")
-    return kind(**given)
+    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    return make(settings.pop("scaling"), **settings)

@@ -136,9 +136,10 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's CPU kernel can compute these, with or without a mask."""
+    """Whether torch's CPU kernel can compute these, with or without a mask; it returns the logsumexp too."""
     return (
-        q.device.type == "cpu"
+        not torch.compiler.is_compiling()
+        and q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         and q.shape[-1] == v.shape[-1]
         and min(q.numel(), k.numel()) > 0
