@@ -262,7 +262,7 @@ def test_llama_4_is_read_with_its_chunks() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Mask(chunk=0), "chunk=0 must be a whole number of at least 1, or None for no chunk"),
+        (lambda: Mask(chunk=0), "chunk=0 must be at least 1, or None for no chunk"),
         (lambda: Mask(bidirectional_groups=torch.ones(3)), r"pass bidirectional_groups.long\(\)"),
         (lambda: Mask(dense=torch.zeros(1, 1, 3, 3)), "pass dense == 0"),
         (lambda: Mask(dense=torch.ones(1, 3, 3).bool()), r"for one mask of all heads dense\[:, None\]"),

@@ -99,15 +99,6 @@ def as_scale(value: float | None, name: str) -> float | None:
     return value
 
 
-def at_least_one(**counts: int) -> None:
-    """Refuse counts that are not integers, or are below 1; the latter error names all counts."""
-    for name, count in counts.items():
-        as_integer(count, name)
-    if min(counts.values()) < 1:
-        named = " and ".join(f"{name}={count}" for name, count in counts.items())
-        raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
-
-
 def tensors(**given: object) -> None:
     """Raise an error unless all arguments are tensors."""
     for name, value in given.items():

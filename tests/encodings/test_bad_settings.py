@@ -97,7 +97,7 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         r"q has 8 channels per head, but this encoding's rotate\(\) adds 8",
     ),
     (lambda: QueryScale(floor=0), "floor=0 must be a whole number of positions, at least 1; Llama 4"),
-    (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; Llama 4 uses 0.1"),
+    (lambda: QueryScale(amount=-0.1), r"amount=-0.1 must be finite and not negative; released models use 0.1"),
     (lambda: Sandwich(0), "heads=0 must be at least 1"),
     (lambda: Sandwich(2, channels=7), "channels=7 must be even and at least 2"),
     (lambda: Sandwich(2, first=2), "first=2 must be 1, as in the paper, or 0"),

@@ -198,14 +198,6 @@ class AttentionCall(Settings):
         return self.mask.block(self.known, first, last, keys, start)
 
 
-def plain_bool(flag: bool) -> bool:
-    """The flag as a plain bool. Under a compiler a flag computed from lengths is symbolic, and sdpa does not accept
-    that."""
-    if flag:  # noqa: SIM103  returning it would return the symbol
-        return True
-    return False
-
-
 def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) -> Mask:
     """Check everything and return the mask within the layer's window; ``v`` is None if only scores are computed.
 
@@ -213,10 +205,9 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         InvalidArgument: something does not fit; the message says what.
     """
     if not isinstance(placed, Placed):
-        given_instead = None if placed is None else type(placed).__name__
         raise InvalidArgument(
-            f"placed is {given_instead}; place the encoding first: encoding.at(positions), or without positions "
-            "posenc.NoPE().at(positions)"
+            f"placed is {None if placed is None else type(placed).__name__}; place the encoding first: "
+            "encoding.at(positions), or without positions posenc.NoPE().at(positions)"
         )
     if placed.stamps:
         placed.check_current()

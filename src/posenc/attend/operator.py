@@ -17,13 +17,14 @@ import torch
 from torch import _C, Tensor
 from torch._C import DispatchKey
 
-from posenc.attend.call import Settings, plain_bool
+from posenc.attend.call import Settings
 from posenc.attend.offers import Output
 from posenc.attend.ways import computed
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import mask_dtype
+from posenc.kernels.memory import plain_bool
 from posenc.mask import Mask
 from posenc.pytrees import Pytree
 

@@ -16,14 +16,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from posenc.attend.blocks import FEW_SCORES, ROWS, block_scores, by_blocks, by_operators, recomputed, training_rows
-from posenc.attend.call import LONG, AttentionCall, Settings, plain_bool
+from posenc.attend.call import LONG, AttentionCall, Settings
 from posenc.attend.offers import WAYS, Explanation, Offer, Output, way
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible
 from posenc.kernels.attention.low_rank import LEAST_SCALE, exact, widened
 from posenc.kernels.attention.softmax import attended, fused, grouped, plain_forward, repeat_kv
-from posenc.kernels.memory import is_transformed
+from posenc.kernels.memory import is_transformed, plain_bool
 from posenc.mask import Mask
 
 ROWS_KEPT = "torch's attention does not return the logsumexp here"

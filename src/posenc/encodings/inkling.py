@@ -25,7 +25,7 @@ from posenc.arguments import Size, such_that
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
-from posenc.encodings.query_scale import past_floor
+from posenc.encodings.query_scale import Amount, past_floor
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.wide import linear
 
@@ -53,7 +53,6 @@ Floor = Annotated[
     int | None,
     such_that(lambda p: p >= 1, "be a position of at least 1, or None for no scaling"),
 ]
-Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Inkling uses 0.1")]
 Clipped = Annotated[
     float | None, such_that(lambda x: 0 < x < inf, "be a length above 0, or None for no limit; Inkling 2 uses 8")
 ]

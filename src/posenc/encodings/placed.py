@@ -19,6 +19,7 @@ from torch import Tensor
 from posenc.arguments import as_integer, check_bhtd, tensors
 from posenc.encodings.bias import Bias
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import plain_bool
 from posenc.pytrees import Pytree
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
@@ -205,10 +206,7 @@ class Placed(Pytree):
         are in a cache."""
         if self.k_positions is self.q_positions:
             return True
-        # The branch gives a plain bool even if a compiler treats lengths as symbols.
-        if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
-            return True
-        return False
+        return plain_bool(k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1])
 
     def keys_at_queries(self, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
         """Whether these keys are at the queries' positions; refuses queries or keys that do not fit."""

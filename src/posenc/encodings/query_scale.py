@@ -54,7 +54,7 @@ RULES: dict[str, Formula] = {
 }
 
 
-Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; Llama 4 uses 0.1")]
+Amount = Annotated[float, such_that(lambda x: 0 <= x < inf, "be finite and not negative; released models use 0.1")]
 Floor = Annotated[
     int,
     such_that(lambda p: type(p) is int and p >= 1, "be a whole number of positions, at least 1; Llama 4 uses 8192"),

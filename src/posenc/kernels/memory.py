@@ -36,6 +36,14 @@ def is_recorded(*tensors: Tensor) -> bool:
     return False
 
 
+def plain_bool(flag: bool) -> bool:
+    """The flag as a plain bool. Under a compiler a flag computed from lengths is symbolic, which sdpa does not
+    accept."""
+    if flag:  # noqa: SIM103  returning it would return the symbol
+        return True
+    return False
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether an element of a and one of b share memory; exact for tensors of the same dtype.
 

@@ -1,6 +1,5 @@
 """The properties of a mask's tensor fields, and the checks of their values."""
 
-import operator
 from collections.abc import Mapping
 from dataclasses import Field
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.arguments import at_least
 from posenc.errors import InvalidArgument
 
 Row = Mapping[str, str]
@@ -32,14 +32,8 @@ def declared(names: Mapping[str, Any]) -> dict[str, Row]:
 def whole(**sizes: Any) -> dict[str, int | None]:
     """A number of places, from any type of integer."""
     for name, size in sizes.items():
-        if size is None or (type(size) is int and size >= 1):
-            continue
-        try:
-            sizes[name] = 0 if isinstance(size, bool) else operator.index(size)
-        except TypeError:
-            sizes[name] = 0
-        if sizes[name] < 1:
-            raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
+        if size is not None and not (type(size) is int and size >= 1):
+            sizes[name] = at_least(1, f", or None for no {name}")(size, name)
     return sizes
 
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import tensors
+from posenc.arguments import as_flag, tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import is_concrete
@@ -95,9 +95,7 @@ class Mask(Pytree):
         cls.rows = cls.rows | declared(vars(cls))
 
     def __post_init__(self) -> None:
-        if not isinstance(self.causal, bool):
-            raise InvalidArgument(f"causal={self.causal!r} must be True or False")
-        vars(self).update(whole(window=self.window, chunk=self.chunk))
+        vars(self).update(causal=as_flag(self.causal, "causal"), **whole(window=self.window, chunk=self.chunk))
         given = self.tensors()
         tensors(**given)
         copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}

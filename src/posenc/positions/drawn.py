@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import at_least_one
+from posenc.arguments import at_least
 from posenc.errors import InvalidArgument
 from posenc.positions.limits import LIMIT, Device, check
 
@@ -46,7 +46,7 @@ def pose(
         InvalidArgument: ``up_to`` is below T or above 2^31, or there are more chunks than tokens.
     """
     _check(T, up_to)
-    at_least_one(chunks=chunks)
+    at_least(1)(chunks, "chunks")
     if chunks > T:
         raise InvalidArgument(f"chunks={chunks} is more than T={T} tokens; each chunk has at least one")
     cuts = torch.randperm(T - 1, generator=generator)[: chunks - 1] + 1
@@ -74,7 +74,7 @@ def coupled(
         PositionOutOfRange: a negative group.
     """
     check(groups, "groups")
-    at_least_one(up_to=up_to)
+    at_least(1)(up_to, "up_to")
     last = groups.amax(-1, keepdim=True)
     if not int(last.max()) < up_to <= LIMIT:
         raise InvalidArgument(f"up_to={up_to} must be above max(groups)={int(last.max())}, and at most {LIMIT}")
@@ -83,6 +83,7 @@ def coupled(
 
 
 def _check(T: int, up_to: int) -> None:
-    at_least_one(T=T, up_to=up_to)
+    at_least(1)(T, "T")
+    at_least(1)(up_to, "up_to")
     if not T <= up_to <= LIMIT:
         raise InvalidArgument(f"up_to={up_to} must lie between T={T}, a position for each token, and {LIMIT}")
