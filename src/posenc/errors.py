@@ -38,6 +38,11 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
         super().__init__(f"{package} is not installed; type: pip install 'posenc[{extra}]'")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; of an error without a message, the name of its class."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 MOST = 100
 """The maximum number of names that a message lists."""
 

@@ -91,9 +91,7 @@ class LinearBias(Bias):
             if self.toeplitz is not None
             else climbs(self.q_positions, self.k_positions)
         )
-        if not near:
-            return None
-        return linear(self.slopes, self.q_positions, self.k_positions, dtype, scale)
+        return linear(self.slopes, self.q_positions, self.k_positions, dtype, scale) if near else None
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:

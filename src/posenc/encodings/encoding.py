@@ -24,7 +24,7 @@ from posenc import positions as positions_module
 from posenc.arguments import argument, bound, parameters_of, shown
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
-from posenc.errors import InvalidArgument, PosencError
+from posenc.errors import InvalidArgument, PosencError, first_line
 from posenc.kernels.memory import is_concrete
 from posenc.scaling.scaling import Scaling
 
@@ -53,10 +53,9 @@ class EncodingType(ABCMeta):
             except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
                 if isinstance(error, PosencError) or not ours:
                     raise
-                shown_settings = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
                 raise InvalidArgument(
-                    f"cannot create an encoding with {shown_settings}: {reason}; pass values of other types"
+                    f"cannot create an encoding with {values}: {first_line(error)}; pass values of other types"
                 ) from error
             given.apply_defaults()
             vars(encoding).setdefault("_settings", {name: given.arguments[name] for name in parameters_of(cls)})

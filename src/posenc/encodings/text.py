@@ -127,7 +127,7 @@ def parse(text: str) -> Recipe:
         )
     try:
         words = LONG_NAME.sub(lambda match: match[0].translate(WORDS) if match["name"] else match[0], text.strip())
-        recipe = _recipe(ast.parse(words, mode="eval").body)
+        return _recipe(ast.parse(words, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InvalidArgument):
             raise
@@ -135,7 +135,6 @@ def parse(text: str) -> Recipe:
             f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write "
             "rotary(base=500000), stack(rotary, fox) or layers(rotary*3 + nope)"
         ) from error
-    return recipe
 
 
 def split(texts: str) -> list[str]:

@@ -22,9 +22,9 @@ def is_concrete(*tensors: Tensor) -> bool:
 
 def is_transformed() -> bool:
     """Whether a function transform or a forward-mode derivative is active: those support plain operators only."""
-    if torch.compiler.is_compiling():
-        return False
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return not torch.compiler.is_compiling() and (
+        torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    )
 
 
 def is_recorded(*tensors: Tensor) -> bool:

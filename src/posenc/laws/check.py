@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from posenc.encodings.encoding import Encoding
+from posenc.errors import first_line
 from posenc.laws import computes, feeding, independence, paths, sharding, survival, tracing
 from posenc.laws.law import Law, NotAsked
 from posenc.laws.subject import ROWS, Subject
@@ -139,6 +140,6 @@ def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
     except AssertionError as broken:
         return Verdict(law.name, law.says, "broken", str(broken), law.remedy)
     except Exception as error:  # the encoding's own code: any error becomes the report
-        message = (str(error).strip().splitlines() or [""])[0]
-        return Verdict(law.name, law.says, "error", f"{type(error).__name__}: {message}", law.remedy)
+        detail = f"{type(error).__name__}: {first_line(error)}"
+        return Verdict(law.name, law.says, "error", detail, law.remedy)
     return Verdict(law.name, law.says, "kept")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.errors import first_line
 from posenc.laws.effects import Whole, inputs
 from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject
@@ -29,8 +30,7 @@ def traceable(how: str) -> Iterator[None]:
     except Broken:
         raise
     except (RuntimeError, ValueError, TorchDynamoException) as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), "")
-        raise Broken(f"{how} gives up: {type(error).__name__}: {reason[:200]}") from error
+        raise Broken(f"{how} gives up: {type(error).__name__}: {first_line(error)[:200]}") from error
 
 
 def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:

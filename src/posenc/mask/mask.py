@@ -126,10 +126,8 @@ class Mask(Pytree):
         tensor, declared = getattr(self, source), getattr(self, fact)
         if tensor is None and declared is not None:
             raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; pass both")
-        if not isinstance(tensor, Tensor):  # as tree_map makes it
-            return
-        if tensor.device.type != "cpu" or not is_concrete(tensor):
-            return
+        if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or not is_concrete(tensor):
+            return  # tree_map may put anything in its place
         lengths = look(tensor)
         if declared is not None and declared != lengths:
             raise InvalidArgument(f"{fact}={declared} contradicts {source}, {lengths}; omit {fact}")
