@@ -243,7 +243,8 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
     Raises:
         InvalidArgument: the scale is not a finite number above 0.
     """
-    if as_scale(scale, "scale") is not None:
+    if scale is not None:
+        as_scale(scale, "scale")
         return scale
     unscaled = 1 / math.sqrt(width - placed.added) if placed.softmax_scale is None else placed.softmax_scale
     return unscaled * placed.softmax_factor

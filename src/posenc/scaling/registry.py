@@ -95,5 +95,5 @@ def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
     """
     if "scaling" not in values:
         raise InvalidArgument(f"no 'scaling' among {sorted(values)}; add one of: {', '.join(SCALINGS)}")
-    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     return make(settings.pop("scaling"), **settings)
