@@ -38,6 +38,10 @@ HINTS = {
     "pairing": "half in Llama and most checkpoints, interleaved in GPT-J; the wrong one breaks a checkpoint",
     "two_sided": "the bias is the same on both sides; pass causal=True to posenc.attention to hide later keys",
     "attn_mask": "pass a tensor with the shape of the scores as mask=posenc.Mask(dense=…)",
+    **dict.fromkeys(
+        ("key_mask", "dense", "q_order", "k_order", "q_segments", "k_segments"),
+        "set it in the mask: mask=posenc.Mask(…)",
+    ),
     **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
     **dict.fromkeys(("device", "dtype"), "move or cast the module with .to(…)"),
 }

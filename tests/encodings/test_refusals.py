@@ -197,6 +197,7 @@ WORDS = [
     (lambda: posenc.ALiBi(num_heads=2), "'num_heads'; did you mean 'heads'?"),
     (lambda: posenc.attention(Q, Q, Q, causal=True), "placed is None; place the encoding first: encoding.at"),
     (lambda: posenc.attention(Q, Q, Q, NoPE().at(AT), is_causal=True), "'is_causal'; did you mean 'causal'?"),
+    (lambda: posenc.attention(Q, Q, Q, NoPE().at(AT), key_mask=AT > 0), r"the mask: mask=posenc.Mask\(…\)"),
     (lambda: posenc.attention(Q, Q, Q, NoPE().at(AT), attn_mask=Q), r"'attn_mask'.*mask=posenc.Mask\(dense=…\)"),
     (lambda: NoPE().with_settings(theta=1.0), "unknown argument of NoPE 'theta'"),
 ]
