@@ -313,7 +313,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         return {verdict.law: f"{verdict.outcome}: {verdict.detail}" for verdict in check(model, **how).verdicts}
 
     bert, llama = reasons(tiny("bert")), reasons(tiny("llama-2"), packed=False)
-    assert bert["reads_chunks_as_the_whole"] == "not owed: it reads no text piece by piece"
+    assert bert["reads_chunks_as_the_whole"] == "not owed: it cannot read a text in chunks"
     assert llama["reads_packed_texts_as_each_alone"] == "not asked: packed=False"
     assert llama["sees_across_positions_that_stand_still"] == "not owed: its positions have one axis"
     monkeypatch.setitem(NOT_IN_CONFIG, "llama", "rotates as it likes")

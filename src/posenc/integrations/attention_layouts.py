@@ -73,14 +73,18 @@ def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int]
 
 
 def _dinov3(D: int, parts: int) -> str:
-    units = f"units=('1/{parts}', '1/{parts}'), turns=True"
-    return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=half, base=100, signed=True)"
+    return (
+        f"rotary(axes=axial({D // 4}, {D // 4}, units=('1/{parts}', '1/{parts}'), turns=True), pairing=half, "
+        "base=100, signed=True)"
+    )
 
 
 def _eva(D: int, parts: int, trained: int = 16) -> str:
     """For pictures of every size, coordinates span the trained grid of 16 cells per side."""
-    units = f"units=('{trained}/{parts}', '{trained}/{parts}')"
-    return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=interleaved)"
+    return (
+        f"rotary(axes=axial({D // 4}, {D // 4}, units=('{trained}/{parts}', '{trained}/{parts}')), "
+        "pairing=interleaved)"
+    )
 
 
 def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:

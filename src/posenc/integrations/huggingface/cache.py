@@ -1,4 +1,4 @@
-"""Caches for transformers: one whose keys move (context shift, moved passages), and one of constant size."""
+"""Caches for transformers: ``MovableCache``, whose keys can move, and ``RingCache``, whose size is constant."""
 
 import torch
 from torch import Tensor
@@ -17,9 +17,9 @@ class MovableCache(Cache):
     """Keys and values of a rotary model, always at positions 0 … S−1 in the order of their slots.
 
     Pass it to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
-    positions, padding or a mask: new tokens follow those in the cache. transformers shows a cache no positions, so
-    wrong ones go unnoticed. ``generate`` counts every token that it was given, so it refuses a cache from which
-    some were dropped. Memory grows with the text; ``RingCache``'s does not.
+    positions, padding or a mask: new tokens follow those in the cache. transformers passes no positions to a cache,
+    so wrong ones go unnoticed. ``generate`` counts every token that it was given, so it refuses a cache from which
+    some were dropped. Memory grows with the text; in a ``RingCache`` it is constant.
 
     Args:
         encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
@@ -90,12 +90,9 @@ class MovableCache(Cache):
 class MovableLayer(DynamicLayer):
     """One layer's keys, before the rotation of its encoding."""
 
-    keys: Tensor
-    values: Tensor
-
     def __init__(self, encoding: Encoding) -> None:
         super().__init__()
-        self.encoding = _rotation(encoding)
+        self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """All keys and values, the new ones last, rotated."""
@@ -214,12 +211,3 @@ class RingLayer(MovableLayer):
         """How many keys queries see, and the position of the first of them."""
         visible = self._seen(query_length)
         return visible, self.get_seq_length() + query_length - visible
-
-
-def _rotation(encoding: Encoding) -> Encoding:
-    """The encoding that rotates a layer's cached keys; NoPE for remapped positions, whose attention needs raw
-    keys."""
-    encoding = NoPE() if encoding.remapped else encoding
-    if encoding.not_rerotatable:
-        raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
-    return encoding

@@ -12,7 +12,6 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
-from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
@@ -47,12 +46,8 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     """
     part, path = language_part(config)
     made = None if isinstance(config, Mapping | str | Path) else text_config(config)
-    try:
-        reader = Reader(part, base, as_type, made)
-        positions = replace(_positions(reader), path=path)
-    except RefusedByClass as refusal:
-        _positions(Reader(part, base, as_type, refusal.kind))  # a rule here may name the key and the fix
-        raise
+    reader = Reader(part, base, as_type, made)
+    positions = replace(_positions(reader), path=path)
     if reader.family.by_rule:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions
@@ -90,12 +85,7 @@ def mapping_of(config: object) -> Mapping[str, Any]:
     if isinstance(config, str | Path):
         config = contents(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
-        try:
-            config = config.to_dict()
-        except Exception as error:  # invalid values make transformers fail here in many ways
-            raise InvalidArgument(
-                f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot serialise"
-            ) from error
+        config = config.to_dict()
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
     return config

@@ -26,7 +26,6 @@ STEM = r"(^|\.)((?=[qk]_)|w(?=[qk]\.)|attn_(?=[qk](_norm)?\.))(?P<which>[qk])(_(
 SEPARATE = re.compile(rf"{STEM}(\.norms\.\d+)?{ROWS}")
 JOINED = re.compile(rf"(^|\.)(qkv_proj|qkv|attn_qkv){ROWS}")
 PER_HEAD = re.compile(rf"(^|\.)query_key_value{ROWS}")
-STEMS = re.compile(rf"({STEM}|(^|\.)(qkv_proj|qkv|attn_qkv|query_key_value))\.")
 KNOWN = (
     "q_proj and k_proj (Hugging Face), wq and wk (Meta), attn_q and attn_k (GGUF), their norms, qkv_proj, qkv or "
     "attn_qkv laid out q, k, v, and query_key_value (GPT-NeoX)"
@@ -120,13 +119,10 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
                 f"{name} with kv_heads={kv_heads} is not supported; it needs one key head per query head"
             )
         turns = [True, True, False] * heads
-    elif STEMS.search(name):
-        raise InvalidArgument(
-            f"{name} does not have one row per channel; dequantise it and merge adapters before converting"
-        )
     elif PARTS.search(name):
         raise InvalidArgument(
-            f"{name} looks like a query or key weight with an unknown name; rename it; known names: {KNOWN}"
+            f"{name} is no query or key weight with one row per channel under a known name; dequantise it, merge "
+            f"adapters, or rename it; known names: {KNOWN}"
         )
     else:
         return []

@@ -33,16 +33,12 @@ class Windows:
     Args:
         counts: what the window size in the config counts; ``"back"`` means tokens back, itself included.
         two_sided: what it counts if ``use_bidirectional_attention`` is on.
-        before: the key, used instead of the window, of how many tokens before itself a token sees.
-
         flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for the
             others; entries for additional prediction layers have no effect.
     """
 
     counts: Count = "back"
     two_sided: Count | None = None
-    before: str | None = None
-
     flags: str | None = None
 
 
@@ -216,5 +212,5 @@ class Family:
     def keys(self) -> frozenset[str]:
         """The position keys that its code or class may read without declaring them."""
         keys = (self.length, self.base, self.local_base, self.partial, self.rotary_dim, self.head_dim)
-        others = (self.full_head_dim, self.windows.before, self.windows.flags, self.rotates.key)
+        others = (self.full_head_dim, self.windows.flags, self.rotates.key)
         return frozenset(filter(None, (*keys, *others, *self.ignored, *self.extra, *self.defaults)))

@@ -33,7 +33,7 @@ PIECE = 512
 
 
 def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
-    """The positions of a GGUF file's model under the scaling and the lengths that the file states."""
+    """The positions of a model from a GGUF file, with the scaling and the lengths that the file states."""
     from posenc.integrations.programs import llama_cpp
 
     try:
@@ -73,7 +73,7 @@ class Pretrained:
 
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
-        """A model in memory, for ``losses``; it has no identity and cannot be saved."""
+        """Wrap a model in memory for ``losses``; the result has no identity and cannot be saved."""
         one = cls.__new__(cls)
         one.model, one.tokenizer, one.name = model, tokenizer, type(model).__name__
         one.positions = read(one.model.config)
@@ -100,8 +100,7 @@ class Pretrained:
         return torch.tensor(read["input_ids"], dtype=torch.int64)
 
     def spans(self, text: str) -> tuple[Int[Tensor, " n"], Int[Tensor, "n 2"]]:
-        """The tokens of ``encode``, with the index of each token's first character and of the character after its
-        last.
+        """The tokens of ``encode``, with the indices of each token's first character and of the one after its last.
 
         Raises:
             InvalidArgument: a tokenizer without offsets.
@@ -114,7 +113,7 @@ class Pretrained:
 
     @cached_property
     def beginning(self) -> Int[Tensor, " n"]:
-        """The token that the tokenizer puts before every text, or an empty list."""
+        """The token that the tokenizer puts before every text; empty if it puts none."""
         first = self.tokenizer("a", verbose=False)["input_ids"][:1]
         return torch.tensor([i for i in first if i == self.tokenizer.bos_token_id], dtype=torch.int64)
 
@@ -144,7 +143,7 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text can be read in pieces: every layer caches keys and values and no other state."""
+        """Whether a text can be read in pieces: every layer caches keys and values, and no other state."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -162,7 +161,7 @@ class Pretrained:
         return self.positions.with_scaling(scaling).as_layers(total_length, "float32")
 
     def placed(self, encoding: Encoding) -> AbstractContextManager[nn.Module]:
-        """Inside the block the model uses ``encoding``."""
+        """Make the model use ``encoding`` inside the block."""
         return patched(self.model, encoding)
 
     def logits(
@@ -173,8 +172,7 @@ class Pretrained:
         given: dict[str, Tensor] = {}
         if positions is not None:  # without a mask, transformers takes a gap in positions for the start of a text
             given = {"position_ids": positions.to(rows.device)[None], "attention_mask": torch.ones_like(rows)}
-        logits: Tensor = self.model(rows, use_cache=False, **given).logits.float()
-        return logits
+        return self.model(rows, use_cache=False, **given).logits.float()
 
     def copied(self, identity: str) -> "Pretrained":
         """A copy of the model with its own weights."""
@@ -208,15 +206,10 @@ class Pretrained:
         return sum(p.numel() * p.element_size() for p in self.model.parameters())
 
     def memory(self, length: int) -> int:
-        """The most bytes, besides the weights, that reading a text of this length needs."""
-        fixed, each = self._memory()
-        return fixed + length * each
-
-    def _memory(self) -> tuple[int, int]:
-        """The bytes per piece, and per position of the text.
+        """An upper bound on the bytes, besides the weights, for reading a text of this length.
 
         For each token of a piece, a layer holds about ten rows of the model's width and three of its feed-forward
-        part, and logits are held twice. For each position all layers keep keys and values; one layer has them twice
+        part, and logits are held twice. For each position, all layers keep keys and values; one has them twice
         while they grow, and once per query head; and each token of a piece has two masks, boolean and additive.
         """
         config = text_config(self.model.config)
@@ -225,18 +218,16 @@ class Pretrained:
         pair = 2 * self.positions.rotary.get("head_dim") * size
         cached_bytes = (getattr(config, "num_key_value_heads", None) or heads) * pair
         inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-        token = (10 * config.hidden_size + 3 * inner) * size
+        token = (10 * config.hidden_size + 3 * inner) * size + 2 * 4 * config.vocab_size
         position = cached_bytes * (layers + 1) + heads * pair + 2 * PIECE * (1 + size)
-        if not self._parts:
-            return 2 * 4 * config.vocab_size, position + token + 2 * 4 * config.vocab_size
-        return PIECE * (token + 2 * 4 * config.vocab_size), position
+        return length * position + (PIECE if self._parts else length + 1) * token
 
     def check_memory(self, length: int) -> None:
         """Refuse a length that does not fit into free memory; the error names one that does."""
-        fixed, each = self._memory()
-        free = free_memory(self.model.device)
-        if length > (fits := (free - fixed) // each):
+        needed, fixed, free = self.memory(length), self.memory(0), free_memory(self.model.device)
+        if needed > free:
+            fits = max(0, free - fixed) * length // (needed - fixed)
             raise StudyError(
-                f"length {length} needs about {(fixed + length * each) / 2**30:.1f} GiB beside the weights "
-                f"and {free / 2**30:.1f} GiB are free; about {max(0, fits) // 1024 * 1024} tokens fit"
+                f"length {length} needs about {needed / 2**30:.1f} GiB beside the weights and "
+                f"{free / 2**30:.1f} GiB are free; about {fits // 1024 * 1024} tokens fit"
             )

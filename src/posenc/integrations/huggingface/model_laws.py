@@ -32,10 +32,10 @@ NARROW = {torch.bfloat16, torch.float16}
 
 
 class LoadedModel:
-    """A model under check and its answers; 16-bit weights become a float32 copy if memory allows.
+    """A model under check, and its answers; 16-bit weights are copied to float32 if memory allows.
 
     Raises:
-        InvalidArgument: it takes no token ids.
+        InvalidArgument: the model accepts no token ids.
     """
 
     def __init__(self, model: Any, tokenizer: Any = None, packed: bool = True) -> None:
@@ -49,8 +49,8 @@ class LoadedModel:
             raise InvalidArgument(f"{type(model).__name__} takes {next(iter(self.takes), 'nothing')}, no token ids")
 
     def output(self, ids: Tensor, *, loaded: bool = False, caches: Any = None, **more: Any) -> Any:
-        """Its output, after the ``cached`` part of an earlier output if given; with ``loaded`` the loaded model
-        computes, in its own type."""
+        """The model's output, continuing from ``caches`` if given; with ``loaded``, that of the model as it was
+        loaded, in its own dtype."""
         given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
         if self.ids.decodes:
             given["decoder_input_ids"] = self.ids.draw(1, SHORT).expand(len(ids), -1)
@@ -58,12 +58,11 @@ class LoadedModel:
         return (self.loaded if loaded else self.model)(**taken, **(caches or {}))
 
     def answers(self, ids: Tensor, **more: Any) -> Tensor:
-        """Its logits (or last states) at every token."""
-        answers: Tensor = self.output(ids, **more)[0]
-        return answers.float()
+        """The logits, or the last hidden states, at every token."""
+        return self.output(ids, **more)[0].float()
 
     def same(self, got: Tensor, want: Tensor, what: str) -> None:
-        """Whether answers are equal up to rounding, which many layers amplify."""
+        """Require equal answers, up to rounding that many layers amplify."""
         near(got, want, (1e-3 if self.exact else 0.05) * float(want.abs().max()), what)
 
     @cached_property
@@ -77,7 +76,7 @@ class LoadedModel:
         return ids.where(mask.bool(), getattr(text_config(self.config), "pad_token_id", None) or 0), mask
 
     def alone(self, mask: Tensor) -> dict[str, Tensor]:
-        """Position ids that count the real tokens of a text, if it accepts any."""
+        """Position ids that count the real tokens of a text, if the model accepts position ids."""
         return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if self.ids.takes_positions else {}
 
     @cached_property
@@ -89,7 +88,7 @@ class LoadedModel:
 
     @cached_property
     def positions(self) -> Any:
-        """Its positions by its config, or the reason why they are unknown."""
+        """The positions of its config, or the reason why they are unknown."""
         try:
             return read(self.config)
         except InvalidArgument as error:
@@ -97,7 +96,7 @@ class LoadedModel:
 
     @property
     def axes(self) -> int:
-        """Rows of position ids, if known."""
+        """The number of axes of its position ids."""
         recipes = getattr(self.positions, "recipes", {}).values()
         return AXES if any(recipe.get("axes") is not None for recipe in recipes) else 1
 
@@ -118,10 +117,10 @@ def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
 
 def _caches_nothing(model: LoadedModel) -> str:
     if "use_cache" not in model.takes or not model.causal:
-        return "it reads no text piece by piece"
+        return "it cannot read a text in chunks"
     caches = cached(model.output(model.ids.draw(1, NEW), use_cache=True))
     return (
-        "" if caches else NotAsked("its output has no transformers cache to pass back, although it takes use_cache")
+        "" if caches else NotAsked("its output has no transformers cache to pass back, although it has use_cache")
     )
 
 
@@ -165,7 +164,7 @@ def _packs_nothing(model: LoadedModel) -> str:
         hasattr(sys.modules[type(module).__module__], "create_causal_mask") for module in model.model.modules()
     )
     if not (model.causal and model.ids.takes_positions and masks):
-        return "its masks do not come of position ids: pack with a mask of its own"
+        return "its masks do not depend on position ids; pack with an explicit mask"
     return "" if model.packed else NotAsked("packed=False")
 
 
@@ -253,7 +252,7 @@ def reaches_the_length_of_its_config(model: LoadedModel) -> None:
     try:
         owed(
             _moves(model, model.ids.longest),
-            f"the last positions, up to {model.ids.longest - 1}, are not told apart",
+            f"the last positions, up to {model.ids.longest - 1}, give equal answers",
         )
     except (IndexError, RuntimeError) as error:
         raise Broken(f"at position {model.ids.longest - 1}: {error}") from error
@@ -290,8 +289,8 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
 
 
 def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Every number of a module that no checkpoint has: its name, its value, and the value its class makes."""
-    model.output(model.ids.draw(1, 3), loaded=True)  # frequencies that follow the length are a short text's again
+    """Each buffer and factor that is in no checkpoint: its name, its value, and the value its class computes."""
+    model.output(model.ids.draw(1, 3), loaded=True)  # resets frequencies that depend on the length
     for name, module in model.loaded.named_modules():
         if module._non_persistent_buffers_set and hasattr(module, "config"):
             try:

@@ -89,9 +89,9 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
         if kind not in acting and here.acts_on:
             raise InvalidArgument(f"layer {i} is {here.name}, but this model has no positions there; use nope")
         if by_type.setdefault(kind, here) is not here and kind in acting:
-            first = positions.layer_types.index(kind)
             raise InvalidArgument(
-                f"layers {first} and {i} differ, but in this model both are {kind!r}; pass one encoding for both"
+                f"layers {positions.layer_types.index(kind)} and {i} differ, but in this model both are {kind!r}; "
+                "pass one encoding for both"
             )
     return {kind: by_type[kind] for kind in acting}
 
@@ -135,16 +135,13 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 
 
 def _answering(
-    module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
+    module: Any, positions: ModelPositions, encodings: dict[str, Encoding], hears: Sequence[Any]
 ) -> Callable[..., Any]:
     """A ``forward`` that returns our angles in the layout of the rotary module, and passes position ids to
     ``hears`` for remapped positions."""
     ours = encodings
-    config: Any = getattr(module, "config", None)
-    if (
-        config is not None and FAMILIES[positions.model_type].rotates.by == "bases"
-    ):  # one module per base, each with its own config
-        base = config.rope_parameters["rope_theta"]
+    if FAMILIES[positions.model_type].rotates.by == "bases":  # one module per base, each with its own config
+        base = module.config.rope_parameters["rope_theta"]
         ours = {name: one for name, one in encodings.items() if positions.recipes[name].get("base") == base}
     if "unscaled" in positions.recipes:  # one module per scaling
         plain = getattr(module, "rope_type", None) == "default"

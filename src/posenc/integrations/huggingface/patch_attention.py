@@ -26,26 +26,20 @@ def shadow(module: nn.Module, name: str, value: Any, undo: ExitStack) -> None:
     undo.callback(module.__dict__.pop, name, None)
 
 
-def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Any]:
-    """Convert a mask ``(B, 1, T, S)`` to arguments of ``Mask``: a key mask if all queries see the same keys, apart
-    from causality, and a dense mask otherwise.
+def _visible(mask: Tensor) -> Tensor:
+    """Which keys a query sees, from a mask ``(B, 1, T, S)`` of booleans or, in some older code, of added scores.
 
     Raises:
         InvalidArgument: the mask changes scores without hiding keys.
     """
-    allowed = mask if mask.dtype == torch.bool else mask == 0  # some older code adds the mask to scores
-    if not is_concrete(mask):
-        return {"dense": allowed}
-    if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
+    if mask.dtype == torch.bool:
+        return mask
+    if is_concrete(mask) and ((mask != 0) & (mask > torch.finfo(mask.dtype).min / 2)).any():
         raise InvalidArgument(
             "attention_mask changes scores without hiding keys; a patched T5 accepts only masks with 0 for a "
             "visible key and torch.finfo(dtype).min for a hidden one"
         )
-    keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
-    before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
-    differ = allowed != keys[:, None, None] & before
-    by_query = (differ & allowed.diagonal(past, -2, -1)[..., None]).any()  # a query that is not padding sees itself
-    return {"dense": allowed} if by_query else {"key_mask": keys}
+    return mask == 0
 
 
 class _Stack:
@@ -82,8 +76,7 @@ class _Remapped:
         T, S = q.shape[2], k.shape[2]
         filled = S if T == 1 else T  # without a mask, prefill fills a fixed-size cache from its first slot
         if mask is not None and T != S:  # the last key that the last query sees is its own
-            sees = mask if mask.dtype == torch.bool else mask == 0
-            filled = int(sees[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
+            filled = int(_visible(mask)[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
         if (S, filled) not in self.placed:
             before = filled - 1 - make.arange(S, device=q.device)
             keys = None if T == S else (self.ids[:, -1:] - before).clamp(min=0)
@@ -181,7 +174,7 @@ def attended(
         return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
     placed, q, k, past = stack.meet(query, key, attention_mask)
     T, S = query.shape[2], key.shape[2]
-    facts = {} if attention_mask is None else _as_mask(attention_mask[..., :S], module.is_causal, past)
+    facts = {} if attention_mask is None else {"dense": _visible(attention_mask[..., :S])}
     if past + T != S:  # a fixed-size cache that is only partly filled
         facts["q_order"] = make.arange(T, offset=past, device=query.device)
         facts["k_order"] = make.arange(S, device=query.device)

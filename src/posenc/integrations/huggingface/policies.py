@@ -92,11 +92,8 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
     """How many tokens back each layer sees (itself included; None for all), and how many later ones in a window."""
-    rule = reader.family.windows
-    both, before = reader.get("local_attention"), reader.get(rule.before)
-    stated = reader.get("sliding_window") if before is None else before + 1
-    if both is not None:
-        stated = both // 2  # half of the tokens on each side
+    rule, both = reader.family.windows, reader.get("local_attention")
+    stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     if not stated:
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and rule.two_sided

@@ -27,8 +27,7 @@ class Reader:
         stated: the language model's part of the given config.
         base: the rotary base, if the config leaves it out.
         as_type: the family whose rules are used instead of those of the config's own model_type.
-        made: the config object it comes from, or its class, to read the config unchanged; by default the object
-            that transformers' class builds.
+        made: the config object that ``stated`` comes from; by default transformers' class builds one.
 
     Attributes:
         made: the config object.
@@ -176,8 +175,7 @@ class Reader:
         """The rope dictionary under either key; if there is none, the class's default or an empty dictionary."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
-        parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
-        return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
+        return _whole_lengths(self.config.get("rope_parameters") or self.stated_rope)
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
@@ -186,8 +184,8 @@ class Reader:
         """
         axes, share = self.axes(parameters), parameters.get("partial_rotary_factor")
         parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
-        sections = [key for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"]
-        parameters |= dict.fromkeys(sections, "default")  # an older spelling of sections, not a scaling
+        # "mrope" is an older spelling of sections, not a scaling.
+        parameters |= {key: "default" for key in ("rope_type", "type") if axes and parameters.get(key) == "mrope"}
         kind = rope_type(parameters)
         starts = kind in ("yarn", "longrope", "llama3")  # these depend on an original length
         flat = not any(isinstance(entry, Mapping) for entry in self.rope_parameters().values())
@@ -195,8 +193,8 @@ class Reader:
             parameters[ORIGINAL] = outer  # transformers' rotary module prefers this value
         if self.family.mscale_scores and ("mscale" not in parameters or kind != "yarn"):
             parameters.pop("mscale_all_dim", None)  # it affects only scores
-        alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
-        scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
+        by_alpha = self.family.ntk_alpha and kind == "dynamic" and parameters.get("alpha")
+        scaling = ntk_from(parameters) if by_alpha else scaling_from(parameters, self.length)
         if starts and self.stated_rope:
             self.check_stated(ORIGINAL, any(ORIGINAL in entry for entry in self.entries))
         sliced = "partial_rotary_factor" in self.family.ignored_rope_keys  # then share refers to the whole head
@@ -210,16 +208,18 @@ class Reader:
                     f"{part}head_dim={of_all} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; "
                     "correct one of them"
                 )
-        recipe = Recipe("rotary").with_(
-            head_dim=head_dim,
-            rotary_dim=head_dim if isinstance(scaling, Proportional) else self.rotary_dim(parameters, head_dim),
-            pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # DeepSeek's key
-            base=self.rotary_base(parameters),
-            scaling=scaling,
-            backwards=self.family.backwards or None,
-            axes=axes,
+        recipe = with_softmax_factor(
+            Recipe("rotary").with_(
+                head_dim=head_dim,
+                rotary_dim=head_dim if isinstance(scaling, Proportional) else self.rotary_dim(parameters, head_dim),
+                pairing="half" if self.get("rope_interleave") is False else self.family.pairing,  # DeepSeek's key
+                base=self.rotary_base(parameters),
+                scaling=scaling,
+                backwards=self.family.backwards or None,
+                axes=axes,
+            ),
+            self.softmax_factor(head_dim),
         )
-        recipe = with_softmax_factor(recipe, self.softmax_factor(head_dim))
         build(recipe, ModelShape(), total_length=self.length)  # checks the lengths of lists of factors and sections
         return recipe
 
@@ -228,8 +228,8 @@ class Reader:
         axes = self.family.axes
         if axes is None:
             return None
-        stated = parameters.get("mrope_section")
-        sections = axes.sections if stated is None else ROPE["mrope_section"].check("mrope_section", stated)
+        stated = parameters.get("mrope_section") or axes.sections
+        sections = ROPE["mrope_section"].check("mrope_section", stated)
         if len(sections) != len(axes.sections):
             raise InvalidArgument(f"mrope_section={list(sections)} must have {len(axes.sections)} entries")
         return MAPS[axes.map](*sections)

@@ -24,7 +24,7 @@ def no_positions(reader: Reader) -> Recipes:
 
 
 def alibi(reader: Reader) -> Recipes:
-    """A slope for every head."""
+    """ALiBi, with a slope for each head."""
     if reader.get("alibi") is False:
         raise InvalidArgument(f"alibi=False in model_type {reader.model_type!r}: its learned table is not read")
     heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
@@ -35,7 +35,7 @@ def alibi(reader: Reader) -> Recipes:
 
 
 def learned(reader: Reader) -> Recipes:
-    """A table with a row per position; further rows that the length counts belong to no position."""
+    """A table with a row per position; rows that the length counts in addition belong to no position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
     tables, rows = reader.family.tables, int(reader.need(reader.family.length))
@@ -47,7 +47,7 @@ def learned(reader: Reader) -> Recipes:
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
-    """The table of a stack: trained, or filled by the family's code with sines before cosines."""
+    """The table of a stack: trained, or computed by the family's code, with sines before cosines."""
     width = reader.need(reader.family.width)
     if stack not in reader.family.tables.sinusoidal:
         return Recipe("learned").with_(num_positions=rows, width=width)
@@ -55,21 +55,21 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
 
 
 def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
-    """A table with a row for every place of a picture."""
+    """A table with a row for each place in a picture."""
     return Recipe("learned-grid").with_(
         num_positions=rows, columns=columns, width=reader.need(reader.family.width), tables="grid"
     )
 
 
 def learned_grid(reader: Reader) -> Recipes:
-    """A table with a row for every patch of a picture; rows of other tokens, such as a class, come before it."""
+    """A table with a row for each patch of a picture; rows for other tokens, such as a class, come before it."""
     if reader.family.rotates.by == "switch" and not reader.get(reader.family.rotates.key):
         return no_positions(reader)
     return {"all": _grid(reader, *(reader.cells() or (1, 1)))}, ("all",) * reader.depth
 
 
 def added_table(reader: Reader) -> Recipe | None:
-    """The table that a tower adds while it also rotates by rows and columns."""
+    """The table that a tower adds to its patches, if it adds one and also rotates by rows and columns."""
     tower = reader.family.tower
     if not tower.table:
         return None
@@ -86,7 +86,7 @@ def added_table(reader: Reader) -> Recipe | None:
 
 
 def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
-    """A tower that rotates by rows and columns, as the family's layout does."""
+    """Rotation by rows and columns, in the layout of the family."""
     layout = LAYOUTS[str(reader.family.tower.layout)]
     plain = {key: "default" if value == "axial" else value for key, value in parameters.items()}
     kind, share = rope_type(plain), plain.get("partial_rotary_factor")

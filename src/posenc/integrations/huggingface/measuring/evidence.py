@@ -1,4 +1,4 @@
-"""What a position table says of a layer, as the tensors that are measured: maps of queries, and biases."""
+"""The maps of queries and the biases that a position table implies, to compare with measured ones."""
 
 import math
 from typing import Any
@@ -16,12 +16,12 @@ from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
-"""The share of queries that rounding may leave over where a map explains them."""
+"""The largest relative residual that rounding may leave in queries that a map explains."""
 ROUNDING = 1e-5
-"""How far maps may lie apart: float32 rotated queries, fitted in float64 with at least twice as many samples as
-channels, of a condition below some tens of 2^-24."""
+"""The tolerance for maps, which are fitted in float64 to queries rotated in float32, with at least twice as many
+samples as channels and a condition number of a few tens."""
 COARSE = 2 * 2.0**-8
-"""The same of a bias in bfloat16: the numbers of a key and of the query itself are rounded, each by 2^-8."""
+"""The tolerance for a bias in bfloat16, relative to its largest entry: the difference of two rounded numbers."""
 
 
 def maps_of(
@@ -32,11 +32,11 @@ def maps_of(
     places: tuple[int, int] | None,
     layout: str,
 ) -> Float[Tensor, "P D D"] | None:
-    """The maps from queries at the first position to those at every one; None if a query has too few channels.
+    """The maps from queries at the first position to those at each position; None if a query has too few channels.
 
     Args:
-        encoding: of the layer's text; None if it is rotary.
-        places: rows and columns of a picture whose places the positions count, in the coordinates of ``layout``.
+        encoding: the encoding of the layer's text; None for a rotary layer.
+        places: rows and columns of a picture, if positions count its patches in the coordinates of ``layout``.
     """
     D: Any = layer.head_dim or getattr(encoding, "head_dim", channels)
     if channels < D:
@@ -62,22 +62,23 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """The factors of a layer's scale of queries, relative to that at the first position; 1 for one in words."""
+    """The query scale of a layer, relative to the first position; 1 if there is none or it is only described."""
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
-    scale = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
-    assert scale is not None
+    scale: Any = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
     return (scale / scale.flatten()[0]).double().flatten()
 
 
 def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding: float) -> list[str]:
-    """How a bias differs from an encoding's: a fixed one in its numbers, ``rounding`` being that of the model's
-    relative to the largest; a trained one, whose numbers are the checkpoint's, in which keys share a number."""
+    """How a measured bias differs from an encoding's; empty if it does not.
+
+    A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest one. For a trained
+    bias, whose numbers are in the checkpoint, only the buckets in which keys share a number are compared.
+    """
     at = torch.arange(measured.shape[-1])
     if isinstance(encoding, T5):
         return _shared(measured, encoding.bucket(at - at[:, None]))
-    bias = encoding.at(at).bias
-    assert bias is not None
+    bias: Any = encoding.at(at).bias
     expected: Float[Tensor, "H T T"] = bias.rows(0, len(at), len(at))[0]
     expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
     off = float((expected - measured.tril()).abs().max())
@@ -86,7 +87,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """Whether keys have equal numbers in each bucket of distances, and others have not."""
+    """How the buckets of a trained bias differ from ``bucket``: one number in each, and another in every other."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]

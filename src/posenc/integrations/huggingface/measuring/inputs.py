@@ -1,6 +1,7 @@
-"""Inputs of models: texts, pictures or sounds, random or of one token, patch or frame that is repeated.
+"""Inputs for models: texts, pictures or sounds, random or made from one repeated token, patch or frame.
 
-Arguments are built by name, with the config's sizes; if a name allows several shapes, the first that runs is used.
+Arguments are built by name, with the sizes in the config. If a name allows several shapes, the first one that runs
+is used.
 """
 
 import inspect
@@ -18,13 +19,13 @@ PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pi
 SOUNDS = ("input_features", "input_values")
 SENSES = (*PICTURES, *SOUNDS)
 CELLS, FRAMES, PERIODS = 4, 64, 40
-"""Patches along a side if a config has no size, frames of a sound, and the length of samples in frames."""
+"""Patches along a side if the config has no size, frames of a spectrogram, and frames of a waveform."""
 STRIDE = 384
-"""Samples of a frame if the config does not say their product: a multiple of what models in use have."""
+"""Samples per frame if the config does not state strides: a multiple of the number in known models."""
 EDGE, HEARD = 3, 24
-"""Frames at the start of a sound that convolutions mix with its edge, and the measured frames after them."""
+"""Frames at each end of a sound that convolutions mix with padding, and the number of measured frames."""
 READ, DECODED = 23, 11
-"""Tokens of a text, and of a decoder's, of different lengths, so that self-attention can be recognised."""
+"""Tokens of a text, and of a text for a decoder; they differ, to tell self-attention from cross-attention."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ class Form:
     """One way to give a model texts, pictures or sounds.
 
     Args:
-        name: of the argument that takes them.
-        make: numbers for a number of rows, constant within a row or not, from a generator.
+        name: the name of the argument.
+        make: a function from a number of rows, whether content repeats within a row, and a generator, to the input.
         cells: rows and columns of patches in a picture; None for texts and sounds.
-        arguments: further arguments for a number of rows.
-        alone: whether one row is given at a time, since all are laid out one after another.
-        merge: patches along a side of what later becomes one; such patches may come one after another.
-        length: tokens of a text; None for pictures and sounds.
+        arguments: a function from a number of rows to further arguments.
+        alone: whether the model gets one row at a time, because its input has no axis for rows.
+        merge: the side of a square of patches that the model merges later; its patches may be consecutive.
+        length: tokens in a text; None for pictures and sounds.
     """
 
     name: str
@@ -50,14 +51,14 @@ class Form:
     length: int | None = None
 
     def given(self, rows: int, alike: bool, seed: int) -> dict[str, Tensor]:
-        """Arguments of a forward pass."""
+        """All arguments of a forward pass."""
         return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.arguments(rows)}
 
     def orders(self, tokens: int) -> list[list[int]]:
-        """Which tokens are at the places that are measured, first to last, in every order that they may have.
+        """The indices of the measured tokens, in each order that a model may have.
 
-        A picture's places are counted row by row, after tokens of no place; at the ends of a sound some frames have
-        other content.
+        The patches of a picture come last, row by row or in squares that are merged. In a sound, frames at both
+        ends are left out, as their content differs.
         """
         if self.length is not None:
             return [[*range(tokens)]]
@@ -74,7 +75,7 @@ class Form:
 
 
 class TokenIds:
-    """What token ids a model takes, alone and in its decoder, and whether it takes their positions."""
+    """Which token ids a model accepts, for itself and its decoder, and whether it accepts position ids."""
 
     def __init__(self, model: Any) -> None:
         takes, text = inspect.signature(model.forward).parameters, text_config(model.config)
@@ -90,7 +91,7 @@ class TokenIds:
         return torch.randint(4, self.vocabulary, (rows, length), generator=draw).to(self.device)
 
     def form(self, name: str, length: int) -> Form:
-        """Texts of this length as the argument ``name``, random or of one token each."""
+        """Texts of this length for the argument ``name``, random or with one repeated token each."""
 
         def make(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
             repeated = 4 + torch.arange(rows) % (self.vocabulary - 4)
@@ -100,12 +101,12 @@ class TokenIds:
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iterator[Form]:
-    """Every form that may fit this model, the likeliest first; empty for a model without pictures and sounds.
+    """Every form of picture or sound that may fit a model, the likeliest first; empty if it accepts neither.
 
     Args:
-        model: the model whose ``forward`` gets them.
-        config: with their sizes; by default the model's own.
-        names: possible names of the argument; the first that the model has is used.
+        model: the model whose ``forward`` gets the input.
+        config: the config with the sizes; by default the model's own.
+        names: possible names of the argument; the first one in the signature is used.
     """
     takes = {*inspect.signature(model.forward).parameters}
     name = next((name for name in names if name in takes), None)
@@ -128,7 +129,7 @@ LAID_OUT: tuple[Callable[[Tensor, int], Tensor], ...] = (
     lambda x, frames: x.flatten(2),
     lambda x, frames: x,
 )
-"""Forms of a sequence of patches: as rows of numbers or as pictures, each also grouped by picture."""
+"""Layouts of a sequence of patches: flat or with rows and columns of pixels, joined or grouped by picture."""
 
 
 def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
@@ -138,7 +139,9 @@ def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     height, width = (CELLS * patch[0], CELLS * patch[1]) if size is None else _pair(size)
     cells = height // patch[0], width // patch[1]
     colours = int(_stated(config, "num_channels", "in_channels", "in_chans", default=3))
-    frames = int(_stated(config, "temporal_patch_size", "patch_temporal", default=1))  # equal ones of every patch
+    frames = int(
+        _stated(config, "temporal_patch_size", "patch_temporal", default=1)
+    )  # each patch is repeated over them
     shots = int(_stated(config, "num_frames", "frames_per_clip", default=2 if "video" in name else 1))
     merge = _pair(_stated(config, "spatial_merge_size", "merge_kernel_size", "merge_size", default=1))[0]
 
@@ -165,7 +168,7 @@ def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     ways: list[tuple[Callable[..., Tensor], bool]] = []
     if flat:
         ways += [(lambda *how, lay=lay: lay(patches(*how), frames), True) for lay in LAID_OUT]
-    if {"spatial_shapes", "pixel_position_ids", "image_position_ids"} & takes:  # rows of numbers, colours last
+    if {"spatial_shapes", "pixel_position_ids", "image_position_ids"} & takes:  # flat patches, colours last
         ways.append((lambda *how: patches(*how).permute(0, 1, 3, 4, 2).flatten(2), True))
     if shots > 1:
         ways.append((lambda *how: whole(*how)[:, None].expand(-1, shots, -1, -1, -1), False))

@@ -1,4 +1,4 @@
-"""Linear maps from recordings, which take queries at position 0 to another position, and the rotations in them."""
+"""Linear maps from queries at position 0 to queries at other positions, and the rotations in these maps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 UNMOVED = 1e-5
-"""Entries of a map below this are rounding of float32 products, fitted to twice as many samples as unknowns."""
+"""The rounding error in entries of a map, from float32 products fitted with twice as many samples as unknowns."""
 
 
 def least_squares(
     first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]
 ) -> tuple[Float[Tensor, "P D D"], float]:
-    """M with later = M·first by least squares, and the largest share of a row that M does not explain."""
+    """M with later = M·first by least squares, and the largest relative residual of a position."""
     x, y = first.double(), later.double()
     columns = y.permute(1, 0, 2).flatten(1)  # one factorisation for all positions
     solution = torch.linalg.lstsq(x, columns).solution.unflatten(1, (len(y), -1)).permute(1, 0, 2)
@@ -23,12 +23,12 @@ def least_squares(
 
 
 def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[list[int], Tensor | None]:
-    """Where the channels of a head were in the output of the projection before, and how much longer each became.
+    """The index of each channel of a head in the output of its projection, and the factor on each channel since.
 
     Args:
         first: a head's queries of the first token, at position 0.
-        outputs: of the modules before, latest last. If none holds the queries, because they were normed or mixed in
-            between, the order is unchanged and the lengths are unknown.
+        outputs: the outputs of earlier modules, latest last. If none holds the queries, because they were normed or
+            mixed in between, the order is unchanged and the factors are None.
     """
     unit = torch.nn.functional.normalize(first.double(), dim=0)
     for output in reversed(outputs):
@@ -42,12 +42,12 @@ def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> t
 
 @dataclass(frozen=True)
 class MeasuredRotation:
-    """Which channels of a head rotate together.
+    """The pairs of channels of a head that rotate.
 
     Args:
-        pairs: the two channels of every pair that rotates.
-        frequencies: radians per position of every pair; negative where it rotates the other way.
-        axes: the axis of positions that every pair rotates by; None if it is unknown.
+        pairs: the two channels of each pair.
+        frequencies: radians per position for each pair; negative for the opposite direction.
+        axes: the axis of positions by which each pair rotates; None if it is unknown.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -56,7 +56,7 @@ class MeasuredRotation:
 
     @property
     def pairing(self) -> str:
-        """``"half"`` if all partners have one distance, ``"interleaved"`` for neighbours, else ``"other"``."""
+        """``"interleaved"`` if pairs are neighbours, ``"half"`` for another common distance, else ``"other"``."""
         distances = {b - a for a, b in self.pairs}
         if distances == {1}:
             return "interleaved"
@@ -64,7 +64,7 @@ class MeasuredRotation:
 
 
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> MeasuredRotation | None:
-    """The pairs of a map that rotates, or None for one that is the same at every position."""
+    """The rotation in maps at these positions; None if no pair rotates."""
     most, partner = maps.abs().amax(0).fill_diagonal_(0).max(-1)
     pairs = tuple((a, int(b)) for a, b in enumerate(partner) if most[a] > 10 * UNMOVED and a < b)
     if not pairs:
@@ -74,7 +74,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
 
 
 def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
-    """The pairs that rotate by any axis, from those that rotate by each, with their axes if none rotates by two."""
+    """Combine the rotations by each axis; the result has axes if no pair rotates by several."""
     turns = [
         (pair, axis, theta)
         for axis, rotation in enumerate(rotations)
@@ -90,16 +90,16 @@ def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | 
 
 
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
-    """The pairs that rotate over a picture: along its first column and its first row only one axis changes.
+    """The rotation over a picture, from its first column and its first row, along which only one axis changes.
 
-    ``maps`` are of places row by row.
+    ``maps`` are the maps of all patches, row by row.
     """
     laid = maps.unflatten(0, shape)
     return by_axis([rotation_of(line, tuple(range(len(line)))) for line in (laid[:, 0], laid[0])])
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
-    """Frequencies from angles known up to whole turns; each position determines the turns of the next."""
+    """Frequencies from angles known up to full turns: the estimate at each position gives the turns at the next."""
     estimate = torch.zeros_like(angles[0])
     for p, angle in zip(positions, angles, strict=True):
         if p:
@@ -113,12 +113,12 @@ class Scores:
     """Scale, bias and mask of the products of queries and keys.
 
     Args:
-        scale: the factor on q·k, the mean over rows that see several keys.
+        scale: the factor on q·k, as the mean over queries that see several keys.
         bias: ``(H, T, T)``, 0 at every query's own key; None if there is none.
         follows_content: whether the bias depends on the tokens.
-        window: how many keys back the last query sees, itself included; None for all, and for chunks.
-        chunk: the same of the query that sees most, if others see less far back than they could; else None.
-        tokens: how many keys there were, so that no wider window shows.
+        window: the number of keys that the last query sees, including its own; None for all keys and for chunks.
+        chunk: the largest number of keys that a query sees, if earlier queries see more than later ones; else None.
+        tokens: the number of keys, which is the widest window that can be measured.
     """
 
     scale: float
@@ -130,14 +130,16 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Scale, bias and mask from several texts; a bias that is the same for all does not depend on content."""
+    """Scale, bias and mask from several texts; a bias that is equal for all texts does not depend on content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().mT)[:, : scores.shape[1]]
     values = scores.double()
     visible = ((values > -5e3) & torch.isfinite(values)).all(0).all(0)
-    products, values = (x - x.diagonal(dim1=-2, dim2=-1)[..., None] for x in (products, values))  # of no weight
+    products, values = (
+        x - x.diagonal(dim1=-2, dim2=-1)[..., None] for x in (products, values)
+    )  # softmax ignores constants
     ours, theirs = ((x - x.mean(0)).masked_fill(~visible, 0) for x in (products, values))
-    size = ours.square().sum((0, -1))  # missing in the first row of a causal model, which sees one key
+    size = ours.square().sum((0, -1))  # 0 in the first row of a causal model, which sees one key
     scale = (ours * theirs).sum((0, -1)) / size.clamp(min=1e-30)
     rest = theirs - scale[None, :, :, None] * ours
     follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3

@@ -1,7 +1,7 @@
-"""The result of ``measure``, laid out as a position table beside the one that it is compared with.
+"""The result of ``measure``, as a position table to compare with the table of the config.
 
-What was measured of a layer is compared with what a table says of it. A value that the measurement did not ask, or
-cannot tell from the table's, is the table's; so ``differences`` of the two tables are what was measured to differ.
+A value that was not measured, or that the measurement cannot distinguish from the config's, is copied from the
+config's table, so ``differences`` of the two tables lists only what was measured to differ.
 """
 
 import math
@@ -37,8 +37,6 @@ from posenc.integrations.words import sentences
 AXES = 3
 """Rows of position ids of models that place text, rows and columns of pictures: no released one has others."""
 WITHOUT = LayerTable(encoding="nope")
-NO_GROWTH = torch.empty(0)
-UNEXPLAINED = "queries that depend on positions in another way than by rotation"
 SOURCES = ("what was read", "the measured model")
 
 
@@ -47,16 +45,16 @@ class MeasuredLayer:
     """One attention layer.
 
     Args:
-        module: where it is in the model.
-        channels: of a query as it is multiplied.
-        positions: those that ``maps`` are of.
+        module: the path of its module in the model.
+        channels: the channels of a query when it is multiplied by keys.
+        positions: the measured positions.
         scores: scale, bias and mask.
-        places: rows and columns of the picture, if ``positions`` counts its places row by row; else None.
-        maps: how queries at every position come from those at the first, ``(P, D, D)``; None if the model could
-            not be asked.
-        exact: whether one map per position explains the queries completely.
-        rotation: the pairs that rotate; None if none does.
-        growth: the factor on the norm of queries at every position: a query scale.
+        places: rows and columns of the picture if ``positions`` counts its patches row by row; None for text.
+        maps: the map from queries at the first position to those at each position, ``(P, D, D)``; None if it could
+            not be measured.
+        exact: whether one map per position explains all queries.
+        rotation: the pairs that rotate; None if none rotates.
+        growth: the factor on the norm of queries at each position: a query scale.
         factor: the factor of cos and sin; None if it cannot be measured.
     """
 
@@ -68,39 +66,43 @@ class MeasuredLayer:
     maps: Float[Tensor, "P D D"] | None = None
     exact: bool = False
     rotation: MeasuredRotation | None = None
-    growth: Float[Tensor, " P"] = NO_GROWTH
+    growth: Float[Tensor, " P"] = field(default_factory=Tensor)
     factor: float | None = None
 
     @property
     def place(self) -> tuple[str, int]:
-        """The part of the model that it belongs to, and its number there."""
+        """The tower that the layer belongs to, and its number in that tower."""
         match = re.match(r"(.*?)\.?(?:\w*(?:layers?|blocks?|h|groups?|stages?))\.(\d+)\b", self.module)
         return (match[1], int(match[2])) if match else (self.module, 0)
 
     def beside(self, like: LayerTable, family: Family, layout: str = "") -> LayerTable:
-        """What was measured, and else what ``like`` says.
+        """The layer as measured, with the values of ``like`` for everything that was not measured.
 
         Args:
-            family, layout: of the table that ``like`` is a layer of.
+            family, layout: the family and the layout of the table that contains ``like``.
         """
         encoding = None if like.encoding == "rotary" else build(parse(like.encoding), ModelShape())
         values: dict[str, Any] = {}
-        further: list[str] = []  # what no field but the encoding's text holds
-        if encoding is not None and "embeddings" in encoding.acts_on:  # acts on queries as well, by the tokens
+        further: list[str] = []  # differences that only the encoding's text can state
+        if encoding is not None and "embeddings" in encoding.acts_on:  # changes tokens, and so their queries
             values = {} if self.rotation is None else self._rotary(like)
         elif self.maps is None or not self.exact:
-            further = [UNEXPLAINED if self.maps is not None else "positions that could not be measured"]
+            further = [
+                "positions that could not be measured"
+                if self.maps is None
+                else "queries that depend on positions in another way than by rotation"
+            ]
         else:
             expected = maps_of(like, encoding, self.positions, self.channels, self.places, layout)
             off = torch.tensor([math.inf]) if expected is None else (expected - self.maps).abs().amax((-1, -2))
             values = self._rotary(like) if off.max() > ROUNDING else {}
-            is_measured = like.frequencies and like.scaling is None  # to no more than EXACT
+            is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
             if off.max() > ROUNDING and not is_measured and replace(like, **values) == like:
                 p = self.positions[int(off.argmax())]
                 further = [f"queries that are off by {float(off.max()):.1g} from it at position {p}"]
         values |= self._factors(like, encoding, family) | self._mask(like)
-        axes = self.rotation and self.rotation.axes  # of pairs that are seen to rotate, the first ones
-        if axes and self.places is None:  # maps of all places of a picture say theirs already
+        axes = self.rotation and self.rotation.axes  # of the first pairs, which rotate fast enough to be seen
+        if axes and self.places is None:  # in pictures, the maps of all patches were compared above
             values["axes"] = axes + like.axes[len(axes) :]
         further += self._bias(encoding, COARSE if family.divides_alibi else ROUNDING)
         if further:
@@ -108,7 +110,7 @@ class MeasuredLayer:
         return replace(like, **values)
 
     def _rotary(self, like: LayerTable) -> dict[str, Any]:
-        """The fields of rotation and of the scale of queries, but frequencies that equal ``like``'s."""
+        """The fields about rotation and the query scale; frequencies only if they differ from those of ``like``."""
         rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
         if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
@@ -139,18 +141,21 @@ class MeasuredLayer:
             "query_dim": self.channels if start and not before else like.query_dim,  # the last channels rotate
         }
         if not same:
-            values |= dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta))
-            values |= {"base": None, "scaling": None, "axes": tuple(axes.get(i, 0) for i in range(count))}
+            values |= {
+                **dict.fromkeys(("frequencies", "float32", "unscaled"), tuple(theta)),
+                **dict.fromkeys(("base", "scaling")),
+                "axes": tuple(axes.get(i, 0) for i in range(count)),
+            }
         return values
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
-        """The factors of cos and sin, and of the products of queries and keys, that ``like`` has differently."""
+        """The factors of cos and sin and of scores, if they differ from those of ``like``."""
         hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
         a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
         expected = like.softmax_factor if scale is None else scale * root
         stated = family.mscale_scores or scale is not None or expected != 1
-        # Queries were multiplied before; or keys are, by a trained number that starts at 0 (Zaya).
+        # The scale is unknown if queries were scaled before, or keys by a trained number that starts at 0 (Zaya).
         before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
         unknown = before or like.encoding == "nope" or self.scores.follows_content
         both = {
@@ -164,7 +169,7 @@ class MeasuredLayer:
         }
 
     def _mask(self, like: LayerTable) -> dict[str, Any]:
-        """Windows and chunks that ``like`` has differently, if they are narrower than the inputs."""
+        """Windows and chunks that are narrower than the inputs, if they differ from those of ``like``."""
         seen = {"window": self.scores.window, "chunk": self.scores.chunk}
         read = {name: getattr(like, name) or math.inf for name in seen}
         return {
@@ -174,7 +179,7 @@ class MeasuredLayer:
         }
 
     def _bias(self, encoding: Encoding | None, rounding: float) -> list[str]:
-        """What is added to the scores, in words, if it is something else than an encoding adds."""
+        """The measured bias in words, if it differs from the encoding's."""
         bias = self.scores.bias
         if self.scores.follows_content:
             return [] if encoding is not None and encoding.uses_queries else ["a bias that reads tokens"]
@@ -185,9 +190,9 @@ class MeasuredLayer:
 
 @dataclass(frozen=True)
 class Table:
-    """A looked-up table of positions: its module, its rows, and the row of position 0.
+    """A table of position embeddings that the model read: its module, its rows, and the row of position 0.
 
-    ``resized`` means that rows were mixed to serve a picture of another size.
+    If ``resized``, the model interpolated rows for a picture of another size.
     """
 
     module: str
@@ -200,7 +205,7 @@ class Table:
         return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
 
     def beside(self, text: str) -> str:
-        """Its own words, or the text of the table that was read, if it cannot be told from that one."""
+        """``text``, which builds a table, if this table has the same rows; else a description of this table."""
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
         if self.weight.requires_grad or recipe.name != "sinusoidal":
             expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
@@ -208,7 +213,7 @@ class Table:
             return text if is_read else self.describe()
         ours = build(recipe, ModelShape()).at(torch.arange(len(weight))).embed(torch.zeros_like(weight)[None])[0]
         off = float((ours - weight).abs().max())
-        rounded = len(weight) * 2.0**-23 + ROUNDING  # of its angles, which some code takes in float32
+        rounded = len(weight) * 2.0**-23 + ROUNDING  # some code computes the angles in float32
         return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from it"
 
 
@@ -231,9 +236,9 @@ class Measured:
         return [first[tower] + i for tower, i in places]
 
     def table(self, like: PositionTable | None = None) -> PositionTable:
-        """The measurement as a table; what it did not ask, lengths among it, is that of ``like``.
+        """The measurement as a table; values that were not measured, such as lengths, are those of ``like``.
 
-        Layers that differ from their type in ``like`` are types of their own, named by their numbers.
+        Layers that differ from their type in ``like`` become separate types, named by their numbers.
         """
         numbers = self.numbers
         if like is None:
@@ -257,11 +262,11 @@ class Measured:
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
-        """Tables that were looked up, by the text of the one in ``like`` that they depart from, or by None."""
+        """Descriptions of tables that differ from ``like``, keyed by the text of the table there, or by None."""
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
         read = [text for text in texts if text and parse(text).get("width")]
-        rotates = any(layer.frequencies for layer in layers)  # the table of a model that rotates is of cos and sin
+        rotates = any(layer.frequencies for layer in layers)  # a fixed table in such a model holds cos and sin
         rows = [
             table
             for table in self.tables
@@ -271,8 +276,9 @@ class Measured:
             return {None: " and ".join(f"{table.describe()} ({table.module})" for table in rows)} if rows else {}
         if not rows:
             return dict.fromkeys(read, "no table that was looked up")
-        words = {text: table.beside(text) for text, table in zip(read, rows, strict=False)}
-        return {text: other for text, other in words.items() if other != text}
+        return {
+            text: other for text, table in zip(read, rows, strict=False) if (other := table.beside(text)) != text
+        }
 
     def describe(self) -> str:
         """The layers in words."""
@@ -280,9 +286,12 @@ class Measured:
 
 
 def carried(measured: PositionTable, small: PositionTable, whole: PositionTable) -> PositionTable:
-    """What a shrunk model was measured to do differently than ``small`` says, in the table of the whole model.
+    """The table of the whole model, with the changes that were measured in a shrunk one.
 
-    Its layers are the first of every type there.
+    Layers of the shrunk model stand for the first layers of the same type in the whole model.
+
+    Args:
+        measured, small: the tables of the shrunk model, as measured and by its config.
     """
     layers = [(name, whole.layers[name]) for name in whole.layer_types]
     kinds = [name.partition(" within ")[0] for name in whole.layer_types]
@@ -290,14 +299,14 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
         ours, theirs = vars(measured.layers[name]), vars(small.layers[read])
         changed = {field: value for field, value in ours.items() if value != theirs[field]}
         i = kinds.index(read.partition(" within ")[0])
-        kinds[i] = ""  # the next layer of this type is the next one there
+        kinds[i] = ""  # the next layer of this type changes the next one in the whole model
         layers[i] = (layers[i][0], replace(layers[i][1], **changed))
     unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
     return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)
 
 
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
-    """A table of these layers, each with its type in ``like``; parts of a type are named by their numbers."""
+    """A table of these layers, each given with its type; if layers of a type differ, their numbers are added."""
     names = {typed: _named(typed, both) for typed in both}
     layers = {name: layer for (_, layer), name in names.items()}
     return replace(like, layers=layers, layer_types=tuple(names[typed] for typed in both))
@@ -306,14 +315,14 @@ def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> Positi
 def _laid_out(
     layer: MeasuredLayer, read: LayerTable, before: list[LayerTable], family: Family, layout: str
 ) -> LayerTable:
-    """A layer as it was read, or else as one before it, if it cannot be told from that one."""
+    """A layer as measured, or the equal one of ``before`` if the measurement cannot distinguish the two."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
     return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
 
 
 def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) -> str:
-    """A layer type, with the numbers of its layers if others differ: ``rotary in layers 0 to 2, 4``."""
+    """The name of a layer type, with numbers if its layers differ, such as ``rotary in layers 0 to 2, 4``."""
     name = typed[0]
     numbers = [i for i, other in enumerate(both) if other == typed]
     if name and len(numbers) == sum(layer_type == name for layer_type, _ in both):
@@ -324,6 +333,6 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
-    """Every difference between a model and the reading of its config; none if both agree."""
+    """Each difference between a measured model and the reading of its config; empty if they agree."""
     read = of(positions)
     return [str(difference) for difference in tables.differences(read, measured.table(read), names=SOURCES)]

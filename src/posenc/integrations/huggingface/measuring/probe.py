@@ -1,9 +1,9 @@
 """``measure``: the positions of every layer of a model, measured by running it.
 
-It is run on the same content at several positions. Queries at p are R·queries at 0, and least squares over a few
-hundred of them give R whole: which channels pair, how many rotate, how fast, which layers do not. A model that
-takes position ids is given them; any other is given rows of one repeated token, pictures of equal patches or
-constant sounds, whose positions it counts itself.
+The model runs on the same content at several positions. If queries at position p are R·(queries at 0), least
+squares over a few hundred queries give R: which channels form pairs, how many rotate, how fast, in which layers. A
+model that accepts position ids gets them. Any other model gets rows of one repeated token, pictures of equal
+patches or constant sounds, and counts their positions itself.
 """
 
 import inspect
@@ -36,29 +36,30 @@ from posenc.integrations.huggingface.measuring.record import FEWEST, Attention, 
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
-"""The measured positions: close enough together that no frequency below one radian is ambiguous."""
+"""The measured positions, close enough that no frequency below one radian per position is ambiguous."""
 TEXTS, SCENES = 6, 4
-"""Texts, and pictures or sounds, that windows and biases are read from."""
+"""The number of texts, and of pictures or sounds, from which windows and biases are computed."""
 SQUARE = 1e-2
-"""The largest deviation of a rotation from keeping angles: above rounding, below any other map."""
+"""The largest entry of MᵀM − 1 for which a map M counts as a rotation: above rounding, below any other map."""
 
 
 def measure(model: Any) -> Measured:
-    """The positions of every layer of ``model``, measured.
+    """Measure the positions of every layer of ``model``.
 
     Args:
-        model: a loaded transformers model, also one of remote code; or a config, its dict, its path or that of its
-            folder, of which a small random model with the same heads is built. Windows show up to 23 tokens, and
-            those of a config are shrunk to 5.
+        model: a loaded transformers model, including remote code. Or a config object, a dict, or the path of a
+            config.json or its folder, from which a small random model with the same heads is built. Windows up to
+            23 tokens are measured; in a small model, windows have 5.
 
     Raises:
-        InvalidArgument: the model cannot be built or run on token ids, pictures or sounds, and why.
+        InvalidArgument: the model cannot be built, or cannot run on token ids, pictures or sounds; the message says
+            why.
     """
     if not isinstance(model, nn.Module):
         model = _random(model)
     with unchanged(model):
         if model.config._attn_implementation not in ("eager", "sdpa", None):
-            model.set_attn_implementation("eager")  # of torch's own functions, which the recorder observes
+            model.set_attn_implementation("eager")  # calls functions of torch, which the recorder observes
         probes = [Probe(model, form) for form in stacks(model)]
         layers = tuple(layer for probe in probes for layer in probe.layers())
         tables = {name: table for probe in probes for name, table in probe.tables().items()}
@@ -66,10 +67,10 @@ def measure(model: Any) -> Measured:
 
 
 def stacks(model: Any) -> list[Form]:
-    """Inputs for a model, and if it has a decoder those for the decoder.
+    """Return inputs that measure a model, and for a model with a decoder also those that measure the decoder.
 
     Raises:
-        InvalidArgument: it runs on nothing that is known here.
+        InvalidArgument: the model runs on none of the known inputs.
     """
     ids = TokenIds(model)
     form = ids.form("input_ids", READ) if ids.accepted else shown(model)
@@ -81,10 +82,10 @@ def stacks(model: Any) -> list[Form]:
 
 
 def shown(model: Any) -> Form:
-    """The first form of pictures or sounds that a model runs on.
+    """Return the first form of pictures or sounds on which a model runs.
 
     Raises:
-        InvalidArgument: it runs on none.
+        InvalidArgument: the model runs on none.
     """
     reasons, decoder = [], TokenIds(model)
     for form in forms(model):
@@ -92,9 +93,9 @@ def shown(model: Any) -> Form:
         try:
             model(**form.given(1, False, 0), **more)
             return form
-        except Exception as error:  # whatever a model's code raises for a shape that it is not made for
+        except Exception as error:  # code may raise anything for inputs of a wrong shape
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
-    why = (*reasons, "it takes neither token ids nor pictures nor sounds that are known here")[0]
+    why = (*reasons, "forward has no argument for token ids, pictures or sounds that posenc knows")[0]
     raise InvalidArgument(f"{type(model).__name__} cannot be run ({why[:200]})")
 
 
@@ -108,7 +109,10 @@ class Probe:
         self.channels = max((x.q.shape[-1] / x.q.shape[1] for x in self.plain.attentions), default=0)
 
     def record(self, rows: int, *, alike: bool = False, position_ids: Tensor | None = None) -> Recording:
-        """The recording of this many inputs, ``alike`` at every place or not; repeated for all position ids."""
+        """Record a forward pass over ``rows`` inputs, with the same content at every place if ``alike``.
+
+        With position ids ``(…, rows·P, T)``, the inputs are repeated P times.
+        """
         form, parts = self.form, [(1, seed) for seed in range(rows)] if self.form.alone else [(rows, rows)]
         recordings: list[Recording] = []
         for count, seed in parts:
@@ -131,19 +135,19 @@ class Probe:
         layers = self.at_position_ids() if self.ids.takes_positions else []
         if layers and not any(layer.exact and layer.rotation is None for layer in layers):
             return layers
-        counted = self.at_places()  # layers that ignore position ids may still count tokens; recurrent states do
+        counted = self.at_places()  # layers that ignore position ids may count tokens; recurrent states do
         both = zip(layers or counted, counted, strict=True)
         return [other if layer.rotation is None and layer.exact and other.exact else layer for layer, other in both]
 
     def at_position_ids(self) -> list[MeasuredLayer]:
-        """Every layer at the same texts with different position ids; none if the model refuses them."""
+        """Every layer, on the same texts with different position ids; empty if the model refuses them."""
         at = tuple(p for p in POSITIONS if p < self.ids.longest)
         rows = int(2 * self.channels / (self.form.length or 1)) + 1
         ids = torch.tensor(at, device=self.ids.device).repeat_interleave(rows)[:, None]
         ids = ids.expand(-1, self.form.length or 1).contiguous()
         by_axis = torch.eye(AXES, dtype=ids.dtype, device=ids.device)[:, :, None, None] * ids
         moved: list[list[Tensor | None]] = []
-        with suppress(Exception):  # whatever a model's code raises for ids that are none of its forms
+        with suppress(Exception):  # code may raise anything for ids of a wrong shape
             for position_ids in (ids, *by_axis):
                 recording = self.record(rows, position_ids=position_ids)
                 queries = [x.q.unflatten(0, (len(at), -1)).flatten(1, 3) for x in recording.attentions]
@@ -154,18 +158,18 @@ class Probe:
         return [_with_axes(layer, [axis[i] for axis in moved[1:]]) for i, layer in enumerate(layers)]
 
     def matched(self, recording: Recording, moved: list[Any]) -> list[Any]:
-        """As many as the plain attentions; none if another recording has other attentions."""
+        """``moved``, or None for every plain attention if the recording has other attentions."""
         names = [x.module for x in self.plain.attentions]
         return moved if [x.module for x in recording.attentions] == names else [None] * len(names)
 
     def at_places(self) -> list[MeasuredLayer]:
-        """Every layer at content that is the same at every place, which the model counts itself."""
+        """Every layer, on content that is the same at every place; the model counts the places itself."""
         recording = self.record(int(2 * self.channels) + 1, alike=True)
         both = zip(self.plain.attentions, self.matched(recording, recording.attentions), strict=True)
         return [self._at_places(plain, moved) for plain, moved in both]
 
     def _at_places(self, plain: Attention, moved: Attention | None) -> MeasuredLayer:
-        """A layer, in the order of places in which rows and columns rotate by themselves."""
+        """A layer, with its tokens in the order in which rows and columns rotate independently."""
         layers = [
             layer_of(
                 plain,
@@ -179,13 +183,13 @@ class Probe:
         return min(layers, key=_uneven, default=layer_of(plain, None, ()))
 
     def tables(self) -> dict[str, Table]:
-        """Tables by module: those whose rows were read in order, one per token or patch, and those resized."""
+        """Tables of positions by module: rows read in order, one per token or patch, or resized for the picture."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
             row = index.reshape(-1, index.shape[-1])[0] if index.dim() else index[None]
             if len(row) > 1 and bool((row.diff() == 1).all()):
-                if len(row) >= patches:  # rows of earlier tokens are no positions
+                if len(row) >= patches:  # else the rows are for other tokens, such as a class
                     tables[name] = Table(name, weight, int(row[-patches]))
             elif patches:
                 tables.setdefault(name, Table(name, weight, int(row[0]) if len(row) == 1 else 0, resized=True))
@@ -195,11 +199,11 @@ class Probe:
 def layer_of(
     plain: Attention, later: Tensor | None, at: tuple[int, ...], cells: tuple[int, int] | None = None
 ) -> MeasuredLayer:
-    """A layer, from how it attends to several texts, and from queries of the same content at every position.
+    """A layer, from its attention over several texts, and from queries of the same content at every position.
 
     Args:
-        later: ``(P, n, D)``, a row for every position ``at``; None if there are none.
-        cells: rows and columns of the picture whose places ``at`` counts.
+        later: queries, ``(P, n, D)``, at every position of ``at``; None if there are none.
+        cells: rows and columns of the picture, if ``at`` counts its patches.
     """
     layer = MeasuredLayer(plain.module, plain.q.shape[-1], at, scores_of(plain.q, plain.k, plain.scores), cells)
     if later is None:
@@ -222,7 +226,7 @@ def layer_of(
 
 
 def _uneven(layer: MeasuredLayer) -> float:
-    """The error of the map of a place in a grid against its row's map followed by its column's."""
+    """The largest difference between the map of a patch and the product of the maps of its row and its column."""
     if layer.maps is None or layer.places is None:
         return 0.0
     laid = layer.maps.unflatten(0, layer.places)
@@ -230,7 +234,7 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """A layer with the axis that rotates each pair, if every pair has one."""
+    """A layer with the axis of each pair, if each pair rotates by one axis and there are several."""
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:
@@ -239,7 +243,7 @@ def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLaye
 
 
 def _joined(recordings: list[Recording]) -> Recording:
-    """Recordings of one row each as one of many rows."""
+    """Join recordings of one row each into one of many rows."""
     rows = [
         Attention(
             alike[0].module,
@@ -253,7 +257,7 @@ def _joined(recordings: list[Recording]) -> Recording:
 
 
 def _random(config: Any) -> nn.Module:
-    """A small random model of a config; widths stay where shrinking them breaks it."""
+    """Build a small random model of a config; widths are kept if the model does not run with smaller ones."""
     whole = config if hasattr(config, "to_dict") else class_form(mapping_of(config))
     text = text_config(whole)
     reasons: list[str] = []
@@ -263,15 +267,15 @@ def _random(config: Any) -> nn.Module:
             with torch.no_grad():
                 Probe(model, stacks(model)[0])
             return model
-        except Exception as error:  # whatever a model's code raises for sizes that it was not made for
+        except Exception as error:  # code may raise anything for unusual sizes
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
     raise InvalidArgument(f"a small {type(whole).__name__} model cannot be built and run here ({reasons[0][:200]})")
 
 
 @contextmanager
 def unchanged(model: nn.Module) -> Iterator[None]:
-    """Inside the block the model is in evaluation mode without gradients; afterwards its attributes, buffers and
-    configs are restored."""
+    """Run the block in evaluation mode without gradients, then restore the attributes, buffers and configs of the
+    model, and the random state."""
     before = [(module, {**vars(module), "_buffers": dict(module._buffers)}) for module in model.modules()]
     configs = [
         (config, {**vars(config)}) for module in model.modules() if (config := getattr(module, "config", None))

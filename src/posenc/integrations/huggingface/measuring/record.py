@@ -1,9 +1,8 @@
-"""Records queries, keys and scores of every self-attention of a running model, and its table look-ups.
+"""Records queries, keys and scores of every self-attention in a forward pass, and look-ups in tables.
 
-In every model's code, attention either multiplies queries by keys and applies a softmax, or calls torch's own
-attention.
-The recorder observes these functions of torch, and returns zeros instead of weights, so that the input of a layer
-depends on the tokens and not on positions in earlier layers.
+Attention in model code either multiplies queries by keys and applies a softmax, or calls torch's own attention. The
+recorder observes these functions, and returns zeros instead of weights, so that the input of a layer depends on its
+tokens and not on positions in earlier layers.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,11 +22,11 @@ class Attention:
     """One attention of a forward pass.
 
     Args:
-        module: the path of the module that it was computed in.
-        q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer rotates, they are rotated.
-        scores: the softmax's input, ``(B, heads, T, T)``, bias, window and scale included.
-        outputs: of the modules before it with as many numbers as q or more: queries before they were rotated
-            among them, alone or joined with keys and values.
+        module: the path of the module that computed it.
+        q, k: queries and keys when they are multiplied, ``(B, heads, T, D)``, so after rotation.
+        scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
+        outputs: outputs of earlier modules with at least as many numbers as q. One may hold the queries before
+            rotation, alone or joined with keys and values.
     """
 
     module: str
@@ -43,7 +42,8 @@ class Recording:
 
     Args:
         attentions: every self-attention over T tokens.
-        lookups: every table that was not indexed by token ids: its name, its rows, and the rows that were read.
+        lookups: the module, all rows, and the indices of the rows that were read, for every table that is not
+            indexed by token ids.
     """
 
     attentions: list[Attention] = field(default_factory=list)
@@ -51,15 +51,15 @@ class Recording:
 
 
 RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
-"""The functions that mix rows of a table, and the argument with the table."""
+"""The functions that interpolate rows of a table, and the index of the argument that holds the table."""
 SUMS = ("add", "__add__", "add_", "__iadd__")
 FEWEST = 4
-"""The fewest tokens of a picture or a sound of unknown length: attention over fewer is not recorded."""
+"""The fewest tokens for which attention is recorded, in pictures and sounds of unknown length."""
 
 
 class _Products(TorchDispatchMode):
-    """Keeps queries and keys of the last product that ``is_scores``: every form of a product, also an
-    einsum, becomes one of batches."""
+    """Keeps the factors of the last product that ``is_scores``; torch computes every product, even an einsum, as a
+    batched one."""
 
     def __init__(self, is_scores: Callable[[Tensor], bool]) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class _Recorder(TorchFunctionMode):
             with self:
                 return _in_products(*args, **kwargs)
         if name == "tanh" and self._square(args[0]):
-            return args[0].clone()  # a cap on scores, which is not about positions
+            return args[0].clone()  # removes a cap on scores, which does not depend on positions
         result = func(*args, **kwargs)
         if name == "softmax" and self._square(result) and self.products.factors:
             q, k = self.products.factors
@@ -109,7 +109,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Whether these are scores of all tokens with all tokens; one more column is a sink."""
+        """Whether these are scores of all tokens for all tokens, with an additional column if there is a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length
@@ -127,7 +127,7 @@ class _Recorder(TorchFunctionMode):
         self.recording.attentions.append(Attention(self.path[-1], queries, keys, rows, outputs))
 
     def _look_up(self, table: Tensor, index: Tensor) -> bool:
-        """Record rows of a table that were read, unless token ids were what they were read by."""
+        """Record that rows of a table were read, unless token ids are their indices."""
         by_tokens = self.tokens is not None and torch.equal(index.long(), self.tokens)
         if by_tokens or index.dtype not in (torch.int64, torch.int32):
             return False
@@ -135,14 +135,14 @@ class _Recorder(TorchFunctionMode):
         return True
 
     def _added(self, args: Any) -> bool:
-        """Record a parameter that is added to tokens, one row each, such as the table of a vision tower."""
+        """Record a parameter that is added to tokens, one row per token, such as the table of a vision tower."""
         x, table = args[:2] if len(args) > 1 else (None, None)
         if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
             return False
         return table.shape[-2:] == x.shape[-2:] and self._rows(table, table.shape[-2])
 
     def _rows(self, view: Tensor, count: int) -> bool:
-        """Rows of a parameter of any shape, channels last, from the first one in the view."""
+        """Record ``count`` rows of a parameter with channels last, from the first row of ``view``."""
         parameter = view if view._base is None else view._base
         if not isinstance(parameter, nn.Parameter):
             return False
@@ -151,7 +151,7 @@ class _Recorder(TorchFunctionMode):
         return self._look_up(rows, torch.arange(first, first + count))
 
     def _sliced(self, table: Tensor, index: Any) -> None:
-        """A table read by its first rows, or by an index of positions."""
+        """Record a table of which the first rows, or rows by an index of positions, were read."""
         rows = index[0] if isinstance(index, tuple) and index else index
         if isinstance(rows, slice) and len(table) > (self.length or len(table)) and rows.step is None:
             rows = torch.arange(*rows.indices(len(table)))
@@ -168,12 +168,12 @@ class _Recorder(TorchFunctionMode):
 def recorded(
     model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Inside the block all attention of ``model`` is recorded, and computed with zero weights.
+    """Record all attention of ``model`` inside the block, and compute it with zero weights.
 
     Args:
-        batch, length: rows and tokens of its input; None for pictures and sounds of unknown length.
-        tokens: token ids, so that their look-up is known from that of positions.
-        without_tables: whether tables are left out.
+        batch, length: rows and tokens of the input; the length of pictures and sounds is None.
+        tokens: the token ids, to distinguish their look-up from that of positions.
+        without_tables: whether tables of positions are replaced by zeros.
     """
     recorder = _Recorder(batch, length, tokens, without_tables)
     names = {module: name for name, module in model.named_modules()}
@@ -195,7 +195,7 @@ def _in_products(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """torch's own attention, as products and a softmax."""
+    """torch's ``scaled_dot_product_attention`` as two products and a softmax."""
     keys, values = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     scores = query @ keys.mT * (scale or query.shape[-1] ** -0.5)
     if is_causal:

@@ -1,9 +1,9 @@
-"""Builds a small random model with the positions of a large one: shrinks its config by rules over the names of
-keys.
+"""Builds a small random model with the positions of a large one, from a config that is shrunk by rules over names
+of keys.
 
-Everything that positions depend on stays: channels of a head, bases, factors, lengths, the order of layer types.
-Widths and numbers of heads shrink together, depth to one period of layer types, and experts, vocabularies and
-windows to a few.
+Everything that determines positions is kept: channels per head, bases, factors, lengths, and the order of layer
+types. Widths and numbers of heads shrink together, depth shrinks to one period of layer types, and experts,
+vocabularies and windows shrink to a few.
 """
 
 import importlib
@@ -21,7 +21,7 @@ from posenc.errors import InvalidArgument
 
 VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
 LARGEST = 400_000_000
-"""The most parameters of a model that is built."""
+"""The largest number of parameters of a model that is built."""
 
 QUERY_HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
@@ -36,7 +36,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
     for pattern, most in (
         (r"vocab_size(_\w+)?$|^n_?vocab$", VOCABULARY),
-        (r"codebook_size$", 256),  # some of which are built from bits
+        (r"codebook_size$", 256),  # a power of two, as some codebooks need
         (
             r"intermediate_size(_\w+)?$|ffn_(dim|hidden_size|embed_dim)$|^(d_ff|n_inner|mlp_dim|inner_dim|ffn_dim)$",
             64,
@@ -57,18 +57,17 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
 
 DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
 OF_STAGES = ("out_features", "out_indices", "stage_names")
-"""Keys that list the names of stages, some of which a smaller depth lacks."""
+"""Keys that list names of stages, some of which do not exist at a smaller depth."""
 TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
 PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
-"""Keys of a tower that give the text model's width; hidden_size is such a key if the tower's own width is
-embed_dim."""
+"""Keys of a tower that state the text model's width; so does hidden_size if the tower's own width is embed_dim."""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
-    """The config with smaller sizes; with ``widths=False`` only depth, experts and vocabulary shrink."""
+    """A copy of the config with smaller sizes; if ``widths`` is False, widths and heads are kept."""
     heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
     few = min(HEADS, heads) if widths else heads
     depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
@@ -90,7 +89,7 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """A depth whose last layer has the type of the whole model's last layer, if types have settings."""
+    """The depth, reduced so that the last layer has the same type as in the whole model, if types have settings."""
     kinds = config.get("layer_types") or [None]
     ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
     return ends[-1] if ends and config.get("per_layer_config") else depth
