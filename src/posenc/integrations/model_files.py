@@ -88,17 +88,20 @@ def departing_from(
     Raises:
         InvalidArgument: the program cannot run the family.
     """
-    types = {str(one.get("model_type")) for one in (config, part)}
+    types = {str(block.get("model_type")) for block in (config, part)}
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
     ramp = "mrope_section" in rope and "yarn" in (rope.get("rope_type"), rope.get("type"))
     departing = [
-        one
-        for one in departures()
-        if one.program == program and types & {*one.types} and version in (one.releases or (version,))
-        if (not one.without or one.without not in rope) and {**config, **part}.get(one.unless) is None
-        if one.times_original == 1 or ramp
+        departure
+        for departure in departures()
+        if departure.program == program
+        and types & {*departure.types}
+        and version in (departure.releases or (version,))
+        if (not departure.without or departure.without not in rope)
+        and {**config, **part}.get(departure.unless) is None
+        if departure.times_original == 1 or ramp
     ]
-    if refused := next((one for one in departing if one.refuses), None):
+    if refused := next((departure for departure in departing if departure.refuses), None):
         raise InvalidArgument(
             f"{program} {version} does not run {min(types & {*refused.types})!r}: {refused.says} ({refused.line})"
         )
@@ -108,9 +111,9 @@ def departing_from(
 def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
     """The table with these departures applied, and a note with the source line for each."""
     layers = table.layers
-    for one in departing:
-        layers = {name: one.of(layer) for name, layer in layers.items()}
-    notes = [f"{table.program} {one.says} ({one.line})" for one in departing]
+    for departure in departing:
+        layers = {name: departure.of(layer) for name, layer in layers.items()}
+    notes = (f"{table.program} {departure.says} ({departure.line})" for departure in departing)
     return replace(table, layers=layers, notes=(*table.notes, *notes))
 
 

@@ -51,7 +51,7 @@ def one_axis_where_scaled(positions: ModelPositions, entry: Mapping[str, Any]) -
     """The positions with one axis if they are scaled, except by YaRN, as in ``get_rope`` of vLLM and SGLang."""
     if kind_of(entry) in ("default", "mrope", "yarn"):
         return positions
-    return replace(positions, recipes={name: one.with_(axes=None) for name, one in positions.recipes.items()})
+    return replace(positions, recipes={name: recipe.with_(axes=None) for name, recipe in positions.recipes.items()})
 
 
 def family_of(config: Mapping[str, Any]) -> Family | None:

@@ -126,7 +126,7 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     width = 2 * len(_of_type(module, types[0])[0])
     x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
     cos_sin = module(x, at, **({"layer_type": types[0]} if types[0] else {}))
-    functions = [one for name, one in _file(config).items() if name.startswith("apply_rotary")]
+    functions = [function for name, function in _file(config).items() if name.startswith("apply_rotary")]
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
     for function in functions:
         if "k" not in inspect.signature(function).parameters:

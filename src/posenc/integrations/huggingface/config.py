@@ -69,8 +69,7 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
         check_outer(around, part)
         if key == "text_config":
             dtypes = {name: around[name] for name in ("torch_dtype", "dtype") if name in around}
-            inner = ALIASES.get(outer, outer) if isinstance(outer, str) else None
-            part = {**dtypes, "model_type": inner, **part}
+            part = {**dtypes, "model_type": ALIASES.get(str(outer), outer), **part}
     model_type = part.get("model_type")
     if path[-1:] != ("text_config",) and isinstance(model_type, str) and model_type in ALIASES:
         raise InvalidArgument(

@@ -51,7 +51,7 @@ def language(model: nn.Module) -> dict[str, nn.Module]:
     for name, module in model.named_modules():
         config = getattr(module, "config", None)
         if config is None or config is outer:
-            kinds = {type(getattr(one, "config", None)) for one in module.modules()} - around
+            kinds = {type(getattr(child, "config", None)) for child in module.modules()} - around
             above = inside.get(name.rpartition(".")[0], True)
             inside[name] = above and (kind in kinds if kinds else config is None)
         else:

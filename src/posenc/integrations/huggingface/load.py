@@ -40,8 +40,11 @@ def _stated(positions: ModelPositions, path: Path) -> ModelPositions:
         stated = llama_cpp.positions_of(llama_cpp.fields(path))
     except InvalidArgument:  # windows or sections, which only the config states in full
         return positions
-    scaled = positions.with_scaling(stated.rotary.get("scaling"))
-    return replace(scaled, original_length=stated.original_length, max_length=stated.max_length)
+    return replace(
+        positions.with_scaling(stated.rotary.get("scaling")),
+        original_length=stated.original_length,
+        max_length=stated.max_length,
+    )
 
 
 class Pretrained:
@@ -74,10 +77,10 @@ class Pretrained:
     @classmethod
     def loaded(cls, model: nn.Module, tokenizer: Any) -> "Pretrained":
         """Wrap a model in memory for ``losses``; the result has no identity and cannot be saved."""
-        one = cls.__new__(cls)
-        one.model, one.tokenizer, one.name = model, tokenizer, type(model).__name__
-        one.positions = read(one.model.config)
-        return one
+        pretrained = cls.__new__(cls)
+        pretrained.model, pretrained.tokenizer, pretrained.name = model, tokenizer, type(model).__name__
+        pretrained.positions = read(pretrained.model.config)
+        return pretrained
 
     @property
     def scaling(self) -> Any:
@@ -108,8 +111,8 @@ class Pretrained:
         if not self.tokenizer.is_fast:
             raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; it needs its tokenizer.json")
         read = self.tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
-        spans = torch.tensor(read["offset_mapping"], dtype=torch.int64)
-        return torch.tensor(read["input_ids"], dtype=torch.int64), spans.view(-1, 2)
+        ids, offsets = (torch.tensor(read[key], dtype=torch.int64) for key in ("input_ids", "offset_mapping"))
+        return ids, offsets.view(-1, 2)
 
     @cached_property
     def beginning(self) -> Int[Tensor, " n"]:
@@ -151,7 +154,7 @@ class Pretrained:
                 self.model(torch.zeros(1, 1, dtype=torch.int64, device=self.model.device), use_cache=True)
             )
         layers = [layer for cache in caches.values() for layer in getattr(cache, "layers", [None])]
-        return bool(layers) and all(type(one) in (DynamicLayer, DynamicSlidingWindowLayer) for one in layers)
+        return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, with another scaling in the stretched layers.

@@ -152,8 +152,7 @@ def generates_as_without_a_cache(model: LoadedModel) -> None:
     ids, mask = model.batch
     how = {"max_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": int(ids[1, 0])}
     output = model.model.generate(ids, attention_mask=mask, output_logits=True, return_dict_in_generate=True, **how)
-    steps = torch.stack(output.logits, 1)
-    for row, text, shown in zip(steps, output.sequences, mask.bool(), strict=True):
+    for row, text, shown in zip(torch.stack(output.logits, 1), output.sequences, mask.bool(), strict=True):
         alone = torch.cat((text[: len(shown)][shown], text[len(shown) :]))[None, :-1]
         what = f"generated after a text of {int(shown.sum())} among {len(shown)} columns"
         model.same(row, model.answers(alone)[0, -len(row) :], what)
@@ -196,8 +195,8 @@ def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
     at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
     at[0, :, NEW : LENGTH - NEW] = NEW
     both = [torch.cat((first, ids[:, 1:]), 1) for first in (ids[:, :1], ids[:, :1] % 4 + 4)]
-    one, other = (model.answers(each, position_ids=at)[0] for each in both)
-    owed(not bool((one == other).all(-1).any()), "some tokens do not see the first one")
+    first, second = (model.answers(row, position_ids=at)[0] for row in both)
+    owed(not bool((first == second).all(-1).any()), "some tokens do not see the first one")
 
 
 def _unread(model: LoadedModel) -> str:
@@ -239,7 +238,9 @@ def _moves(model: LoadedModel, length: int) -> bool:
     """Whether reversing the last three positions changes the answers of three tokens."""
     ids = model.ids.draw(1, 3)
     at = torch.arange(length - 3, length, device=ids.device)[None]
-    both = [model.answers(ids, position_ids=one, attention_mask=torch.ones_like(ids)) for one in (at, at.flip(1))]
+    both = [
+        model.answers(ids, position_ids=order, attention_mask=torch.ones_like(ids)) for order in (at, at.flip(1))
+    ]
     return not torch.equal(*both)
 
 
@@ -283,8 +284,8 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
         model.output(model.ids.draw(1, 3), loaded=True, **at if model.ids.takes_positions else {})
     for module, given, named, output in calls:
         if "position_ids" in inspect.signature(module.forward).parameters and not [*module.parameters()]:
-            wide = [x.float() if getattr(x, "dtype", None) in NARROW else x for x in given]
-            for got, want in zip(output, module.forward(*wide, **named), strict=True):
+            upcast = [x.float() if getattr(x, "dtype", None) in NARROW else x for x in given]
+            for got, want in zip(output, module.forward(*upcast, **named), strict=True):
                 near(got, want, 2 * torch.finfo(got.dtype).eps, f"{type(module).__name__} in {got.dtype}")
 
 
@@ -339,4 +340,4 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
         raise InvalidArgument(f"model is a {type(model).__name__}; load it first: AutoModel….from_pretrained(…)")
     with unchanged(model):
         subject = LoadedModel(model, tokenizer, packed)
-        return Report(type(model).__name__, tuple(verdict(one, subject) for one in LAWS))
+        return Report(type(model).__name__, tuple(verdict(asked, subject) for asked in LAWS))

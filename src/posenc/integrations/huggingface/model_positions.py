@@ -102,7 +102,9 @@ class ModelPositions:
             issues += [
                 "its code normalises queries and keys after they rotate, which cancels the attention factor of "
                 f"{factor:.6g}"
-                for factor in sorted({each.attention_factor for each in rotary if isinstance(each, Rotary)} - {1.0})
+                for factor in sorted(
+                    {encoding.attention_factor for encoding in rotary if isinstance(encoding, Rotary)} - {1.0}
+                )
             ]
         if family.rotates.by == "compression":
             issues += [
@@ -163,8 +165,7 @@ class ModelPositions:
             factor = softmax_factor(recipes[name])
             if FAMILIES[self.model_type].mscale_scores and getattr(scaling, "mscale_all_dim", None):
                 factor = scaling.softmax_factor  # type: ignore[union-attr]
-            scaled = with_softmax_factor(recipes[name].with_(scaling=scaling), factor)
-            recipes[name] = NOPE if scaling is None else scaled
+            recipes[name] = with_softmax_factor(recipes[name].with_(scaling=scaling), factor) if scaling else NOPE
         return replace(
             self, recipes=recipes, original_length=getattr(scaling, "original_length", self.original_length)
         )
@@ -193,8 +194,9 @@ class ModelPositions:
         by_type = {name: encodings[kind] for name, kind in zip(types, self.layer_types, strict=True)}
         windows = {name: window for name, window in zip(types, self.windows, strict=True) if window}
         rotating = {name for name, kind in zip(types, self.layer_types, strict=True) if kind in self.rotary_recipes}
-        chunks = dict.fromkeys(rotating, self.chunk) if self.chunk else None
-        return Layers(by_type, types, windows=windows, chunks=chunks)
+        return Layers(
+            by_type, types, windows=windows, chunks=dict.fromkeys(rotating, self.chunk) if self.chunk else None
+        )
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
         """The encoding of a layer type, stacked with its table and its query scale."""

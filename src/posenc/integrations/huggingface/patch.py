@@ -142,10 +142,12 @@ def _answering(
     ours = encodings
     if FAMILIES[positions.model_type].rotates.by == "bases":  # one module per base, each with its own config
         base = module.config.rope_parameters["rope_theta"]
-        ours = {name: one for name, one in encodings.items() if positions.recipes[name].get("base") == base}
+        ours = {
+            name: encoding for name, encoding in encodings.items() if positions.recipes[name].get("base") == base
+        }
     if "unscaled" in positions.recipes:  # one module per scaling
         plain = getattr(module, "rope_type", None) == "default"
-        ours = {name: one for name, one in encodings.items() if (name == "unscaled") == plain}
+        ours = {name: encoding for name, encoding in encodings.items() if (name == "unscaled") == plain}
     lay_out = {name: _laid_out(module, positions, name) for name in ours}
     forward_before = module.forward
 

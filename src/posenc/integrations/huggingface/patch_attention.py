@@ -80,8 +80,9 @@ class _Remapped:
         if (S, filled) not in self.placed:
             before = filled - 1 - make.arange(S, device=q.device)
             keys = None if T == S else (self.ids[:, -1:] - before).clamp(min=0)
-            dtype = torch.promote_types(q.dtype, torch.float32)
-            self.placed[S, filled] = self.encoding.at(self.ids, keys, dtype=dtype)
+            self.placed[S, filled] = self.encoding.at(
+                self.ids, keys, dtype=torch.promote_types(q.dtype, torch.float32)
+            )
         placed = self.placed[S, filled]
         return placed, *placed.rotate(q, k), filled - T
 
@@ -148,7 +149,7 @@ def _through_ours(model: Any, undo: ExitStack) -> None:
     for interface, function in ((AttentionInterface, attended), (AttentionMaskInterface, sdpa_mask)):
         interface.register(name, function)
         undo.callback(interface._global_mapping.pop, name)
-    for config in {id(one.config): one.config for one in model.modules() if hasattr(one, "config")}.values():
+    for config in {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values():
         undo.callback(setattr, config, "_attn_implementation_internal", config._attn_implementation_internal)
     model.set_attn_implementation(name)
 

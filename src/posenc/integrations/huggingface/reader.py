@@ -143,7 +143,8 @@ class Reader:
         if sides[0] is None and self.family.tower.layout:
             return None
         (height, width), (rows, columns) = (
-            one if isinstance(one, list | tuple) else (one, one) for one in map(self.need, self.family.tower.sides)
+            side if isinstance(side, list | tuple) else (side, side)
+            for side in map(self.need, self.family.tower.sides)
         )
         if height < rows or width < columns:
             raise InvalidArgument(
@@ -228,8 +229,7 @@ class Reader:
         axes = self.family.axes
         if axes is None:
             return None
-        stated = parameters.get("mrope_section") or axes.sections
-        sections = ROPE["mrope_section"].check("mrope_section", stated)
+        sections = ROPE["mrope_section"].check("mrope_section", parameters.get("mrope_section") or axes.sections)
         if len(sections) != len(axes.sections):
             raise InvalidArgument(f"mrope_section={list(sections)} must have {len(axes.sections)} entries")
         return MAPS[axes.map](*sections)

@@ -152,7 +152,11 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
     return {
         "rope_type": kind,
         "rope_theta": base,
-        **{key: list(one) if isinstance(one, tuple) else one for key, one in numbers.items() if one is not None},
+        **{
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in numbers.items()
+            if value is not None
+        },
     }
 
 

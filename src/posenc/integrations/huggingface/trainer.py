@@ -54,8 +54,8 @@ def loss_by_position(
                     raise InvalidArgument(
                         "tokenizer=None, and the Trainer has no processing_class; pass one of them"
                     )
-                one = Pretrained.loaded(model, reader)
-                losses = by_position(one, text, length or 4 * one.original_length)
+                pretrained = Pretrained.loaded(model, reader)
+                losses = by_position(pretrained, text, length or 4 * pretrained.original_length)
                 state.log_history.append({**losses, "step": step, "epoch": state.epoch})
                 report(step, losses)
 

@@ -17,7 +17,6 @@ from posenc.integrations.huggingface.language_model import text_config
 
 PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_images", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
-SENSES = (*PICTURES, *SOUNDS)
 CELLS, FRAMES, PERIODS = 4, 64, 40
 """Patches along a side if the config has no size, frames of a spectrogram, and frames of a waveform."""
 STRIDE = 384
@@ -100,7 +99,7 @@ class TokenIds:
         return Form(name, make, None, lambda rows: {}, length=length)
 
 
-def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iterator[Form]:
+def forms(model: Any, config: Any = None, names: Sequence[str] = (*PICTURES, *SOUNDS)) -> Iterator[Form]:
     """Every form of picture or sound that may fit a model, the likeliest first; empty if it accepts neither.
 
     Args:
@@ -183,8 +182,9 @@ def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
     period = math.prod(_stated(config, "conv_stride", default=(STRIDE,)))
 
     def arguments(rows: int) -> dict[str, Tensor]:
-        mask = torch.ones(rows, length, dtype=torch.int64)
-        return dict.fromkeys({"input_features_mask", "feature_attention_mask"} & takes, mask)
+        return dict.fromkeys(
+            {"input_features_mask", "feature_attention_mask"} & takes, torch.ones(rows, length, dtype=torch.int64)
+        )
 
     def bands(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
         return torch.randn(rows, mel, 1 if alike else length, generator=draw).expand(-1, -1, length)

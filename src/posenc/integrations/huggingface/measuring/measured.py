@@ -125,12 +125,13 @@ class MeasuredLayer:
         if rotation.pairing == like.pairing == "interleaved":
             count = max(count, len(before))  # the slowest pairs may turn too little to be seen
         seen, axes = (
-            dict(zip(at, each, strict=True)) for each in (rotation.frequencies, rotation.axes or [0] * len(at))
+            dict(zip(at, numbers, strict=True))
+            for numbers in (rotation.frequencies, rotation.axes or [0] * len(at))
         )
         theta = [abs(seen.get(i, 0.0)) for i in range(count)]
         same = count == len(before) and all(
-            math.isclose(one, other, rel_tol=EXACT) or abs(one - other) * last < EXACT
-            for one, other in zip(theta, before, strict=True)
+            math.isclose(ours, other, rel_tol=EXACT) or abs(ours - other) * last < EXACT
+            for ours, other in zip(theta, before, strict=True)
         )
         values |= {
             "encoding": "rotary",
@@ -256,9 +257,12 @@ class Measured:
             if not here and read.encoding != "nope" and not parse(read.encoding).get("width"):
                 asked = [replace(read, encoding="no attention that was seen")]
             layer = next((layer for layer in asked if layer != read), read)
-            encoding = tables.get(read.encoding, layer.encoding)
-            added = tables.get(read.added_table, layer.added_table)
-            both.append((layer_type, replace(layer, encoding=encoding, added_table=added)))
+            layer = replace(
+                layer,
+                encoding=tables.get(read.encoding, layer.encoding),
+                added_table=tables.get(read.added_table, layer.added_table),
+            )
+            both.append((layer_type, layer))
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
@@ -308,8 +312,11 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
 def _table_of(like: PositionTable, both: list[tuple[str, LayerTable]]) -> PositionTable:
     """A table of these layers, each given with its type; if layers of a type differ, their numbers are added."""
     names = {typed: _named(typed, both) for typed in both}
-    layers = {name: layer for (_, layer), name in names.items()}
-    return replace(like, layers=layers, layer_types=tuple(names[typed] for typed in both))
+    return replace(
+        like,
+        layers={name: layer for (_, layer), name in names.items()},
+        layer_types=tuple(names[typed] for typed in both),
+    )
 
 
 def _laid_out(

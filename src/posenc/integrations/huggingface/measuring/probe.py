@@ -136,8 +136,10 @@ class Probe:
         if layers and not any(layer.exact and layer.rotation is None for layer in layers):
             return layers
         counted = self.at_places()  # layers that ignore position ids may count tokens; recurrent states do
-        both = zip(layers or counted, counted, strict=True)
-        return [other if layer.rotation is None and layer.exact and other.exact else layer for layer, other in both]
+        return [
+            other if layer.rotation is None and layer.exact and other.exact else layer
+            for layer, other in zip(layers or counted, counted, strict=True)
+        ]
 
     def at_position_ids(self) -> list[MeasuredLayer]:
         """Every layer, on the same texts with different position ids; empty if the model refuses them."""

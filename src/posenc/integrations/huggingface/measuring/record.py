@@ -52,7 +52,6 @@ class Recording:
 
 RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
 """The functions that interpolate rows of a table, and the index of the argument that holds the table."""
-SUMS = ("add", "__add__", "add_", "__iadd__")
 FEWEST = 4
 """The fewest tokens for which attention is recorded, in pictures and sounds of unknown length."""
 
@@ -100,7 +99,7 @@ class _Recorder(TorchFunctionMode):
             return torch.zeros_like(result) if self._look_up(table, args[0]) and self.without_tables else result
         if name in RESIZED and self.length is None and self._rows(args[RESIZED[name]], 1):
             return torch.zeros_like(result) if self.without_tables else result
-        if name in SUMS and self.length is None and self._added(args):
+        if name in ("add", "__add__", "add_", "__iadd__") and self.length is None and self._added(args):
             return args[0].clone() if self.without_tables else result
         if name == "index_select" and len(args) == 3 and args[0].dim() == 2:
             self._look_up(args[0], args[2])
@@ -201,6 +200,6 @@ def _in_products(
     if is_causal:
         attn_mask = torch.ones_like(scores, dtype=torch.bool).tril()
     if attn_mask is not None:
-        boolean = attn_mask.dtype == torch.bool
-        scores = scores.masked_fill(~attn_mask, -torch.inf) if boolean else scores + attn_mask
+        is_bool = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if is_bool else scores + attn_mask
     return torch.softmax(scores, -1) @ values

@@ -97,10 +97,10 @@ def _ended(config: Mapping[str, Any], depth: int) -> int:
 
 def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_capped(key, one) for one in (value[:depth] if len(value) in depths else value)]
+        return [_capped(key, item) for item in (value[:depth] if len(value) in depths else value)]
     numbers = {int(name) for name in value if str(name).isdigit()} if isinstance(value, dict) else set()
     if numbers and len(numbers) == len(value) and max(numbers) < max(depths, default=0) and "label" not in key:
-        return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
+        return {name: setting for name, setting in value.items() if int(name) < depth}  # settings by layer
     if type(value) is not int:
         return value
     sizes = (
@@ -152,10 +152,9 @@ def model_class(config: Any) -> Any:
     if type(config) in mapping:
         return classes if isinstance(classes := mapping[type(config)], type) else classes[0]
     place = type(config).__module__.replace("configuration_", "modeling_")
-    module = importlib.import_module(place)
     models = [
         value
-        for value in vars(module).values()
+        for value in vars(importlib.import_module(place)).values()
         if isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
         if value.__module__ == place and "forward" in vars(value)
         # transformers 5.20 has the type of Aimv2's text only in the annotation
