@@ -128,12 +128,10 @@ def t5(reader: Reader) -> Recipes:
 
 def deberta(reader: Reader) -> Recipes:
     """Tables of distances for queries and keys, as in every released DeBERTa from version 2 on."""
-    kinds = reader.get("pos_att_type") or ()
-    kinds = kinds.split("|") if isinstance(kinds, str) else kinds
     expected = {
         "relative_attention": (reader.get("relative_attention"), True),
         "position_biased_input": (reader.get("position_biased_input"), False),
-        "pos_att_type": (sorted(kinds), ["c2p", "p2c"]),
+        "pos_att_type": (sorted(reader.get("pos_att_type") or ()), ["c2p", "p2c"]),
     }
     for key, (stated, read) in expected.items():
         if stated != read:

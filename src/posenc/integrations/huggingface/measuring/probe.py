@@ -56,7 +56,7 @@ def measure(model: Any) -> Measured:
             why.
     """
     if not isinstance(model, nn.Module):
-        model = _random(model)
+        return _measure_small(model)
     with unchanged(model):
         if model.config._attn_implementation not in ("eager", "sdpa", None):
             model.set_attn_implementation("eager")  # calls functions of torch, which the recorder observes
@@ -258,17 +258,14 @@ def _joined(recordings: list[Recording]) -> Recording:
     return Recording(rows, recordings[0].lookups)
 
 
-def _random(config: Any) -> nn.Module:
-    """Build a small random model of a config; widths are kept if the model does not run with smaller ones."""
+def _measure_small(config: Any) -> Measured:
+    """Measure a small random model of a config; widths are kept if the model does not run with smaller ones."""
     whole = config if hasattr(config, "to_dict") else class_form(mapping_of(config))
     text = text_config(whole)
     reasons: list[str] = []
     for part, widths in product([whole] if text is whole else [whole, text], (True, False)):
         try:
-            model = built(type(part).from_dict(shrunk(part.to_dict(), widths=widths)))
-            with torch.no_grad():
-                Probe(model, stacks(model)[0])
-            return model
+            return measure(built(type(part).from_dict(shrunk(part.to_dict(), widths=widths))))
         except Exception as error:  # code may raise anything for unusual sizes
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
     raise InvalidArgument(f"a small {type(whole).__name__} model cannot be built and run here ({reasons[0][:200]})")
