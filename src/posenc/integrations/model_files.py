@@ -113,8 +113,11 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
     layers = table.layers
     for departure in departing:
         layers = {name: departure.of(layer) for name, layer in layers.items()}
-    notes = (f"{table.program} {departure.says} ({departure.line})" for departure in departing)
-    return replace(table, layers=layers, notes=(*table.notes, *notes))
+    return replace(
+        table,
+        layers=layers,
+        notes=(*table.notes, *(f"{table.program} {departure.says} ({departure.line})" for departure in departing)),
+    )
 
 
 def unasked(program: str, version: str, config: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ is also an error, unless all released models of the family have the same base.
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,30 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     part, path = language_part(config)
     made = None if isinstance(config, Mapping | str | Path) else text_config(config)
     reader = Reader(part, base, as_type, made)
-    positions = replace(_positions(reader), path=path)
+    recipes, types = _recipes(reader)
+    if NOPE in recipes.values() and reader.scale_of_scores:
+        reader.assumed.append(
+            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
+        )
+    before, after = windows(reader)
+    originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
+    positions = ModelPositions(
+        model_type=reader.model_type,
+        recipes=recipes,
+        layer_types=types,
+        windows=before,
+        window_after=after,
+        query_dim=query_dim(reader),
+        chunk=reader.get("attention_chunk_size"),
+        scales=scales(reader, recipes, reader.rope_parameters()),
+        original_length=next((n for n in originals if n), reader.length),
+        max_length=reader.length,
+        assumed=tuple(dict.fromkeys(reader.assumed)),
+        layout=reader.family.tower.layout,
+        added_table=added_table(reader),
+        source=reader.stated,
+        path=path,
+    )
     if reader.family.by_rule:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions
@@ -107,33 +129,6 @@ def contents(path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
-
-
-def _positions(reader: Reader) -> ModelPositions:
-    """All positions of the config."""
-    recipes, types = _recipes(reader)
-    if NOPE in recipes.values() and reader.scale_of_scores:
-        reader.assumed.append(
-            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
-        )
-    before, after = windows(reader)
-    originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
-    return ModelPositions(
-        model_type=reader.model_type,
-        recipes=recipes,
-        layer_types=types,
-        windows=before,
-        window_after=after,
-        query_dim=query_dim(reader),
-        chunk=reader.get("attention_chunk_size"),
-        scales=scales(reader, recipes, reader.rope_parameters()),
-        original_length=next((n for n in originals if n), reader.length),
-        max_length=reader.length,
-        assumed=tuple(dict.fromkeys(reader.assumed)),
-        layout=reader.family.tower.layout,
-        added_table=added_table(reader),
-        source=reader.stated,
-    )
 
 
 def _recipes(reader: Reader) -> Recipes:

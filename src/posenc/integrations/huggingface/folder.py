@@ -25,19 +25,6 @@ def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """Return model and tokenizer; errors from transformers are shortened to one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} does not exist; pass a model's folder or a .gguf file")
-    with quiet(), redirect_stderr(io.StringIO()):  # hide messages and progress bars
-        return _read(path, dtype)
-
-
-def from_config(config: dict[str, Any]) -> Any:
-    """Return a causal language model with this config and untrained weights."""
-    made = config_class(config["model_type"]).from_dict(config)
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_config(made).eval()
-
-
-def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     try:
         import transformers
     except ImportError as error:
@@ -45,14 +32,15 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     packed = path.suffix == ".gguf"
     folder, extra = (path.parent, {"gguf_file": path.name}) if packed else (path, {})
     how: dict[str, Any] = {"local_files_only": True, **extra}
-    kind = transformers.AutoModelForCausalLM if packed else _kind(path)
-    try:
-        model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
-    except Exception as error:  # transformers, safetensors and gguf raise their own exceptions
-        raise StudyError(
-            f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
-        ) from error
+    with quiet(), redirect_stderr(io.StringIO()):  # hide messages and progress bars
+        kind = transformers.AutoModelForCausalLM if packed else _kind(path)
+        try:
+            model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
+        except Exception as error:  # transformers, safetensors and gguf raise their own exceptions
+            raise StudyError(
+                f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
+            ) from error
     if packed:  # loading dequantised the weights, so save them that way
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
@@ -61,6 +49,14 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
             f"{str(path)!r} lacks {len(missing)} weights, including {missing[0]}; download the model again"
         )
     return model, tokenizer
+
+
+def from_config(config: dict[str, Any]) -> Any:
+    """Return a causal language model with this config and untrained weights."""
+    made = config_class(config["model_type"]).from_dict(config)
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_config(made).eval()
 
 
 def _kind(path: Path) -> Any:

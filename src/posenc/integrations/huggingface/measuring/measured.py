@@ -98,8 +98,10 @@ class MeasuredLayer:
             values = self._rotary(like) if off.max() > ROUNDING else {}
             is_measured = like.frequencies and like.scaling is None  # such frequencies are known only to EXACT
             if off.max() > ROUNDING and not is_measured and replace(like, **values) == like:
-                p = self.positions[int(off.argmax())]
-                further = [f"queries that are off by {float(off.max()):.1g} from it at position {p}"]
+                further = [
+                    f"queries that are off by {float(off.max()):.1g} from it at position "
+                    f"{self.positions[int(off.argmax())]}"
+                ]
         values |= self._factors(like, encoding, family) | self._mask(like)
         axes = self.rotation and self.rotation.axes  # of the first pairs, which rotate fast enough to be seen
         if axes and self.places is None:  # in pictures, the maps of all patches were compared above
@@ -114,8 +116,9 @@ class MeasuredLayer:
         rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
         if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
-            grows = float(self.growth.max()) > 1 + EXACT
-            values["query_scale"] = f"{float(self.growth[-1]):.4g} at position {last}" if grows else None
+            values["query_scale"] = (
+                f"{float(self.growth[-1]):.4g} at position {last}" if float(self.growth.max()) > 1 + EXACT else None
+            )
         if rotation is None:
             return values | ({"encoding": "nope", "frequencies": ()} if before else {})
         (a, b), is_half = rotation.pairs[0], rotation.pairing == "half"
@@ -202,8 +205,10 @@ class Table:
     resized: bool = False
 
     def describe(self) -> str:
-        kind = "trained" if self.weight.requires_grad else "fixed"
-        return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
+        return (
+            f"a {'trained' if self.weight.requires_grad else 'fixed'} table of {len(self.weight) - self.first} rows"
+            f"{', resized' * self.resized}"
+        )
 
     def beside(self, text: str) -> str:
         """``text``, which builds a table, if this table has the same rows; else a description of this table."""
