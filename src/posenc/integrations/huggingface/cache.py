@@ -90,6 +90,9 @@ class MovableCache(Cache):
 class MovableLayer(DynamicLayer):
     """One layer's keys, before the rotation of its encoding."""
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, encoding: Encoding) -> None:
         super().__init__()
         self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
