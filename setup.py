@@ -24,7 +24,9 @@ class Kernel(build_ext):
         try:
             build(Path(self.get_ext_fullpath(ext.name)))
         except (OSError, subprocess.CalledProcessError) as error:
-            self.warn(f"the native kernel was not compiled ({error}); without it posenc is slower, and as exact")
+            self.warn(
+                f"the native kernel was not compiled ({error}); without it, posenc is slower but equally exact"
+            )
 
 
 class Wheel(bdist_wheel):

@@ -1,7 +1,7 @@
-"""Adds a model family: measures it, writes its entry, and runs the tests that read it.
+"""Add a model family: measure it, write its entry, and run the tests that read it.
 
-python -m tools.add_family seed_oss                  # the entry that read and the measurement agree on
-python -m tools.add_family molmo2_text --like llama  # one of your own, checked against the measurement
+python -m tools.add_family seed_oss                  # an entry with which reading and measurement agree
+python -m tools.add_family molmo2_text --like llama  # your own entry, checked against the measurement
 """
 
 import argparse
@@ -16,10 +16,10 @@ TABLE = Path(families.__file__).with_name("families.toml")
 
 
 def suggested(name: str) -> list[str]:
-    """Lines of families.toml that read the type as it was measured.
+    """Return lines of families.toml with which reading agrees with the measurement.
 
     Raises:
-        SystemExit: none do; the message says what was measured.
+        SystemExit: there are none; the message says what was measured.
     """
     from tools.walk_type import walked
 
@@ -27,11 +27,11 @@ def suggested(name: str) -> list[str]:
     if isinstance(lines := found.get("family"), list):
         return [str(line) for line in lines]
     said = {key: found[key] for key in ("class", "why", "measured") if found.get(key)}
-    raise SystemExit(f"{name}: no entry that is known fits. {json.dumps(said, indent=1)}")
+    raise SystemExit(f"{name}: no known combination of facts fits. {json.dumps(said, indent=1)}")
 
 
 def inserted(text: str, name: str, lines: list[str]) -> str:
-    """The table with an entry at its place by name."""
+    """Return the table with an entry inserted in alphabetical order."""
     rows = text.splitlines()
     starts = [
         i
@@ -45,11 +45,11 @@ def inserted(text: str, name: str, lines: list[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.add_family", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="a model_type of transformers")
-    parser.add_argument("--like", help="the family that it is like, instead of a suggestion")
-    parser.add_argument("--facts", nargs="*", default=[], help="further facts, such as length=n_positions")
+    parser.add_argument("--like", help="copy the facts of this family, instead of a suggested entry")
+    parser.add_argument("--facts", nargs="*", default=[], help="additional facts, such as length=n_positions")
     given = parser.parse_args()
     if given.name in families.FAMILIES:
-        raise SystemExit(f"{given.name} is read already")
+        raise SystemExit(f"{given.name} already has an entry")
     facts = [fact.partition("=")[::2] for fact in given.facts]
     lines = [f'{given.name}.like = "{given.like}"'] if given.like else suggested(given.name)
     lines += [f'{given.name}.{key} = "{value}"' for key, value in facts]
@@ -62,7 +62,7 @@ def main() -> int:
     status = subprocess.run([*command, "-m", "slow or not slow", "-k", chosen], check=False).returncode
     if status:
         TABLE.write_text(before, encoding="utf-8")
-        print(f"{given.name}: the tests say why it is not read so; nothing was kept")
+        print(f"{given.name}: the tests above failed; the entry was removed again")
     return status
 
 

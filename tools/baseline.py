@@ -1,11 +1,11 @@
-"""What the project answers, written down whole, and every difference to what an older commit answers.
+"""Collect the project's outputs, and list every difference from the outputs of an older commit.
 
-    python tools/baseline.py --compare 77477dd          # both sides on this machine, into build/baseline
-    python tools/baseline.py --collect FOLDER           # one side: the tree that this is run in
+    python tools/baseline.py --compare 77477dd          # both commits on this machine, into build/baseline
+    python tools/baseline.py --collect FOLDER           # only the current tree
 
-The old side is a worktree of that commit with an environment of its own, made by its own Makefile; it is kept below
-build/baseline and answers once. Trained numbers differ between processors in their last digits, so both sides must
-come from one machine. What is asked, configs and questions, is the newer side's own.
+The old commit runs once, in a worktree with its own environment, made by its own Makefile; both are kept in
+build/baseline. The last digits of trained numbers differ between processors, so both sides must run on one machine.
+Both sides use the configs and questions of the newer one.
 """
 
 import argparse
@@ -37,13 +37,13 @@ answers = 64
 blocks = 16
 learning_rate = [1e-3, 3e-3]
 """
-"""A study with an axis."""
+"""A study with a list of learning rates."""
 SHOWN = 12
-"""Differences of one part that the screen gets; all of them are in a file."""
+"""Number of differences to print per part; all of them are written to a file."""
 
 
 def posenc(*arguments: str | Path) -> dict[str, Any]:
-    """What a command prints and how it ends, run in this process."""
+    """Run a command in this process and return its output and exit status."""
     from posenc.cli import main
 
     out, err, status = io.StringIO(), io.StringIO(), 0
@@ -61,7 +61,7 @@ def posenc(*arguments: str | Path) -> dict[str, Any]:
 
 
 def studies(folder: Path) -> Iterator[tuple[str, Any]]:
-    """The numbers of two studies."""
+    """Yield the tables of two studies."""
     (folder / "grid.toml").write_text(GRID)
     for name, how in (("quick", ("--preset", "quick")), ("grid", ("--config", folder / "grid.toml"))):
         posenc("compare", *how, "--output", folder / name)
@@ -69,7 +69,7 @@ def studies(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def extensions(folder: Path) -> Iterator[tuple[str, Any]]:
-    """What extend says of a study's model and of a folder of transformers."""
+    """Yield the results of extend for a study's model and for a transformers folder."""
     from support.pretrained import save_llama
 
     posenc(
@@ -84,7 +84,7 @@ def extensions(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def configs() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every model type of transformers with three configs, and the published ones."""
+    """Yield three configs for every model type of transformers, and the published configs."""
     from tools.walk_type import PUBLISHED, completed, rebased, variants
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
@@ -104,7 +104,7 @@ def configs() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def readings(folder: Path) -> Iterator[tuple[str, Any]]:
-    """What is read of each of these configs, or the sentence that refuses it."""
+    """Yield what is read from each of these configs, or the error."""
     from posenc.integrations.huggingface import read
 
     asked = Path(os.environ["BASELINE_CONFIGS"])
@@ -118,7 +118,7 @@ def readings(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON holds it: dataclasses by their fields, what is unknown by its text."""
+    """Convert a value to JSON types: dataclasses to their fields, unknown objects to their repr."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"": type(value).__name__, **fields}
@@ -130,7 +130,7 @@ def plain(value: Any) -> Any:
 
 
 def words(folder: Path) -> Iterator[tuple[str, Any]]:
-    """The text and the JSON of inspect and diff for the kept configs and for those of the field."""
+    """Yield the text and JSON of inspect and diff for the stored configs and those from issue threads."""
     for path in sorted((*(DATA / "configs").glob("*.json"), *(DATA / "field").rglob("*.json"))):
         name = path.relative_to(DATA).as_posix()
         yield f"inspect {name}", posenc("inspect", path)
@@ -141,7 +141,7 @@ def words(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def lab(folder: Path) -> Iterator[tuple[str, Any]]:
-    """The answer of every stage at each end of each of its controls."""
+    """Yield the answer of every stage at both ends of each of its controls."""
     from posenc.errors import PosencError
     from posenc.pictures import wire
     from posenc.teaching.lab.rooms import stages
@@ -170,7 +170,7 @@ PARTS: dict[str, Callable[[Path], Iterator[tuple[str, Any]]]] = {
 
 
 def collect(folder: Path, parts: Sequence[str]) -> None:
-    """Write one JSON file a part, for the tree in whose root this runs; a part that is there is kept."""
+    """Write one JSON file per part for the tree in the current folder; existing parts are kept."""
     import torch
     import transformers
 
@@ -192,7 +192,7 @@ def collect(folder: Path, parts: Sequence[str]) -> None:
 
 
 def old_side(commit: str) -> Path:
-    """A worktree of a commit with its own environment, made once; the folder holds the tree and its answers."""
+    """Return the folder of a commit with its worktree, environment and outputs, creating it if needed."""
     name = subprocess.run(
         ["git", "rev-parse", "--short=12", f"{commit}^{{commit}}"],
         cwd=ROOT,
@@ -212,14 +212,14 @@ def old_side(commit: str) -> Path:
 
 
 def answer(tree: Path, python: Path | str, folder: Path, parts: Sequence[str]) -> None:
-    """Have a tree answer, with its own Python and its own source."""
+    """Collect the outputs of a tree, with its own Python and source."""
     environment = os.environ | {"BASELINE_CONFIGS": str(KEPT / "configs.jsonl"), "PYTHONPATH": str(tree / "src")}
     command = [str(python), __file__, "--collect", str(folder), "--parts", ",".join(parts)]
     subprocess.run(command, cwd=tree, check=True, env=environment)
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf of a JSON value by its path."""
+    """Yield the path and value of every leaf of a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if inner is None or not value:
         yield path, value
@@ -229,7 +229,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each answer that came or went, and for each leaf of an answer that changed."""
+    """Yield one line for each output that was added or removed, and for each leaf that changed."""
     for key in sorted(before.keys() | after.keys()):
         if key not in after or key not in before:
             yield f"{'only before' if key in before else 'only after'}: {key}"
@@ -241,7 +241,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def compare(commit: str, parts: Sequence[str]) -> int:
-    """Have both sides answer, and list what differs: all of it in a file, the first of each part here."""
+    """Collect the outputs of both sides, write all differences to a file, and print the first of each part."""
     KEPT.mkdir(parents=True, exist_ok=True)
     new = KEPT / "new"
     for part in parts:
@@ -262,16 +262,16 @@ def compare(commit: str, parts: Sequence[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--compare", metavar="COMMIT", help="list every difference to what this commit answers")
-    parser.add_argument("--collect", metavar="FOLDER", type=Path, help="write what the tree here answers")
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of them, separated by commas")
+    parser.add_argument("--compare", metavar="COMMIT", help="list all differences from this commit's outputs")
+    parser.add_argument("--collect", metavar="FOLDER", type=Path, help="write the outputs of the current tree")
+    parser.add_argument("--parts", default=",".join(PARTS), help="only these parts, separated by commas")
     given = parser.parse_args()
     parts = given.parts.split(",")
     if given.collect:
         collect(given.collect, parts)
         return 0
     if not given.compare:
-        parser.error("give --compare COMMIT or --collect FOLDER")
+        parser.error("pass --compare COMMIT or --collect FOLDER")
     return compare(given.compare, parts)
 
 

@@ -1,8 +1,8 @@
-"""Compiles the native kernel into one library with every instruction set of its processor, beside its sources.
+"""Compile the native kernel into one library, next to its sources, with all instruction sets of a processor.
 
-`python tools/build_kernel.py [LIBRARY]`, in a checkout that is not installed or whose sources have changed; a wheel
-and `pip install -e .` compile it too, through setup.py. `$CC` names the C compiler, GCC 12 or Clang; for another
-processor a cross compiler. Nothing but the system's own C library is linked.
+Run `python tools/build_kernel.py [LIBRARY]` in a checkout that is not installed or whose sources have changed;
+setup.py also compiles it for wheels and `pip install -e .`. `$CC` names the C compiler: GCC 12, Clang, or a cross
+compiler for another processor. Only the system's C library is linked.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ FLAGS = (
     "-Wall",
     "-Wno-psabi",
 )
-"""Without contraction a product and a sum are rounded apart, as plain operators round them."""
+"""No contraction: a product and a sum are rounded separately, as in PyTorch operators."""
 
 LEVELS = {
     "x86_64": {
@@ -35,25 +35,25 @@ LEVELS = {
         "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mf16c"),
     }
 }
-"""Instruction sets by processor; the best that the machine has is chosen when the library is loaded. Not
-AVX512_BF16, which takes numbers below 2^-126 for zero."""
+"""Instruction sets by processor; the best one available is selected when the library is loaded. AVX512_BF16 is
+excluded because it treats numbers below 2^-126 as zero."""
 
 
 def sources_hash() -> str:
-    """What tells a library from one of other sources; the loader computes the same."""
+    """A hash that identifies the sources of a library; the loader computes the same."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(SOURCES.glob("*.[ch]")))).hexdigest()[:16]
 
 
 def is_current() -> bool:
-    """Whether the library of this checkout is of the sources of now."""
+    """Return whether the library of this checkout was compiled from its current sources."""
     return LIBRARY.exists() and sources_hash().encode() in LIBRARY.read_bytes()
 
 
 def build(library: Path = LIBRARY) -> None:
-    """Compile the library, and put it into its place at once.
+    """Compile the library, and replace the old one atomically.
 
     Raises:
-        OSError, subprocess.CalledProcessError: no compiler, or one that fails; what it said went to its stderr.
+        OSError, subprocess.CalledProcessError: there is no compiler, or it failed; its message is on stderr.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     target = subprocess.run([*compiler, "-dumpmachine"], capture_output=True, text=True, check=True).stdout
@@ -83,4 +83,6 @@ if __name__ == "__main__":
     try:
         build(*map(Path, sys.argv[1:]))
     except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit(f"error: the native kernel was not compiled ({error}); without it posenc is slower, and as exact")
+        sys.exit(
+            f"error: the native kernel was not compiled ({error}); without it, posenc is slower but equally exact"
+        )

@@ -1,7 +1,7 @@
-"""A contact sheet of the lab: ``python -m tools.contact_sheet FOLDER [ROOM or STAGE]``.
+"""Make contact sheets of the lab: ``python -m tools.contact_sheet FOLDER [ROOM or STAGE]``.
 
-It takes every stage in two themes and three sizes, writes ``index.html`` and one ``sheet-THEME-SIZE.png`` for
-each, and prints the faults that a program can see. Results come from ``./study``.
+It photographs every stage in two themes and three sizes, writes ``index.html`` and one ``sheet-THEME-SIZE.png`` for
+each combination, and prints the layout faults that it detects. Results are read from ``./study``.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from posenc.teaching.lab.rooms import ROOMS
 THEMES = ("light", "dark")
 SIZES = {"desktop": (1280, 800), "large": (1920, 1080), "phone": (390, 844)}
 THUMB = 240
-"""Pixels of a picture's height on the sheet."""
+"""Height of a picture on the sheet, in pixels."""
 
 FAULTS = r"""() => {
   const found = [], root = document.scrollingElement;
@@ -72,30 +72,30 @@ FAULTS = r"""() => {
   scrollTo({ top: 0, behavior: "instant" });
   return found;
 }"""
-"""What is wrong with the stage on show, as words: too wide, cut off, unnamed, aside, short, out of view."""
+"""Script for the layout faults of the current stage: too wide, cut off, unnamed, off-centre, out of view."""
 
 
 def stages(only: str = "") -> list[tuple[str, str]]:
-    """The first page, the cards, and every room with each of its stages; those of one name where it is given."""
+    """Return the first page, the cards, and every stage of every room, or only those with this name."""
     every = [("", ""), ("check", ""), *((room.name, stage.question) for room in ROOMS for stage in room.stages)]
     return [pair for pair in every if not only or only in pair]
 
 
 def visits(page: Any, address: str, only: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Each stage's name once it is painted and its guess answered, with its faults."""
+    """Yield each stage's name and faults after it is drawn and its guess is answered."""
     for room, stage in stages(only):
-        page.goto("about:blank")  # else only the fragment changes, and nothing is loaded
+        page.goto("about:blank")  # without this, only the fragment changes and nothing is loaded
         page.goto(f"{address}/{room}#{stage}")
         settle(page)
         faults = page.evaluate(FAULTS)
         if reveal(page):
-            page.wait_for_timeout(350)  # what turns or slides has arrived
+            page.wait_for_timeout(350)  # animations have ended
             faults += page.evaluate(FAULTS)
         yield f"{room or 'home'}-{stage or 'page'}", list(dict.fromkeys(faults))
 
 
 def sheet(names: list[str], theme: str, size: str) -> str:
-    """One theme and size as a page of small pictures, each with its name and a link to the large one."""
+    """Return a page of thumbnails for one theme and size, each with its name and a link to the full picture."""
     ground, ink = ("#fff", "#222") if theme == "light" else ("#111", "#ddd")
     figures = "".join(
         f'<a href="{name}-{theme}-{size}.png"><img height="{THUMB}" src="{name}-{theme}-{size}.png">'
@@ -107,7 +107,7 @@ def sheet(names: list[str], theme: str, size: str) -> str:
 
 
 def make(folder: Path, only: str = "") -> list[str]:
-    """Take the pictures and lay the sheets out; the faults, one a line."""
+    """Take the pictures, write the sheets, and return the faults, one per line."""
     folder.mkdir(parents=True, exist_ok=True)
     lines, links = [], []
     with serving() as address, chromium() as browser:

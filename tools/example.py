@@ -1,8 +1,8 @@
-"""Makes the example study that comes with posenc: ``tools/example.py [STUDY]``, some minutes of two cores.
+"""Make the example study that comes with posenc: ``tools/example.py [STUDY]``; it takes minutes on two cores.
 
-Of the weights those of the five language models are kept, and of other tasks learned tables, which the lab shows
-beside their beginnings; in 16 bits, with their hashes. ``twice`` is a study of its own: the language models trained
-at twice the length on as many bytes, the baseline of what is read past its length.
+It keeps the weights of the five language models, and those of learned tables from other tasks, which the lab shows
+next to their initial values; weights are in 16 bits, with hashes. ``twice`` is a separate study: the language
+models trained at twice the length on as many bytes, as the baseline for reading past the trained length.
 """
 
 import json
@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 def keep(study: Path, example: Path) -> None:
-    """Copy what the lab shows of a study, in one file without a log beside it."""
+    """Copy the parts of a study that the lab shows; the ledger becomes a single file without a log."""
     shutil.rmtree(example, ignore_errors=True)
     (example / FOLDER).mkdir(parents=True)
     with Ledger(study) as ledger:
@@ -41,7 +41,7 @@ def keep(study: Path, example: Path) -> None:
             path = example / FOLDER / f"{plan.id}.safetensors"
             weights = load_weights(study, plan)
             save_file({k: v.half() if v.is_floating_point() else v for k, v in weights.items()}, path)
-            path.chmod(0o644)  # safetensors makes its files private
+            path.chmod(0o644)  # safetensors creates files that only the owner can read
             hashes[path.name] = {"run": plan.name, "sha256": sha256(path.read_bytes()).hexdigest()}
     record = {
         "command": "python tools/example.py",

@@ -1,7 +1,7 @@
-"""Writes docs/matrix.md, ``python -m tools.matrix``: what every program makes of 30 published checkpoints.
+"""Write docs/matrix.md: whether each program computes the positions of 30 published checkpoints.
 
-A cell compares two position tables: of the config, and of what a release makes of it. Both come of what is kept: no
-program is started, and no checkpoint is loaded.
+Run ``python -m tools.matrix``. Each cell compares the position table of a config with a release's. Both are
+computed from stored files; no program is started, and no checkpoint is loaded.
 """
 
 import json
@@ -36,16 +36,17 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: the
-largest error of cos, up to four times the trained length. A field: it differs. *refused*: the release does not run
-the config. *not read*: posenc has no rules for this family in this release. *not asked*: its model file was not
-run. `python -m tools.matrix` writes this page; [how releases are asked](one-config.md#programs).
+Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: no;
+this is the largest error of cos up to four times the trained length. The name of a field: that field differs.
+*refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
+*not asked*: its model file was not run. `python -m tools.matrix` writes this page
+([how releases are tested](one-config.md#programs)).
 
 """
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     published = {
         line["name"]: line["config"] for line in map(json.loads, PUBLISHED.read_text("utf-8").splitlines())
     }
@@ -90,10 +91,10 @@ def page() -> str:
 
 
 def changes() -> list[str]:
-    """What changed from one release of a server to the next, over all configs that were asked about.
+    """Return what changed between two releases of a server, over all configs that were run.
 
-    transformers is left out: what changed there is that 4 does not know ``rope_parameters``. So is llama.cpp, where
-    nothing changed: the tests ask both releases for the rope type of every architecture and for likelihoods.
+    transformers is omitted: its only change is that version 4 does not know ``rope_parameters``. llama.cpp is
+    omitted because nothing changed: tests compare both releases' rope type of every architecture, and likelihoods.
     """
     lines = ["## Positions by release { #releases }", ""]
     lines += ["| releases | families | what changed, in a config of the first |", "| --- | --- | --- |"]
@@ -109,7 +110,7 @@ def changes() -> list[str]:
             if len(tables) == 2 and not any(table.not_asked for table in tables):
                 apart = differences(*tables, names=(older, newer))
                 found = {each.what: each.text for each in apart if each.what not in LENGTHS[:2]}
-            elif len(tables) == 1 and any("does not run" in str(answer) for answer in answers):
+            elif len(tables) == 1 and any("not run" in str(answer) for answer in answers):
                 refusing = newer if isinstance(answers[0], PositionTable) else older
                 found = {refusing: f"{refusing} does not run it"}
             for what, text in found.items():
@@ -120,7 +121,7 @@ def changes() -> list[str]:
 
 
 def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> PositionTable | str:
-    """What a release makes of a config."""
+    """Return the position table that a release computes from a config, or its refusal."""
     try:
         table: PositionTable = program.read(config, version)
         return table
@@ -129,12 +130,12 @@ def table_or_refusal(program: Any, config: dict[str, Any], version: str) -> Posi
 
 
 def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[str]]:
-    """The text of a cell, and the sentences below the table, one for all layer types that differ in one way."""
+    """Return a cell's text, and the sentences below the table; layer types with the same difference share one."""
     try:
         table = program.read(config, version)
         apart = differences(of(read(config)), table, names=("the config", "the program"))
     except PosencError as error:
-        return ("refused", [str(error)]) if "does not run" in str(error) else ("not read", [])
+        return ("refused", [str(error)]) if "not run" in str(error) else ("not read", [])
     if table.not_asked:
         return "not asked", []
     apart = [each for each in apart if each.what not in LENGTHS]
@@ -151,7 +152,7 @@ def cell(config: dict[str, Any], program: Any, version: str) -> tuple[str, list[
 
 
 def rope(config: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a config that say its rotation, lists by their first two."""
+    """Return the keys of a config that determine its rotation, with long lists cut to two entries."""
 
     def short(value: Any) -> Any:
         if isinstance(value, dict):

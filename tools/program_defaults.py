@@ -1,9 +1,9 @@
-"""Writes ``programs/defaults.json``: the bases, shares and lengths that programs take where a config says none.
+"""Write ``programs/defaults.json``: the base, rotary share and length that programs assume if a config has none.
 
     python tools/program_defaults.py              # transformers 5, the installed one, and mlx-lm in build/programs
     PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
 
-A line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key.
+The file has one line per program and family; ``rope_parameters`` says whether a release of mlx-lm reads that key.
 """
 
 import ast
@@ -18,7 +18,7 @@ from posenc.integrations.programs import mlx
 
 ALL = FAMILIES | {name: FAMILIES[other] for name, other in READ_AS.items()}
 EXLLAMAV3 = ("apertus", "arcee", "hyperclovax", "llama", "mixtral", "phi3", "qwen3", "qwen3_moe", "smollm3")
-"""Families whose file reads them by read_rope_settings_default and halves, and no more."""
+"""Families whose file only calls read_rope_settings_default, and rotates halves."""
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
 NEAR = {
@@ -27,7 +27,7 @@ NEAR = {
     "mimo_v2_flash": "swa_rope_theta",
     **dict.fromkeys(("modernbert", "modernbert-decoder", "ultrabert"), "local_rope_theta"),
 }
-"""Older keys for the base of sliding layers, by family."""
+"""The older key for the base of sliding-window layers, by family."""
 
 
 def keys_of(name: str, family: Family) -> list[str]:
@@ -35,7 +35,7 @@ def keys_of(name: str, family: Family) -> list[str]:
 
 
 def of_transformers() -> dict[str, dict[str, Any]]:
-    """By the config class of the transformers that is imported."""
+    """Return defaults by family, from the config classes of the imported transformers."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     table = {}
@@ -44,7 +44,7 @@ def of_transformers() -> dict[str, dict[str, Any]]:
             continue
         try:
             config = CONFIG_MAPPING[name]()
-        except Exception:  # a class that has no defaults of its own
+        except Exception:  # the class cannot be built without arguments
             continue
         defaults = {key: getattr(config, key, None) for key in keys_of(name, family)}
         rope = getattr(config, "rope_parameters", None) or {}
@@ -61,7 +61,7 @@ def of_transformers() -> dict[str, dict[str, Any]]:
 
 
 def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
-    """By the fields of ModelArgs in the file of every model in this folder."""
+    """Return defaults by family, from the fields of ModelArgs in every model file of this folder."""
     tree = ast.parse((folder / "mlx_lm" / "utils.py").read_text())
     (renamed,) = [
         ast.literal_eval(node.value)
@@ -90,7 +90,7 @@ def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def asked() -> dict[str, dict[str, dict[str, Any]]]:
-    """The tables of the programs that are here."""
+    """Return the tables of the installed programs."""
     import transformers
 
     every = {

@@ -1,8 +1,8 @@
-"""Puts the programs that `make programs` asks into build/programs, at exact versions, outside the environment.
+"""Install the programs that `make programs` runs into build/programs, at exact versions, outside the environment.
 
-`python tools/programs.py`, with the environment's Python. What to get stands in each program's file,
-`src/posenc/integrations/programs/*.py`: the files of a wheel, which is removed again, and what they need, for an
-environment of their own. transformers 4 lies in a folder to be put before our transformers, and uses our torch.
+Run `python tools/programs.py` with the environment's Python. Each program's file in
+`src/posenc/integrations/programs/` lists the files to extract from a wheel, and their requirements, which are
+installed into a separate environment. transformers 4 gets a folder for PYTHONPATH and uses the environment's torch.
 """
 
 import shutil
@@ -22,15 +22,15 @@ PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
 TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"
 LONGPPL = ("longppl==0.3.0",)
 DUAL_CHUNK = ("vllm==0.10.2",)
-"""The rotary files of a vLLM that had Dual Chunk Attention, which later ones have not."""
+"""A vLLM with Dual Chunk Attention, which later versions do not have; only its rotary files are used."""
 LM_EVAL = "lm-eval==0.4.13"
-"""lm-evaluation-harness, in an environment of its own that sees ours."""
+"""lm-evaluation-harness, in a separate environment that also uses the packages of this one."""
 PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 
 def main() -> None:
-    """Install what is missing."""
-    names = [name for name in NAMES if name != "transformers"]  # which is not taken out of a wheel
+    """Install the missing programs."""
+    names = [name for name in NAMES if name != "transformers"]  # installed separately below
     everything: list[Releases] = [import_module(f"posenc.integrations.programs.{name}").RELEASES for name in names]
     requirements = [requirement for one in everything for requirement in one.requirements]
     done = PROGRAMS / "env" / "installed"
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def take(requirements: Iterable[str], files: tuple[str, ...], folder: Path) -> None:
-    """The files of these packages that begin so, from their wheels; Python's alone, unless all are wanted."""
+    """Extract files with these prefixes from the packages' wheels: only ``.py`` files, or all for ``("",)``."""
     taken = folder / "taken"
     if taken.exists() and taken.read_text() == repr(files):
         return
@@ -74,7 +74,7 @@ def take(requirements: Iterable[str], files: tuple[str, ...], folder: Path) -> N
 
 
 def pip(python: Path, command: str, *arguments: str) -> None:
-    """pip of this Python, quietly."""
+    """Run this Python's pip quietly."""
     subprocess.run(
         [str(python), "-m", "pip", command, "--quiet", "--disable-pip-version-check", *arguments], check=True
     )

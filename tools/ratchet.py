@@ -1,7 +1,7 @@
-"""The gauge of the house, which `make lint` runs: ``src`` may not have more code statements than ratchet.txt says.
+"""Check, in `make lint`, that ``src`` has no more code statements than ratchet.txt allows.
 
-Statements are counted as Python parses them, nested ones too; docstrings and imports are free, so that neither
-documentation nor small files cost anything. Whoever deletes lowers the number. Raising it is a commit of its own
+Statements are counted as Python parses them, including nested ones. Docstrings and imports do not count, so
+documentation and small files cost nothing. If you delete code, lower the number. Raise it only in a separate commit
 that says what the user gets for it.
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 NUMBER = Path(__file__).with_suffix(".txt")
 SLACK = 30
-"""How far the number may lie above the count, so that a deletion of a few lines need not touch it."""
+"""How far the number may exceed the count, so that deleting a few lines does not require a change."""
 
 
 def statements(source: str) -> int:
-    """Number of statements that run: all but docstrings and imports."""
+    """Return the number of statements other than docstrings and imports."""
     return sum(isinstance(node, ast.stmt) and not _is_free(node) for node in ast.walk(ast.parse(source)))
 
 
@@ -28,12 +28,12 @@ def _is_free(node: ast.stmt) -> bool:
 
 
 def count(folder: Path) -> int:
-    """Number of code statements in all Python files below a folder."""
+    """Return the number of code statements in all Python files below a folder."""
     return sum(statements(file.read_text()) for file in folder.rglob("*.py"))
 
 
 def complaint(counted: int, allowed: int) -> str | None:
-    """What is wrong with the number in ratchet.txt for this count, or None."""
+    """Return what is wrong with the number in ratchet.txt for this count, or None."""
     if counted > allowed:
         return (
             f"src has {counted:,} code statements and {NUMBER.name} allows {allowed:,}; delete "

@@ -1,9 +1,9 @@
-"""Resolves the project with every extra against its pins as a machine with no settings of its own would.
+"""Resolve the project with every extra against its pins, as on a machine without local pip settings.
 
-`python3 tools/resolve.py [PYTHON ...]`, with this Python when none is named: against constraints.txt, and on the
-lowest Python against oldest.txt too. It is pip that resolves, since pip is what people have, and nothing is
-installed; today's pip, since older ones fetch gigabytes even for a dry run. All extras go in one resolution: where
-every package is pinned and the pins agree with each other, they agree for every smaller set of extras too.
+Run `python3 tools/resolve.py [PYTHON ...]`, by default with this Python. It resolves against constraints.txt, and
+on the lowest Python also against oldest.txt. It uses pip, since that is what people have, and installs nothing; it
+uses the newest pip, since older versions download gigabytes even for a dry run. All extras are resolved together:
+if every package is pinned and the pins agree, they also agree for fewer extras.
 """
 
 import os
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(pythons: list[str]) -> int:
-    """Resolve on each Python; the exit status is 1 where one of them fails."""
+    """Resolve on each Python; return 1 if one of them fails."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     wanted = f".[{','.join(project['optional-dependencies'])}]"
@@ -32,7 +32,7 @@ def main(pythons: list[str]) -> int:
 
 
 def resolves(python: str, named: str, pins: str, project: str) -> bool:
-    """Whether pip finds versions for all that the project wants under these pins; says so on one line."""
+    """Return whether pip finds a version of every requirement under these pins, and print the result."""
     plain = {key: value for key, value in os.environ.items() if not key.startswith("PIP_")}
     plain |= {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with tempfile.TemporaryDirectory() as room:

@@ -1,7 +1,7 @@
-"""Writes ``programs/rope_types.json``: which pairs llama.cpp rotates in every architecture, asked of its library.
+"""Write ``programs/rope_types.json``: the pairing that llama.cpp's library reports for each architecture.
 
-``python -m tools.rope_types`` after `make programs`. Of each architecture that gguf names, a file without
-tensors is loaded for its vocabulary alone, and the library's own ``llama_model_rope_type`` answers.
+Run ``python -m tools.rope_types`` after `make programs`. For each architecture in gguf, it loads a file without
+tensors in vocabulary-only mode and calls the library's ``llama_model_rope_type``.
 """
 
 import ctypes
@@ -14,20 +14,20 @@ from posenc.integrations.programs.llama_cpp import RELEASES
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src" / "posenc" / "integrations" / "programs" / "rope_types.json"
 TYPES = {-1: "none", 0: "neighbours", 2: "halves", 8: "sections", 40: "interleaved sections"}
-"""LLAMA_ROPE_TYPE of llama.h."""
+"""The values of LLAMA_ROPE_TYPE in llama.h."""
 VOCABULARY_ALONE = {"2026.7.10068": 64, "2026.10.11549": 72}
-"""The byte of ``vocab_only`` in llama_model_params by release; the test sees that nothing more is loaded."""
+"""Byte offset of ``vocab_only`` in llama_model_params, by release; a test checks that nothing else is loaded."""
 SIZES = {"context_length": 64, "embedding_length": 64, "block_count": 2, "attention.head_count": 4, "vocab_size": 8}
 
 
 class Parameters(ctypes.Structure):
-    """llama_model_params, as bytes."""
+    """The struct llama_model_params, as bytes."""
 
     _fields_ = (("byte", ctypes.c_uint8 * 1024),)
 
 
 def asked(version: str) -> dict[str, list[str]]:
-    """The architectures of every type; those that the library does not load are in none."""
+    """Return the architectures of each type, without those that the library does not load."""
     import gguf
 
     library = next((ROOT / "build" / "programs" / f"xllamacpp-{version}").rglob("xllamacpp/*.so"))

@@ -1,7 +1,7 @@
-"""Makes .venv and installs the project with one extra, says what it fetches, and mends what was cut off.
+"""Create .venv, install the project with one extra, announce large downloads, and repair an interrupted set-up.
 
-`python3 tools/set_up.py EXTRA`, as the Makefile calls it. It is written for Python 3.6 and the standard library, so
-that a Python which is too old can still say so.
+The Makefile calls `python3 tools/set_up.py EXTRA`. It runs on Python 3.6 with only the standard library, so that a
+Python which is too old gets a clear message.
 """
 
 import fcntl
@@ -26,17 +26,17 @@ LARGE = re.compile(
 
 
 class Refused(Exception):  # noqa: N818 - says what it is without the suffix
-    """What set-up cannot do, in one sentence."""
+    """An error of the set-up, in one sentence."""
 
 
 def main(extra):
-    """Bring .venv to hold the project with this extra, and leave the stamp that make looks at."""
+    """Install the project with this extra into .venv, and write the stamp file that make checks."""
     refuse_old(sys.version_info)
     wait_for_others()
     announce(extra, os.environ.get("TORCH_INDEX", ""))
     sys.stdout.flush()
     make_venv()
-    # Only this file tells a whole environment from one whose installation was killed; pip itself cannot.
+    # Only this file distinguishes a complete environment from one whose installation was killed; pip cannot.
     UNFINISHED.touch()
     install(extra, os.environ.get("TORCH_INDEX", ""))
     UNFINISHED.unlink()
@@ -44,7 +44,7 @@ def main(extra):
 
 
 def wait_for_others():
-    """Let one set-up run at a time in this folder, or one would take the other's .venv for cut off.
+    """Allow one set-up at a time in this folder; a second would take an unfinished .venv for an interrupted one.
 
     The lock ends with the process.
     """
@@ -52,40 +52,40 @@ def wait_for_others():
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        print("Another set-up is running in this folder; waiting for it to end.", flush=True)
+        print("Another set-up is running in this folder; waiting for it to finish.", flush=True)
         fcntl.flock(folder, fcntl.LOCK_EX)
 
 
 def refuse_old(version):
-    """Say which Python is needed and how to name it."""
+    """Refuse a Python that is too old, and say how to select another."""
     if tuple(version[:2]) < OLDEST:
         raise Refused(
-            f"posenc needs Python 3.11 or newer and this is {'.'.join(map(str, version[:3]))}; install one and "
-            "name it, for instance: make compare PYTHON=python3.12"
+            f"posenc needs Python 3.11 or newer, but this is {'.'.join(map(str, version[:3]))}; install a newer "
+            "one and pass it, for instance: make compare PYTHON=python3.12"
         )
 
 
 def announce(extra, torch_index):
-    """Say what is coming and how large, before anything is fetched."""
-    print(f"Setting up .venv for posenc[{extra}]; packages of 10 MB or more are named as they come.")
+    """Print the size of the download before it starts."""
+    print(f"Setting up .venv for posenc[{extra}]; packages of 10 MB or more are listed as they are downloaded.")
     if any(VENV.glob("lib/python*/site-packages/torch/version.py")):
-        return  # what is large is there already
+        return  # the large packages are already installed
     if sys.platform == "linux" and not torch_index:
         print(
-            "On Linux the public build of torch brings CUDA: 3 GB to download, 7 GB on the disk. With a CPU build\n"
-            "it is 0.3 to 0.6 GB: pip takes one where its sources hold it, or from TORCH_INDEX=… (CONTRIBUTING.md)."
+            "On Linux, the public build of torch includes CUDA: 3 GB to download, 7 GB on the disk. With a CPU\n"
+            "build, it is 0.3 to 0.6 GB: pip uses one if its index has it, or set TORCH_INDEX=… (CONTRIBUTING.md)."
         )
     else:
-        print("With torch that is 0.3 to 0.6 GB to download.")
+        print("With torch, the download is 0.3 to 0.6 GB.")
 
 
 def make_venv():
-    """Make .venv, or make it afresh where it has no working pip or its last installation never ended."""
+    """Create .venv, or recreate it if it has no working pip or its last installation did not finish."""
     python = VENV / "bin" / "python"
     if not UNFINISHED.exists() and python.exists() and works(python):
         return
     if VENV.exists():
-        print("An earlier set-up was cut off; starting .venv afresh.", flush=True)
+        print("An earlier set-up was interrupted; recreating .venv.", flush=True)
     made = subprocess.run(
         [sys.executable, "-m", "venv", "--clear", str(VENV)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -94,19 +94,19 @@ def make_venv():
         raise Refused(
             full_disk()
             if DISK.search(said)
-            else "this Python cannot make an environment; on Debian and Ubuntu "
-            "`apt install python3-venv` mends that, then run the same command again"
+            else "this Python cannot create an environment; on Debian and Ubuntu, run "
+            "`apt install python3-venv`, then the same command again"
         )
 
 
 def works(python):
-    """Whether this environment's Python is new enough and has a pip that starts."""
+    """Return whether this environment's Python is new enough and its pip starts."""
     check = f"import sys, pip; sys.exit(sys.version_info < {OLDEST})"
     return subprocess.run([str(python), "-c", check], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def install(extra, torch_index):
-    """Let pip install the project with the extra; its errors become one sentence."""
+    """Install the project with the extra through pip; raise its errors as one sentence."""
     command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", "-c", "constraints.txt", "-e", f".[{extra}]"]
     if torch_index:
@@ -121,24 +121,24 @@ def install(extra, torch_index):
 
 
 def name_large(line):
-    """Print a package that takes time and space, and a torch that pip's own sources hold."""
+    """Print the name of a large package, or of torch from a configured index."""
     found = LARGE.match(line)
     if not found:
         return
     how, package, size, unit = found.groups()
     name = package.replace("-", " ", 1)
     if unit == "GB" or (unit == "MB" and float(size) >= 10):
-        print(f"  {name}, {size} {unit}{', already at hand' if how == 'Using cached' else ''}", flush=True)
+        print(f"  {name}, {size} {unit}{', already downloaded' if how == 'Using cached' else ''}", flush=True)
     elif how == "Processing" and package.startswith("torch-"):
-        print(f"  {name}, from pip's own sources", flush=True)
+        print(f"  {name}, from pip's configured index", flush=True)
 
 
 def reason(said):
-    """Why pip gave up, in one sentence."""
+    """Return why pip failed, in one sentence."""
     if DISK.search(said):
         return full_disk()
     if NETWORK.search(said):
-        UNFINISHED.unlink()  # pip fetches everything before it installs anything: the environment is as it was
+        UNFINISHED.unlink()  # pip downloads everything before it installs anything, so the environment is unchanged
         return (
             "the package index cannot be reached; check the network or the proxy, then run the same command again"
         )
@@ -147,9 +147,9 @@ def reason(said):
 
 
 def full_disk():
-    """What to do about a full disk, with how much is free."""
+    """Return the message for a full disk, with the free space."""
     free = shutil.disk_usage(".").free / 1e9
-    return f"no space left on the disk ({free:.1f} GB free here); make room and run the same command again"
+    return f"no space left on the disk ({free:.1f} GB free here); free some and run the same command again"
 
 
 if __name__ == "__main__":
@@ -162,4 +162,4 @@ if __name__ == "__main__":
             raise
         sys.exit(f"error: {full_disk()}")
     except KeyboardInterrupt:
-        sys.exit("stopped; the same command starts the set-up again")
+        sys.exit("stopped; run the same command to start the set-up again")

@@ -1,8 +1,8 @@
-"""Builds the sdist and the wheel from it, and uses the wheel away from the checkout: the library, then each extra.
+"""Build the sdist, build the wheel from it, and test the wheel outside the checkout: the library, then each extra.
 
-`python3 tools/smoke.py [EXTRAS ...]`, with all of them when none is named. The wheel is built from the sdist, so
-that an sdist which lacks something fails here. Every extra gets an environment of its own with nothing but what it
-asks for; torch, the same for all, is installed once and lent to them.
+Run `python3 tools/smoke.py [EXTRAS ...]`; without arguments, all extras are tested. The wheel is built from the
+sdist, so an incomplete sdist fails here. Each extra gets its own environment with only its dependencies; torch is
+installed once and shared by all.
 """
 
 import os
@@ -43,7 +43,7 @@ answers = 16
 
 
 def main(chosen: list[str]) -> None:
-    """Build, then try every extra; the first failure ends it with what was said."""
+    """Build, then test every extra; the first failure stops the run and prints the command's output."""
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
         wheel = build(room)
@@ -61,7 +61,7 @@ def main(chosen: list[str]) -> None:
 
 
 def build(room: Path) -> Path:
-    """The wheel, built from the sdist, built from the files of the checkout that git does not ignore."""
+    """Return the wheel, built from an sdist of the files in the checkout that git does not ignore."""
     copy, builder = room / "copy", environment(room / "build")
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -78,18 +78,18 @@ def build(room: Path) -> Path:
 
 
 def environment(folder: Path) -> Path:
-    """The Python of a fresh environment."""
+    """Create a virtual environment and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     return folder / "bin" / "python"
 
 
 def purelib(python: Path) -> Path:
-    """Where this Python keeps its packages."""
+    """Return the site-packages folder of this Python."""
     return Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
 
 
 def run(*command: str | Path, status: int = 0, **settings: str) -> str:
-    """What a command says, away from the checkout; the end of everything if its exit status is another."""
+    """Run a command outside the checkout and return its output; exit if its status is not ``status``."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=tempfile.gettempdir(),
@@ -99,19 +99,19 @@ def run(*command: str | Path, status: int = 0, **settings: str) -> str:
         text=True,
     )
     if done.returncode != status:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}, not {status}:\n{done.stdout}")
+        sys.exit(f"{' '.join(map(str, command))} exited with {done.returncode}, not {status}:\n{done.stdout}")
     return done.stdout
 
 
 def expect(said: str, *parts: str) -> None:
-    """End everything where what was said lacks one of these parts."""
+    """Exit if the output lacks one of these parts."""
     for part in parts:
         if part not in said:
-            sys.exit(f"{part!r} is missing in:\n{said}")
+            sys.exit(f"{part!r} is missing from the output:\n{said}")
 
 
 def alone(python: Path, posenc: Path, room: Path) -> None:
-    """The library works, with the native kernel and without a compiler alike; the command says what it wants."""
+    """The library works with the native kernel and without a compiler; the command names the extra it needs."""
     native, bits = run(python, "-c", LIBRARY).splitlines()[-2:]
     expect(native, "native: one pass over memory")
     sdist = max((ROOT / "dist").glob("posenc-*.tar.gz"), key=lambda path: path.stat().st_mtime)
@@ -125,9 +125,9 @@ def alone(python: Path, posenc: Path, room: Path) -> None:
 
 
 def cli(python: Path, posenc: Path, room: Path) -> None:
-    """The verbs are listed and one of them runs."""
+    """The help lists the commands, and one of them runs."""
     expect(run(posenc, "--help"), "compare", "lab", "--version")
-    expect(run(posenc, "verify", "--only", "float32-tables"), "1 of 1 verdicts stand")
+    expect(run(posenc, "verify", "--only", "float32-tables"), "1 of 1 verdicts hold")
 
 
 def plot(python: Path, posenc: Path, room: Path) -> None:
@@ -137,7 +137,7 @@ def plot(python: Path, posenc: Path, room: Path) -> None:
 
 
 def compare(python: Path, posenc: Path, room: Path) -> None:
-    """A study of seconds, its page and its list."""
+    """A study of a few seconds runs, writes its report and is listed."""
     (room / "tiny.toml").write_text(STUDY)
     said = run(posenc, "compare", "--config", room / "tiny.toml", "--output", room / "study")
     expect(said, "2 runs", "report.html")
@@ -145,13 +145,13 @@ def compare(python: Path, posenc: Path, room: Path) -> None:
 
 
 def hf(python: Path, posenc: Path, room: Path) -> None:
-    """A config is read, and transformers is there to be patched."""
+    """A config is read, and ``patched`` can be imported with transformers."""
     expect(run(posenc, "inspect", ROOT / "tests" / "data" / "configs" / "llama-3.1-8b.json"), "rotary")
     run(python, "-c", "import posenc.integrations.huggingface as hf; hf.patched")
 
 
 def lab(python: Path, posenc: Path, room: Path) -> None:
-    """The first page comes over HTTP."""
+    """The server returns the first page."""
     with subprocess.Popen(
         [posenc, "lab", "--port", "0", "--no-open"],
         stdout=subprocess.PIPE,
@@ -176,7 +176,7 @@ USES: dict[str, Callable[[Path, Path, Path], None]] = {
     "hf": hf,
     "lab": lab,
 }
-"""What is done with each set of extras."""
+"""The test of each set of extras."""
 
 if __name__ == "__main__":
     main(sys.argv[1:])

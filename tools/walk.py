@@ -1,10 +1,10 @@
-"""Walks every model type of the installed transformers: measures it, reads it and compares.
+"""Measure every model type of the installed transformers, read its config, and compare the two.
 
-    python -m tools.walk                      # all types, two at a time; goes on where it was stopped
-    python -m tools.walk --types llama,t5     # some, told on the screen only
+    python -m tools.walk                      # all types, two at a time; resumes if it was stopped
+    python -m tools.walk --types llama,t5     # some types, only printed
 
-Under another version of transformers the same command keeps its results beside, and says what changed up to the
-newest version that was walked; docs/models.md shows that version, and what changed since the oldest.
+With another version of transformers, the command writes separate results and prints what changed up to the newest
+version measured. docs/models.md shows that version, and what changed since the oldest.
 
 Every type is measured in a process of its own with limits on processor time and memory, forked from one that has
 imported torch and transformers. Each result is written as soon as it is known.
@@ -65,7 +65,7 @@ def results(names: list[str], workers: int, limit: float) -> Iterator[dict[str, 
 
 
 def versions() -> tuple[str, list[str]]:
-    """The version of transformers, and its model types."""
+    """Return the version of transformers, and its model types."""
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -96,7 +96,7 @@ def main() -> None:
     results_of = KEPT / f"walk-{version}.jsonl"
     results_of.touch()
     known = next(walk for walk in kept(KEPT) if walk.version == version)
-    if given.again:  # forgotten now, so that a walk that is stopped goes on with the rest of them
+    if given.again:  # deleted before the run starts, so that a stopped run resumes with the remaining types
         again = given.again.split(",")
         known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
         results_of.write_text("".join(json.dumps(one) + "\n" for one in known.found.values()))
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def told(walk: Walk) -> str:
-    """What the page has of the newest version walked; of another one, what changed from it to that one."""
+    """Return the page for the newest version; for an older one, the changes from it to the newest."""
     walks = kept(KEPT)
     return page(walks) if walk.version == walks[-1].version else "\n".join(changes(walk, walks[-1]))
 

@@ -1,4 +1,4 @@
-"""What docs/models.md shows of the walk: counts, every type by name, and what changed since another version."""
+"""Write the measured types for docs/models.md: counts, every type by name, and changes since another version."""
 
 import json
 from collections import Counter
@@ -10,18 +10,18 @@ from typing import Any
 from packaging.version import Version
 
 KEPT = Path(__file__).parent / "walked"
-"""Of every version that was walked: the day and its types, and a line a result."""
+"""For each version measured: the date and the model types, and one line per result."""
 
 CLASSES = {
-    "read and equal": "`posenc inspect` reads the config, and the model does what was read",
-    "corrected since": "this version does something else than the config says, and newer ones what was read",
-    "read and different": "the model does something else than was read",
-    "measured only": "`posenc inspect --measure` says what the model does; its config is not read",
-    "has no positions": "its attention, if it has any, knows no positions of tokens",
-    "cannot be built": "no small model of it could be built and run on token ids, pictures or sounds",
+    "read and equal": "`posenc inspect` reads the config, and the model does the same",
+    "corrected since": "this version of transformers departs from the config; newer versions follow it",
+    "read and different": "the model differs from what was read",
+    "measured only": "`read` refuses the config; `posenc inspect --measure` says what the model does",
+    "has no positions": "its attention, if any, does not use token positions",
+    "cannot be built": "no small model could be built and run on token ids, images or audio",
 }
 SCALED = "YaRN with a stated attention factor"
-"""The config of every type that rotates whose scaling and factor of cos and sin are other than its class's."""
+"""The name of the scaled config that is tested for every type that rotates."""
 
 
 Found = Mapping[str, Any]
@@ -29,13 +29,13 @@ Found = Mapping[str, Any]
 
 @dataclass
 class Walk:
-    """What was found under one version of transformers.
+    """Results for one version of transformers.
 
     Args:
-        version: of transformers.
-        names: the types that it has.
-        found: the result of every type walked so far.
-        day: on which it was started last.
+        version: the version of transformers.
+        names: its model types.
+        found: the result of each type measured so far.
+        day: the date of the latest run.
     """
 
     version: str
@@ -44,13 +44,13 @@ class Walk:
     day: str = ""
 
     def only(self, names: Collection[str]) -> "Walk":
-        """The walk over those of its types alone."""
+        """Return the results of only these types."""
         found = {name: one for name, one in self.found.items() if name in names}
         return Walk(self.version, [name for name in self.names if name in names], found, self.day)
 
 
 def kept(folder: Path = KEPT) -> list[Walk]:
-    """All walks that there are results of, oldest version first, with the last result of every type."""
+    """Return the stored results of all versions, oldest first, with the latest result of every type."""
     walks = []
     for file in folder.glob("walk-*.types"):
         day, *names = file.read_text().split()
@@ -61,7 +61,7 @@ def kept(folder: Path = KEPT) -> list[Walk]:
 
 
 def page(walks: Sequence[Walk]) -> str:
-    """Counts and every type of the newest walk, and what changed since the oldest."""
+    """Return the counts and types of the newest version, and what changed since the oldest."""
     first, walk = walks[0], walks[-1]
     results = sorted(walk.found.values(), key=lambda one: str(one["type"]).lower())
     counts = Counter(str(one["class"]) for one in results)
@@ -69,7 +69,7 @@ def page(walks: Sequence[Walk]) -> str:
     read = sum(one["class"] == "read and equal" for one in rotating)
     summary = [
         f"transformers {walk.version} has {len(walk.names)} model types. {len(rotating)} of the {len(results)} "
-        f"walked rotate queries and keys, and `read` agrees with the measurement for {read} of those "
+        f"measured rotate queries and keys, and `read` agrees with the measurement for {read} of those "
         f"({read / max(1, len(rotating)):.1%}; `python -m tools.walk`, {walk.day}).",
         *_rest(len(walk.names) - len(results)),
         "",
@@ -82,7 +82,7 @@ def page(walks: Sequence[Walk]) -> str:
 
 
 def _by_name(results: Sequence[Found]) -> list[str]:
-    """The names of each class."""
+    """Return the names of the types in each class."""
     lines = []
     for kind in CLASSES:
         if names := [f"`{one['type']}`" for one in results if one["class"] == kind]:
@@ -91,16 +91,16 @@ def _by_name(results: Sequence[Found]) -> list[str]:
 
 
 def changes(older: Walk, newer: Walk) -> list[str]:
-    """What changed from one version of transformers to another: types that came or went, and what others do."""
+    """Return what changed between two versions of transformers: types added or removed, and different results."""
     came, went = sorted({*newer.names} - {*older.names}), sorted({*older.names} - {*newer.names})
     both = [(older.found[name], newer.found[name]) for name in sorted({*older.found} & {*newer.found})]
     other = [(a, b) for a, b in both if _said(a) != _said(b)]
     lines = ["", f"## From transformers {older.version} to {newer.version}", ""]
     lines.append(
-        f"{len(came)} types came and {len(went)} went; of {len(both)} walked in both, {len(other)} are measured or "
-        "read differently."
+        f"{len(came)} types were added and {len(went)} removed; of {len(both)} measured in both versions, "
+        f"{len(other)} are measured or read differently."
     )
-    for how, names in (("Came", came), ("Went", went)):
+    for how, names in (("Added", came), ("Removed", went)):
         if names:
             lines += ["", f"{how}: {', '.join(f'`{name}`' for name in names)}."]
     if other:
@@ -110,17 +110,17 @@ def changes(older: Walk, newer: Walk) -> list[str]:
 
 
 def _said(one: Found) -> str:
-    """What a type does, and how it is read; for one that could not be built the reason is nobody's change."""
+    """Return a type's class and measurement, without the reason, which may change between runs."""
     return ": ".join(str(one[key]) for key in ("class", "measured") if one.get(key))
 
 
 def _cell(text: object) -> str:
-    """Text of a table."""
+    """Return the text of a table cell."""
     return str(text or "").replace("|", "\\|")
 
 
 def _more(found: Sequence[Found]) -> list[str]:
-    """What further configs of types came to: those under YaRN, and the published ones."""
+    """Return the counts of results for other configs: those with YaRN, and the published ones."""
     more = [(key == SCALED, said) for one in found for key, said in one.get("more", {}).items()]
     lines = []
     for scaled, what in ((True, f"Under {SCALED}"), (False, "Published configs of these types")):
@@ -135,4 +135,4 @@ def _more(found: Sequence[Found]) -> list[str]:
 def _rest(count: int) -> list[str]:
     if not count:
         return []
-    return ["", f"{count} more {'is' if count == 1 else 'are'} still to be walked: the command goes on with them."]
+    return ["", f"Not measured yet: {count}. Run the command again to continue."]

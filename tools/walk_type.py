@@ -1,4 +1,4 @@
-"""One model type of the walk: its default config with other bases, a scaled one and published ones, compared."""
+"""Compare reading with measurement for one model type: default config with other bases, scaled, and published."""
 
 import copy
 import json
@@ -76,7 +76,7 @@ MORE: dict[str, dict[str, Any]] = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 17_000.0},
     },
 }
-"""What a default config lacks to be a model with positions, as every released one says it."""
+"""Keys that a default config lacks for a model with positions, and that every released config has."""
 
 
 SPELT = {
@@ -85,11 +85,11 @@ SPELT = {
     "width": ("hidden_size", "d_model", "dim", "n_embd", "embed_dim"),
     "layers": ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers"),
 }
-"""Keys that a config may have for what every family needs, by the field of an entry."""
+"""Keys under which configs may store what every family needs, by the field of an entry."""
 
 
 def walked(name: str) -> dict[str, object]:
-    """The class of a type, why, and what was measured."""
+    """Return a type's class, the reason, and what was measured."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
@@ -127,7 +127,7 @@ def walked(name: str) -> dict[str, object]:
 
 
 def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tuple[str, Any]]:
-    """Further configs of a type by name: under YaRN with a factor of cos and sin stated, and published ones."""
+    """Yield other configs of a type by name: one with YaRN and an explicit attention factor, and published ones."""
     if positions.rotary_recipes and positions.layout is None:
         yield SCALED, lambda: _scaled(config)
     for line in PUBLISHED.read_text("utf-8").splitlines():
@@ -137,7 +137,7 @@ def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tupl
 
 
 def answer(make: Any) -> str:
-    """Whether such a config is measured as it is read, and why not."""
+    """Return whether the measurement of a config agrees with what is read from it, and if not, why."""
     try:
         measured = measure(make())
         off = differences(measured, read(measured.config))
@@ -147,7 +147,7 @@ def answer(make: Any) -> str:
 
 
 def _scaled(config: Any) -> Any:
-    """The config with its language model under YaRN, whose factor of cos and sin is another than its rule gives."""
+    """Return the config with YaRN in its language model, with an attention factor other than YaRN's own."""
     whole = copy.deepcopy(config.to_dict())
     positions = read(config)
     length = positions.original_length
@@ -160,24 +160,24 @@ def _scaled(config: Any) -> Any:
 
 
 def corrected_since(positions: ModelPositions) -> bool:
-    """Whether the installed transformers is one that is known to do otherwise than such a config says."""
+    """Return whether the installed transformers is known to differ from what such a config says."""
     known = FAMILIES[positions.model_type].wrong_up_to_version
     return known is not None and Version(transformers.__version__) <= Version(known)
 
 
 def completed(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with what a default one of this type lacks, which configs inside keep beside it."""
+    """Return the config with the keys that a default config of this type lacks; nested configs are merged."""
     return merged(config, MORE.get(name, {}))
 
 
 def merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with more said in it, and in the configs inside."""
+    """Return the config with more keys, also in its nested configs."""
     inner = {key: config[key] for key in more if key.endswith("_config") and isinstance(config.get(key), Mapping)}
     return {**config, **more, **{key: merged(value, more[key]) for key, value in inner.items()}}
 
 
 def rebased(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with every base 1.7 times as large, so that one written in the code is seen."""
+    """Return the config with every base multiplied by 1.7, to reveal a base that is hard-coded."""
     made: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, dict):
@@ -194,7 +194,7 @@ def _reason(error: Exception) -> str:
 
 
 def _family(name: str, measured: Measured) -> list[str] | None:
-    """Lines of families.toml that read this type as it was measured, of facts that other families have."""
+    """Return lines of families.toml, from other families' facts, with which reading and measurement agree."""
     common = (("partial", "partial_rotary_factor"), ("pairing", "interleaved"), ("head_dim", "qk_rope_head_dim"))
     candidates: dict[str, tuple[Family, dict[str, str]]] = {repr(Family()): (Family(), {"like": "llama"})}
     for chosen in product((False, True), repeat=len(common)):

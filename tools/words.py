@@ -1,7 +1,7 @@
-"""The lint of words, which `make lint` runs: names, help texts and pages use the words of the field.
+"""The word lint, which `make lint` runs: names, help texts and pages must use the field's terminology.
 
-It looks at three things: the qualified public names of ``src`` (classes, methods, fields, parameters), the pages
-of README and docs with the help texts of the command line, and the names of variables that say nothing.
+It checks the qualified public names of ``src`` (classes, methods, fields, parameters), README, the docs, the help
+texts of the command line, and variables with meaningless names.
 """
 
 import ast
@@ -48,7 +48,7 @@ RENAMED = {
     "posenc.encodings.*.needs": "a table of the laws",
     "posenc.positions.*.plain": "arange",
 }
-"""Qualified public names that were renamed, as patterns, and what stands for them."""
+"""Patterns of qualified public names that were renamed, and the new names."""
 
 PRIVATE = re.compile(
     r"\b(?:sights?|doors?|carry|carries|carried|carrying|told|impl|spectrum|somebody's own|rope schedules?|"
@@ -57,7 +57,7 @@ PRIVATE = re.compile(
     r"anew|besides|nobody|(?:none|false|zero) where)\b",
     re.IGNORECASE,
 )
-"""Private words, which nobody can search for; *a* for per, *otherwise* for differently, *where* for if."""
+"""Private words, for which no reader would search; *a* for per, *otherwise* for differently, *where* for if."""
 
 PROSE = re.compile(
     r"\b(?:(?:once|per|of|in|each|every|with|at|is) (?:a )?forward\b(?! pass)|nobody may|by and large|at hand|"
@@ -66,18 +66,18 @@ PROSE = re.compile(
     r"laid end to end|broken off|goes on|leave (?:it|one) out|is no \w+(?=;)|whatever (?:the|its))\b",
     re.IGNORECASE,
 )
-"""Phrases that are no English of an engineer, in docstrings, comments, errors, templates and data as well."""
+"""Unidiomatic phrases, which are also refused in docstrings, comments, errors, templates and data."""
 
 ALLOWED = ("told apart", "carry relative position", "carry absolute positions")
-"""Phrases in which such a word is plain English."""
+"""Phrases in which these words are plain English."""
 
 EMPTY = {"found", "made", "said", "told", "own", "kept", "held", "beside", "came", "whole", "seen"}
 LIMIT = 30
-"""How many variables of ``src`` may have a name that says nothing of what they hold."""
+"""How many variables of ``src`` may have a meaningless name."""
 
 
 def public_names(module: str, source: str) -> Iterator[str]:
-    """The module's public classes, functions, methods, fields and parameters, with dots between."""
+    """Yield the dotted names of the module's public classes, functions, methods, fields and parameters."""
     yield module
     yield from _members(module, ast.parse(source).body)
 
@@ -104,7 +104,7 @@ def _parameters(path: str, node: ast.FunctionDef) -> Iterator[str]:
 
 
 def renamed(module: str, source: str) -> list[str]:
-    """A complaint for each public name of the module that has another name today."""
+    """Return a complaint for each public name of the module that was renamed."""
     return [
         f"{name} is called {word}"
         for name in public_names(module, source)
@@ -114,7 +114,7 @@ def renamed(module: str, source: str) -> list[str]:
 
 
 def private_words(place: str, text: str, pattern: re.Pattern[str] = PRIVATE) -> list[str]:
-    """A complaint for each private word of a page, its code included, or of a help text."""
+    """Return a complaint for each private word of a page, including its code, or of a help text."""
     for phrase in ALLOWED:
         text = re.sub(phrase.replace(" ", r"\s+"), lambda match: "\n" * match[0].count("\n"), text)
     return [
@@ -125,7 +125,7 @@ def private_words(place: str, text: str, pattern: re.Pattern[str] = PRIVATE) -> 
 
 
 def empty_names(source: str) -> list[tuple[int, str]]:
-    """Line and name of each variable that is assigned under a name of ``EMPTY``."""
+    """Return line and name of each variable whose name is in ``EMPTY``."""
     return [
         (node.lineno, node.id)
         for node in ast.walk(ast.parse(source))
@@ -134,12 +134,12 @@ def empty_names(source: str) -> list[tuple[int, str]]:
 
 
 def too_many(places: list[str]) -> list[str]:
-    """The variables with empty names, where there are more than the limit allows."""
+    """Return the variables with empty names if there are more than ``LIMIT``."""
     return [f"{len(places)} variables have empty names, {LIMIT} may:", *places] if len(places) > LIMIT else []
 
 
 def help_texts() -> Iterator[tuple[str, str]]:
-    """Every help text of the command line, with the command and option that shows it."""
+    """Yield every help text of the command line, with its command and option."""
     import typer.main
 
     from posenc.commands.app import app
@@ -152,7 +152,7 @@ def help_texts() -> Iterator[tuple[str, str]]:
 
 
 def complaints() -> Iterator[str]:
-    """What is wrong in this checkout."""
+    """Yield all complaints about this checkout."""
     places = []
     for path in sorted((ROOT / "src").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
@@ -169,7 +169,7 @@ def complaints() -> Iterator[str]:
 
 
 def main() -> int:
-    """Print every complaint; 1 where there is one."""
+    """Print all complaints; return 1 if there are any."""
     lines = list(complaints())
     print(*lines, sep="\n")
     return bool(lines)

@@ -1,4 +1,4 @@
-"""Set-up ends in one sentence where it cannot go on, and a second run mends what was cut off; pip is a stub."""
+"""Set-up ends in one sentence where it cannot go on, and a second run mends what was interrupted; pip is a stub."""
 
 import ast
 import os
@@ -74,10 +74,10 @@ def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
     again = start(tmp_path, "Successfully installed posenc")
     said, errors = again.communicate()
     assert again.returncode == 0, errors
-    assert "cut off" in said
+    assert "interrupted" in said
     assert not half.exists()
     assert (tmp_path / ".venv" / ".compare").exists()
-    assert start(tmp_path, "").communicate()[0].count("cut off") == 0
+    assert start(tmp_path, "").communicate()[0].count("interrupted") == 0
 
 
 @pytest.mark.slow
@@ -86,19 +86,19 @@ def test_two_at_once_take_turns(tmp_path: Path) -> None:
     first, half = half_way(tmp_path)
     second = start(tmp_path, "Successfully installed posenc")
     assert second.stdout is not None
-    assert second.stdout.readline() == "Another set-up is running in this folder; waiting for it to end.\n"
+    assert second.stdout.readline() == "Another set-up is running in this folder; waiting for it to finish.\n"
     (tmp_path / "go on").touch()
     for process in (first, second):
         said, errors = process.communicate()
         assert process.returncode == 0, errors
-        assert "cut off" not in said
+        assert "interrupted" not in said
     assert half.exists()
 
 
 @pytest.mark.slow
 def test_an_environment_without_pip_is_made_afresh(tmp_path: Path) -> None:
     said, errors = start(tmp_path, None).communicate()
-    assert "cut off" in said
+    assert "interrupted" in said
     assert "pip could not install" in errors  # the real pip, in a folder that holds no project
     assert (tmp_path / ".venv" / "bin" / "pip").exists()
 
@@ -132,6 +132,6 @@ def test_an_old_python_is_told_so() -> None:
     ast.parse(source, feature_version=(3, 6))
     space = {"__name__": "set_up"}
     exec(compile(source, SCRIPT, "exec"), space)
-    with pytest.raises(Exception, match=r"Python 3\.11 or newer and this is 3\.8\.18; .* PYTHON=python3\.12"):
+    with pytest.raises(Exception, match=r"Python 3\.11 or newer, but this is 3\.8\.18; .* PYTHON=python3\.12"):
         space["refuse_old"]((3, 8, 18))  # type: ignore[operator]
     space["refuse_old"]((3, 11, 0))  # type: ignore[operator]

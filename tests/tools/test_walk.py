@@ -47,10 +47,10 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
     monkeypatch.setattr(walk, "KEPT", tmp_path)
     older, newer = kept(tmp_path)
     said = told(older)
-    assert "1 types came and 1 went; of 2 walked in both, 1 are measured or read differently." in said
+    assert "1 types were added and 1 removed; of 2 measured in both versions, 1 are measured or read diff" in said
     assert "| `a` | read and equal: 2 pairs turn | read and equal: 4 pairs turn |" in said
     text = told(newer)
-    assert text.startswith("transformers 5.10.1 has 3 model types. 1 of the 3 walked ")
+    assert text.startswith("transformers 5.10.1 has 3 model types. 1 of the 3 measured ")
     assert "`python -m tools.walk`, 2026-01-02)" in text
     assert "| read and equal | 1 | " in text
     assert "**Has no positions:** `d`.\n\n**Cannot be built:** `b`." in text

@@ -1,9 +1,9 @@
-"""Random cases against answers derived apart from the library, area by area.
+"""Compare the library with independently derived answers on random cases, area by area.
 
-``python -m tools.campaign rotation --minutes 30 --seed 1`` draws cases of one area until the time is up and prints
-every one whose result differs from the oracle's, with the line that repeats it alone. ``--plant FAULT`` breaks the
-library on purpose first: a campaign that finds nothing is worth as much as the faults that it is known to catch.
+``python -m tools.campaign rotation --minutes 30 --seed 1`` draws cases of one area until the time is up. It prints
+each case whose result differs from the oracle's, with the command that repeats it. ``--plant FAULT`` first breaks
+the library on purpose, to show that the campaign catches the fault.
 
-A file here draws the cases of an area and says how the library is called; the file of the same name in ``oracles``
-has the formulas, from the papers, in NumPy and mpmath, and imports nothing of posenc.
+Each file here draws the cases of an area and calls the library. The file with the same name in ``oracles`` has the
+papers' formulas in NumPy and mpmath, and does not import posenc.
 """

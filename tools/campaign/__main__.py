@@ -1,4 +1,4 @@
-"""Run one area of the campaign and print what goes wrong; exits with 1 where anything did."""
+"""Run one area of the campaign and print its findings; exit with status 1 if there are any."""
 
 import argparse
 import sys
@@ -13,12 +13,12 @@ from tools.campaign.faults import FAULTS
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.campaign", description=__doc__)
     parser.add_argument("area", nargs="?", choices=AREAS, help="which; see --list")
-    parser.add_argument("--minutes", type=float, default=30.0, help="of this process on a processor")
+    parser.add_argument("--minutes", type=float, default=30.0, help="processor time of this process")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="one case alone, with its traceback")
-    parser.add_argument("--most", type=int, default=10, help="findings after which to stop")
-    parser.add_argument("--plant", choices=FAULTS, metavar="FAULT", help="break the library so first; see --list")
-    parser.add_argument("--list", action="store_true", help="list areas and faults")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="run one case, with its traceback")
+    parser.add_argument("--most", type=int, default=10, help="stop after this many findings")
+    parser.add_argument("--plant", choices=FAULTS, metavar="FAULT", help="first plant this fault; see --list")
+    parser.add_argument("--list", action="store_true", help="list the areas and faults")
     arguments = parser.parse_args()
     if arguments.list or arguments.area is None:
         print(*(f"{area.name:10} {area.about}" for area in AREAS.values()), sep="\n")

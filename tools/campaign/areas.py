@@ -1,4 +1,4 @@
-"""Every area by name."""
+"""All areas by name."""
 
 from tools.campaign import attention, laws, rotation, text
 from tools.campaign.core import Area

@@ -1,4 +1,4 @@
-"""Attention: every encoding that changes scores, under every mask, in float64."""
+"""Attention: every encoding that changes scores, with every mask, in float64."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +17,7 @@ import posenc
 
 Array = np.ndarray
 WIDTH = 12
-"""Channels of the tokens that content is read from."""
+"""Channels of the token inputs from which content-based encodings compute."""
 
 SIZES: dict[str, Callable[[int], int]] = {
     "posenc.attend.ways:SHORT_DOCUMENT": lambda rows: 1,
@@ -26,10 +26,10 @@ SIZES: dict[str, Callable[[int], int]] = {
     "posenc.attend.blocks:ROWS": lambda rows: rows,
     "posenc.attend.blocks:TRAINING_ROWS": lambda rows: 2 * rows,
 }
-"""From how many tokens on the library goes by documents and blocks, so that small cases can meet both."""
+"""Thresholds above which the library uses documents and blocks, lowered so that small cases use both."""
 
 BEHIND = {"FIRE", "Inkling"}
-"""Those whose formula is for keys at positions at or before their query's."""
+"""Encodings whose formula applies only to keys at or before the query's position."""
 CAUSAL = BEHIND | {"FoX", "CoPE"}
 
 KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
@@ -71,7 +71,7 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "SSMax": lambda r: {"length": r.choice((4, 1024)), "offset": r.random() < 0.5},
     "Rotary": lambda r: {"pairing": r.choice(("half", "interleaved")), "base": r.choice((1e4, 100.0))},
 }
-"""Every class with settings that change its formula."""
+"""Every class, with settings that change its formula."""
 BUCKETED = ("T5", "Kerple")
 BIASED = (*BUCKETED, "ALiBi", "FIRE", "Sandwich", "FoX", "Inkling")
 STACKS = {
@@ -81,7 +81,7 @@ STACKS = {
     "ALiBi": (*BUCKETED, "Sandwich", "FoX"),
     "FoX": (*BUCKETED, "Sandwich"),
 }
-"""What stands beside what in a stack."""
+"""Which encodings are stacked with which."""
 HEADLESS = {"NoPE", "QueryScale", "Rotary"}
 DIMMED = {"Decomposed", "Shaw", "TransformerXL", "DeBERTa", "CoPE", "Rotary"}
 
@@ -92,7 +92,7 @@ def _buckets(r: Random, buckets: tuple[int, ...], more: tuple[int, ...]) -> dict
 
 
 def build(spec: Spec, heads: int, head_dim: int) -> posenc.Encoding:
-    """The library's module of a spec."""
+    """Return the library's module for a spec."""
     if spec.kind == "Stack":
         return posenc.Stack(*(build(part, heads, head_dim) for part in spec.parts))
     settings = spec.options
@@ -103,7 +103,7 @@ def build(spec: Spec, heads: int, head_dim: int) -> posenc.Encoding:
 
 
 def draw_spec(r: Random) -> Spec:
-    """One encoding, or two in a stack."""
+    """Draw one encoding, or a stack of two."""
     first = r.choice((*STACKS, *KINDS, *KINDS, *KINDS))
     kinds = (first, r.choice(STACKS[first])) if first in STACKS and r.random() < 0.6 else (first,)
     parts = tuple(Spec(kind, tuple(KINDS[kind](r).items())) for kind in kinds)
@@ -122,13 +122,13 @@ class AttentionCase(Case):
         agree("output", got, want, rounding * (2 + largest) * (1 + float(scene.v.abs().max())))
 
     def build(self) -> posenc.Encoding:
-        """The library's module."""
+        """Return the library's module."""
         return build(self.spec, self.kv_heads * self.group, self.head_dim)
 
 
 @contextmanager
 def small_blocks(rows: int | None) -> Iterator[None]:
-    """Blocks and documents of a few tokens count as worth it."""
+    """Lower the library's thresholds so that blocks and documents of a few tokens are used."""
     with ExitStack() as stack:
         for where, small in SIZES.items() if rows else ():
             module, name = where.split(":")
@@ -176,7 +176,7 @@ class Scene:
             return torch.arange(S) >= torch.tensor(r.choices(range(S), k=B))[:, None]
         mask = torch.tensor(r.choices((True, True, False), k=B * S)).view(B, S)
         if self.case.causal and self.case.place == "end" and self.case.queries < S:
-            mask[:, -1] = True  # a cache whose last slot is empty is refused, with its fix
+            mask[:, -1] = True  # a cache with an empty last slot is refused
         return mask
 
     def _positions(self) -> Tensor:
@@ -198,7 +198,7 @@ class Scene:
 
     @property
     def mask(self) -> posenc.Mask:
-        """As the library has it."""
+        """The library's mask."""
         case = self.case
         ordered, segments = case.place == "any", self.segments
         theirs = segments is not None and (case.keys > case.queries or ordered)
@@ -214,7 +214,7 @@ class Scene:
 
     @property
     def visible(self) -> Array:
-        """As the oracle has it: pair by pair."""
+        """The oracle's mask: which pairs are visible."""
         case, rows, order, names = self.case, numpy(self.rows), numpy(self.order), numpy(self.names)
         behind, together = order[:, rows, None] - order[:, None], names[:, rows, None] == names[:, None]
         near = np.ones_like(together) if case.window is None else abs(behind) < case.window
@@ -224,11 +224,11 @@ class Scene:
 
     @property
     def names(self) -> Tensor:
-        """Of every key, the document that it is in."""
+        """The document of each key."""
         return torch.zeros(self.case.batch, self.case.keys) if self.segments is None else self.segments
 
     def expected(self) -> tuple[Array, float]:
-        """The oracle's output, and its largest score."""
+        """Return the oracle's output and its largest score."""
         case, axes = self.case, axes_of(self.case.spec)
         shape = axes, case.batch
         rows = [numpy(p)[None] if axes == 1 else numpy(p) for p in (self.q_positions, self.k_positions)]
@@ -248,27 +248,27 @@ class Scene:
         return attend(case.spec, {name: numpy(p) for name, p in self.encoding.named_parameters()}, inputs)
 
     def placed(self) -> posenc.Placed:
-        """The encoding at the positions, content read where there is some."""
+        """Return the encoding placed at the positions, with content if it needs any."""
         same = self.case.place == "end" and self.case.queries == self.case.keys
         placed = self.encoding.at(self.q_positions, None if same else self.k_positions, dtype=torch.float64)
         of_all = self.encoding.at(self.k_positions, dtype=torch.float64).with_content(self.x)[1]
         return placed.with_content(self.x[:, self.rows])[0].with_state(of_all)
 
     def attention(self) -> Tensor:
-        """The library's output."""
+        """Return the library's output."""
         placed = self.placed()
         rotated = placed.rotate(self.q, self.k)
         return posenc.attention(*rotated, self.v, placed, self.mask, scale=self.case.scale)
 
 
 def draw(r: Random) -> AttentionCase:
-    """A case that the library's contracts admit."""
+    """Draw a case within the library's contracts."""
     spec, queries = draw_spec(r), r.choice((1, 2, 5, 9, 17, 33))
     kinds = {leaf.kind for leaf in spec.flat()}
     place = "end" if kinds & BEHIND else r.choice(("end", "end", "any"))
     keys = queries + r.choice((0, 0, 0, 1, 4, 20))
     causal = bool(kinds & CAUSAL) or r.random() < 0.6
-    # A key that is before its query in order stands before it, where the formula is for those alone.
+    # If the formula applies only to earlier keys, keys that precede the query in order also do so in position.
     ways = ("plain", "plain", "offset", "rows", "gaps", "plain" if kinds & BEHIND else "restart")
     return AttentionCase(
         seed=r.getrandbits(32),
@@ -279,15 +279,15 @@ def draw(r: Random) -> AttentionCase:
         head_dim=r.choice((2, 4, 8)),
         queries=queries,
         keys=keys,
-        place=place,  # "end": queries are the last keys' tokens; "any": tokens in any order, which the mask states
+        place=place,  # "end": queries belong to the last keys; "any": tokens in any order, which the mask states
         positions=r.choice(ways),
         causal=causal,
         window=r.choice((None, None, None, 1, 3, 8)),
         documents=r.choice(("none", "none", "none", "ends", "mixed")),
         padding=r.choice(("none", "none", "left", "holes")),
         scale=r.choice((None, None, None, 1.0, 0.3)),
-        rows=r.choice((None, 4, 16)),  # how many are a block, if fewer than usual
+        rows=r.choice((None, 4, 16)),  # rows per block, if fewer than the default
     )
 
 
-AREA = Area("attention", "encodings that change scores, under masks", draw)
+AREA = Area("attention", "encodings that change scores, with masks", draw)

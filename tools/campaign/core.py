@@ -1,4 +1,4 @@
-"""What the areas share: a case that is drawn from a seed and judges itself, and the loop that runs cases."""
+"""Shared by all areas: a case, which is drawn from a seed and checks itself, and the loop that runs cases."""
 
 import signal
 import time
@@ -15,33 +15,33 @@ from torch import Tensor
 from posenc.laws.law import near
 
 LONGEST = 120
-"""Seconds after which a case counts as one that hangs."""
+"""Seconds after which a case counts as hanging."""
 MOST = 400
-"""Letters of an error that a finding shows; ``--only`` shows all of it."""
+"""Characters of an error that a finding shows; ``--only`` shows the whole error."""
 
 
 class Case(SimpleNamespace):
-    """Everything that one comparison depends on; its ``repr`` says all of it."""
+    """Everything that one comparison depends on; its ``repr`` is complete."""
 
     def judge(self) -> None:
-        """Compute both results, and raise where they differ."""
+        """Compute both results, and raise an error if they differ."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Area:
-    """A subject, and how its cases are drawn."""
+    """A subject of the campaign, and how to draw its cases."""
 
     name: str
     about: str
     draw: Callable[[Random], Case]
 
     def case(self, seed: int, number: int) -> Case:
-        """Case ``number`` of this seed, which no other case has a part in."""
+        """Draw case ``number`` of this seed, independently of other cases."""
         return self.draw(Random(f"{self.name} {seed} {number}"))
 
     def finding(self, seed: int, number: int) -> str | None:
-        """What is wrong with one case, and the line that repeats it; None where nothing is."""
+        """Return what is wrong with one case and the command that repeats it, or None."""
         case = self.case(seed, number)
         signal.signal(signal.SIGALRM, hang)
         signal.alarm(LONGEST)
@@ -55,7 +55,7 @@ class Area:
         return None
 
     def run(self, seed: int, *, minutes: float = np.inf, cases: float = np.inf) -> Iterator[str | None]:
-        """Judge cases one after the other until the cases or the processor's minutes end."""
+        """Check cases in turn, up to a number of cases or minutes of processor time."""
         end, number = time.process_time() + 60 * minutes, 0
         while number < cases and time.process_time() < end:
             yield self.finding(seed, number)
@@ -63,7 +63,7 @@ class Area:
 
 
 class Hangs(BaseException):
-    """A case that takes too long; no ``except Exception`` of the library swallows it."""
+    """Raised if a case takes too long; no ``except Exception`` of the library catches a BaseException."""
 
 
 def hang(number: int, frame: FrameType | None) -> None:
@@ -71,17 +71,17 @@ def hang(number: int, frame: FrameType | None) -> None:
 
 
 def numpy(x: Tensor) -> np.ndarray:
-    """The numbers of a tensor in float64, integers as they are."""
+    """Convert a tensor to NumPy: floats to float64, integers unchanged."""
     x = x.detach()
     return (x.double() if x.is_floating_point() else x).cpu().numpy()
 
 
 def agree(what: str, got: Tensor | ArrayLike, want: ArrayLike, tolerance: ArrayLike) -> None:
-    """Hold a result to the oracle's: the same shape, and nowhere further away than the tolerance."""
+    """Compare a result with the oracle's: it must have the same shape and be within the tolerance everywhere."""
     near(torch.as_tensor(got), torch.as_tensor(want), torch.as_tensor(np.asarray(tolerance)), what)
 
 
 def normal(random: Random, *shape: int, std: float = 1.0) -> Tensor:
-    """Normal numbers in float64 that the draw decides."""
+    """Draw normal numbers in float64, determined by ``random``."""
     generator = torch.Generator().manual_seed(random.getrandbits(40))
     return torch.randn(shape, generator=generator, dtype=torch.float64) * std

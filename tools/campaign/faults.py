@@ -1,7 +1,7 @@
-"""Faults planted in the library one at a time, each of which the campaign of its area must catch.
+"""Faults to plant in the library, one at a time; the campaign of its area must catch each of them.
 
-A fault names what it replaces, ``module:attribute``, and makes the replacement of the original; a name that is no
-longer there is an error, so that no fault is planted in air.
+A fault names what it replaces, ``module:attribute``, and builds the replacement from the original. A name that no
+longer exists is an error, so a fault cannot silently do nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,15 +20,15 @@ Make = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake.
+    """One fault.
 
     Args:
         name: what is wrong.
-        area: whose cases must show it.
-        where: what is replaced, ``module:attribute`` or ``module:Class.attribute``; of several, each.
-        make: the replacement, of the original.
-        cases: how many cases of seed 0 may pass before one shows it.
-        quick: whether every run of the tests plants it.
+        area: the area whose cases must catch it.
+        where: what is replaced: ``module:attribute`` or ``module:Class.attribute``, one or more.
+        make: builds the replacement from the original.
+        cases: how many cases of seed 0 may pass before one catches it.
+        quick: whether the fast tests plant it.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Fault:
 
     @contextmanager
     def plant(self) -> Iterator[None]:
-        """The library with the mistake in it."""
+        """Break the library with this fault inside a ``with`` block."""
         with ExitStack() as stack:
             for where in self.where:
                 module, _, path = where.partition(":")
@@ -51,23 +51,23 @@ class Fault:
                 if isinstance(owner, dict):
                     stack.enter_context(patch.dict(owner, {name: self.make(owner[name])}))
                     continue
-                getattr(owner, name)  # public names are loaded when first used
+                getattr(owner, name)  # public names are loaded on first use
                 stack.enter_context(patch.object(owner, name, self.make(getattr_static(owner, name))))
             yield
 
 
 def before(change: Callable[..., tuple[Any, ...]]) -> Make:
-    """The original with its positional arguments changed."""
+    """Call the original with changed positional arguments."""
     return lambda original: lambda *given, **named: original(*change(*given), **named)
 
 
 def after(change: Callable[..., Any]) -> Make:
-    """The original with its result changed; ``change`` gets that and the positional arguments."""
+    """Change the original's result; ``change`` receives the result and the positional arguments."""
     return lambda original: lambda *given, **named: change(original(*given, **named), *given)
 
 
 def with_mask(change: Callable[[Any], dict[str, Any]]) -> Make:
-    """A method of a mask, called on one with these fields changed."""
+    """Call a mask's method on a mask with these fields changed."""
     return before(lambda mask, *rest: (replace(mask, **change(mask)), *rest))
 
 
@@ -134,7 +134,7 @@ EVERY = (
     ),
     Fault("angles in float32", "rotation", ("posenc.clock:Clock.forward",), _float_angles, quick=True),
     Fault(
-        "keys turned back at the wrong place",
+        "keys unrotated at the wrong position",
         "rotation",
         ("posenc:rerotate",),
         before(lambda k, old, start, to, new=None: (k, old if new is None else new, start, to, new)),

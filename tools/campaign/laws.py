@@ -1,4 +1,4 @@
-"""Every law of the library and of its tests, one at a time, held against encodings drawn at random."""
+"""Check the laws of the library and of its tests, one at a time, on randomly drawn encodings."""
 
 import sys
 from pathlib import Path
@@ -16,20 +16,20 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.contracts import HERE  # type: ignore[import-not-found]
 
 LAWS: dict[str, Law] = {law.name: law for law in HERE}
-"""All but those that compile, which take seconds."""
+"""All laws except those that compile, which take seconds."""
 DRAWS = (attention.draw, attention.draw, rotation.draw)
 CONSTANT = ("('units', 1)", "('units', 3)", "'turns': True", "'fraction': 0.0")
-"""FIRE of so few units that all may be off, whole turns, no turns: they do not act as they declare."""
+"""Settings that may have no effect and so break the declaration: FIRE with few units, whole turns, no turns."""
 
 
 class LawCase(Case):
-    """An encoding of another area's case, and the law that it owes."""
+    """An encoding from another area's case, and a law that it must obey."""
 
     def judge(self) -> None:
         torch.manual_seed(self.seed)
         try:
             encoding = self.case.build()
-        except InvalidArgument:  # its own area says whether it should
+        except InvalidArgument:  # the encoding's own area tests refusals
             return
         kv_heads, group = (vars(self.case).get(name, 2) for name in ("kv_heads", "group"))
         subject = Subject.of(encoding, heads=kv_heads * group, kv_heads=kv_heads)
@@ -42,4 +42,4 @@ def draw(r: Random) -> LawCase:
     return LawCase(seed=r.getrandbits(32), case=r.choice(DRAWS)(r), law=r.choice([*LAWS]))
 
 
-AREA = Area("laws", "every law, of encodings drawn for other areas", draw)
+AREA = Area("laws", "every law, on encodings drawn by other areas", draw)

@@ -1,4 +1,4 @@
-"""Rotations: every encoding that turns queries and keys, at any position, and keys turned again, in float64."""
+"""Rotations: every encoding that rotates queries and keys, at any position, and ``rerotate``, in float64."""
 
 from collections.abc import Callable
 from random import Random
@@ -17,11 +17,11 @@ from posenc.errors import InvalidArgument
 Array = np.ndarray
 HEADED = {"PoPE", "FoPE", "LearnedRotary"}
 REFUSALS = ("cannot be dealt out", "needs pairs to be a multiple of axes")
-"""Of what is drawn at random and is no axis map."""
+"""Parts of the messages that refuse random axis maps that are invalid."""
 
 
 def draw_axes(r: Random, pairs: int) -> dict[str, Any]:
-    """An axis map over so many pairs by the name of its maker; none where they are too few."""
+    """Draw an axis map over this many pairs, by the name of its function; none if there are too few pairs."""
     A, name = r.choice((2, 3)), r.choice(sorted(axis_maps.MAPS))
     if pairs < A:
         return {}
@@ -40,7 +40,7 @@ def draw_axes(r: Random, pairs: int) -> dict[str, Any]:
 
 
 class RotationCase(Case):
-    """One rotation of queries and keys, or of keys alone."""
+    """One rotation of queries and keys, or of only keys."""
 
     def judge(self) -> None:
         try:
@@ -51,7 +51,7 @@ class RotationCase(Case):
                 raise
 
     def build(self) -> posenc.Encoding:
-        """The library's module."""
+        """Return the library's module."""
         settings = dict(self.settings)
         if self.axes:
             more = {name: self.axes[name] for name in ("order", "units", "turns")}
@@ -60,7 +60,7 @@ class RotationCase(Case):
         return module
 
     def hands(self) -> list[tuple[int, Any]]:
-        """Of every angle its axis and its frequency."""
+        """Return the axis and the frequency of every angle."""
         o, D, kind, base = self.settings, self.head_dim, self.kind, self.settings.get("base", 1e4)
         if self.axes:
             units, turns = self.axes["units"], self.axes["turns"]
@@ -74,7 +74,7 @@ class RotationCase(Case):
 
 
 class Scene:
-    """A case's encoding and tensors, and what the oracle makes of vectors at positions."""
+    """A case's encoding and tensors, and the oracle's rotation."""
 
     def __init__(self, case: RotationCase) -> None:
         self.case, self.random = case, Random(case.seed)
@@ -90,7 +90,7 @@ class Scene:
         self.k = normal(r, B, case.kv_heads, case.keys, D)
 
     def draw_positions(self) -> Tensor:
-        """int64 ``(T,)``, ``(B, T)``, ``(A, T)`` or ``(A, B, T)``."""
+        """Draw int64 positions of shape ``(T,)``, ``(B, T)``, ``(A, T)`` or ``(A, B, T)``."""
         case, r, last = self.case, self.random, self.encoding.position_limit - 1
         shape = (*[self.A] * (self.A > 1), *[case.batch] * case.rows, case.keys)
         ranges = {
@@ -104,7 +104,7 @@ class Scene:
         return (values * signs if case.settings.get("signed") else values).reshape(shape)
 
     def turned(self, x: Array, positions: Tensor, side: str) -> Array:
-        """The oracle's."""
+        """Return vectors as rotated by the oracle."""
         o, kind, heads = self.case.settings, self.case.kind, x.shape[1]
         at = numpy(positions)
         at = at[None] if self.A == 1 else at
@@ -132,13 +132,13 @@ class Scene:
         return oracle.mixed(x, scale * np.cos(angles), scale * np.sin(angles), o["pairing"])
 
     def hold(self, what: str, got: Tensor, x: Tensor, positions: Tensor) -> None:
-        """Some roundings of float64, and a phase of 64 bits of a turn."""
+        """Compare with the oracle, within a few float64 rounding errors and the rounding of a 64-bit phase."""
         want, size = self.turned(numpy(x), positions, what[0]), 5 if self.case.kind == "FoPE" else 1
         agree(what, got, want, 8 * size * float(x.abs().max() + np.abs(want).max()) * self.rounding(positions))
 
     def rounding(self, *positions: Tensor) -> float:
-        """By how much a number of about 1 may be off that was turned at these positions."""
-        learned = self.case.kind == "LearnedRotary"  # whose frequencies are float64 at best
+        """Return the allowed error of a rotated number of about 1 at these positions."""
+        learned = self.case.kind == "LearnedRotary"  # its frequencies are at best float64
         return self.A * (max(float(at.abs().max()) for at in positions) * (3e-16 if learned else 4e-19) + 1e-15)
 
 
@@ -146,7 +146,7 @@ WAVES = (("cos", np.cos), ("sin", np.sin))
 
 
 def judge_rotated(scene: Scene) -> None:
-    """All keys, or the new tokens' behind a cache."""
+    """Check queries, and all keys or only those of the new tokens with a cache."""
     case, same = scene.case, scene.case.queries == scene.case.keys
     placed = scene.encoding.at(scene.q_positions, None if same else scene.k_positions, dtype=torch.float64)
     new = case.mode == "new keys"
@@ -157,7 +157,7 @@ def judge_rotated(scene: Scene) -> None:
 
 
 def judge_moved(scene: Scene) -> None:
-    """Keys in a cache, moved: what comes out is what turning the key itself there would have given."""
+    """Check that moving cached keys equals rotating the original keys at the new positions."""
     if scene.encoding.not_rerotatable:
         return
     to_positions = scene.draw_positions() if scene.random.random() < 0.8 else None
@@ -213,7 +213,7 @@ KINDS: dict[str, Callable[[Random, int, int], dict[str, Any]]] = {
 
 
 def draw(r: Random) -> RotationCase:
-    """A case that the library's contracts admit."""
+    """Draw a case within the library's contracts."""
     kind = r.choice((*KINDS, *["Rotary"] * 5))
     D, K, group = r.choice((4, 8, 16, 20, 24)), r.choice((1, 2)), r.choice((1, 2, 3))
     settings = KINDS[kind](r, D, K) | ({"heads": K * group} if kind in HEADED else {})
@@ -232,7 +232,7 @@ def draw(r: Random) -> RotationCase:
         queries=queries,
         keys=queries + r.choice((0, 0, 1, 3)),
         where=r.choice(("near", "some", "far", "any")),
-        rows=r.random() < 0.4,  # whether every row of the batch has positions of its own
+        rows=r.random() < 0.4,  # whether each row of the batch has its own positions
         mode=r.choice(("all keys", "all keys", "new keys", "rerotate")),
     )
 

@@ -1,4 +1,4 @@
-"""Texts of encodings, mutated: each is an encoding or refused in one sentence; no other error, and no hang."""
+"""Mutated strings of encodings: each must be a valid encoding or be refused in one sentence, without hanging."""
 
 import re
 from random import Random
@@ -94,11 +94,11 @@ WORDS = (
 )
 PIECES = (*SIGNS, *NUMBERS, *WORDS)
 WHOLE = re.compile(r"(\d)\.0\b")
-"""A whole number written as a float, which a scaling's field may hold."""
+"""A whole number written as a float, as in a scaling's field."""
 
 
 class TextCase(Case):
-    """A text, for a model of some layers or of none in particular."""
+    """A string, for a model with a given number of layers or with an unspecified one."""
 
     def judge(self) -> None:
         facts = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64, "layers": self.layers}
@@ -107,7 +107,7 @@ class TextCase(Case):
         except PosencError as refusal:
             message = str(refusal)
             whole = len(message) >= 20 and "\n" not in message.strip().replace(self.text, "")
-            owed(whole, f"a message that says too little or too much: {message!r}")
+            owed(whole, f"the message is too short or has more than one line: {message!r}")
             return
         again = canonical_text(self.text)
         owed(canonical_text(again) == again, f"canonical text {again!r} becomes {canonical_text(again)!r}")
@@ -119,7 +119,7 @@ class TextCase(Case):
 
 
 def mutated(r: Random, text: str) -> str:
-    """The text with some piece put in, taken out, doubled, moved or swapped for another's."""
+    """Return the string with a piece inserted, deleted, repeated, moved or replaced."""
     at, to = sorted(r.randrange(len(text) + 1) for _ in range(2))
     other = r.choice(SEEDS)
     return r.choice(
@@ -137,11 +137,11 @@ def mutated(r: Random, text: str) -> str:
 
 
 def draw(r: Random) -> TextCase:
-    """A good text, mutated up to four times."""
+    """Draw a valid string, mutated up to four times."""
     text = r.choice(SEEDS)
     for _ in range(r.randrange(5)):
         text = mutated(r, text)[:2000]
     return TextCase(text=text, layers=r.choice((None, None, 3)))
 
 
-AREA = Area("text", "mutated texts are encodings or refused in one sentence", draw)
+AREA = Area("text", "mutated strings are encodings or refused in one sentence", draw)

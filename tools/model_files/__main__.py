@@ -1,4 +1,4 @@
-"""``python -m tools.model_files``: ask every release, or one of them about one config."""
+"""``python -m tools.model_files``: run every release, or one release on one config."""
 
 import contextlib
 import io
@@ -25,13 +25,13 @@ ASKED_UNDER = {
 }
 TABLE = ROOT / "src" / "posenc" / "integrations" / "model_files.json"
 LIMIT = 60
-"""Seconds of the processor that are spent on one config, however busy the machine is."""
+"""Limit of processor time per config, in seconds, which does not depend on the machine's load."""
 SAMPLED = 8
-"""Every so manieth frequency is kept, and the last."""
+"""Every eighth frequency is stored, and the last one."""
 
 
 def released(name, version):
-    """The release, which takes over the process."""
+    """Load the release, which takes over the process."""
     from tools.model_files.sglang import Sglang
     from tools.model_files.vllm import Vllm
 
@@ -43,7 +43,7 @@ def released(name, version):
 
 
 def asked(release, config):
-    """The answer about one config, or why there is none."""
+    """Return the result for one config, or why there is none."""
     config = {
         key: value for key, value in config.items() if not key.endswith(("quantization_config", "ssion_config"))
     }
@@ -64,12 +64,12 @@ def asked(release, config):
 
 
 def overdue(*_):
-    """What ends the asking about one config."""
+    """Stop the run of one config."""
     raise TimeoutError(f"took more than {LIMIT} seconds of the processor")
 
 
 def kept(found):
-    """The answer with few of the frequencies, and without what is not so."""
+    """Return the result with a sample of the frequencies, without empty values."""
     layers = [
         {
             key: short(key, value)
@@ -82,14 +82,14 @@ def kept(found):
 
 
 def short(key, value):
-    """A float of eight digits, few of the frequencies, and anything else as it is."""
+    """Round a float to eight digits, sample a list of frequencies, and return anything else unchanged."""
     if key == "frequencies":
         return [short("", theta) for theta in [*value[::SAMPLED], *value[-1:]]]
     return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
 def ask(name, version, names):
-    """Ask one release about these configs, or all; a line of JSON each."""
+    """Run one release on these configs, or on all, and print one line of JSON for each."""
     release = released(name, version)
     for config, given in configs().items():
         if not names or config in names:
@@ -97,7 +97,7 @@ def ask(name, version, names):
 
 
 def process(name, version, names=()):
-    """The same in a process with the release's transformers; its lines."""
+    """Do the same in a process with the release's transformers, and return its output."""
     folder = PROGRAMS / ASKED_UNDER[name, version].split()[0].replace("==", "-")
     path = os.pathsep.join([str(folder), str(ROOT / "src"), str(ROOT)])
     command = [sys.executable, "-m", "tools.model_files", name, version, *names]
@@ -122,7 +122,7 @@ def main():
 
 
 def table():
-    """Who runs each model_type, by release."""
+    """Return the class that runs each model_type, by release."""
     given, found = configs(), {}
     for name, version in ASKED_UNDER:
         runs = found[f"{name} {version}"] = {}

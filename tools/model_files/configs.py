@@ -1,4 +1,4 @@
-"""The configs that are asked about: published ones, and what a config class writes, cut to two periods."""
+"""The configs that are run: published ones, and defaults of config classes, cut to two periods of layers."""
 
 import copy
 import json
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "tests" / "data" / "published_configs.jsonl"
 KEPT = ROOT / "tests" / "data" / "model_files"
 LAYERS = 12
-"""Two periods of the longest pattern of layers."""
+"""Two periods of the longest layer pattern."""
 ARCHITECTURES = {
     "baichuan": "BaichuanForCausalLM",
     "chatglm": "ChatGLMModel",
@@ -35,7 +35,7 @@ ARCHITECTURES = {
     "qwen2_5_omni": "Qwen2_5OmniForConditionalGeneration",
     "qwen3_asr": "Qwen3ASRForConditionalGeneration",
 }
-"""Of types for which transformers has no table of classes."""
+"""Architectures of types that are missing from transformers' tables."""
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "rope_theta": 1e6}
 LONGER = {"max_position_embeddings": 131072}
 LATENT = {**YARN, "factor": 40.0, "original_max_position_embeddings": 4096, "rope_theta": 1e4, "mscale": 1.0}
@@ -84,11 +84,11 @@ VARIANTS = {
         },
     ),
 }
-"""Changes of what a config class writes that people make, or in which programs differ."""
+"""Common changes to a default config, and those on which programs differ."""
 
 
 def own(model_type):
-    """What transformers' config class writes with nothing given, as far as it says positions and sizes."""
+    """Return the default config of transformers' class, reduced to keys about positions and sizes."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     whole = json.loads(CONFIG_MAPPING[model_type]().to_json_string(use_diff=False))
@@ -96,7 +96,7 @@ def own(model_type):
 
 
 def said(config):
-    """The keys about positions and sizes, of the language model too."""
+    """Return the keys about positions and sizes, including those of the language model."""
     from posenc.integrations.huggingface.families import FAMILIES
     from posenc.integrations.huggingface.keys import BOTH_FORMS
     from posenc.integrations.huggingface.schema import KEYS, RARE
@@ -111,7 +111,7 @@ def said(config):
 
 
 def cut(config):
-    """The first layers alone, in every list of one entry per layer."""
+    """Return the config with only its first layers; lists with one entry per layer are cut."""
     count = next((config[key] for key in ("num_hidden_layers", "n_layer", "num_layers") if key in config), None)
     if "text_config" in config:
         return {**config, "text_config": cut(config["text_config"])}
@@ -132,7 +132,7 @@ def cut(config):
 
 
 def architectures(config, known):
-    """The class that published configs of this type name."""
+    """Return the class that published configs of this type name."""
     from transformers.models.auto import modeling_auto as auto
 
     kind = config["model_type"]
@@ -147,12 +147,12 @@ def architectures(config, known):
 
 
 def configs():
-    """All of them, by name."""
+    """Return all configs by name."""
     return {line["name"]: line["config"] for line in map(json.loads, (KEPT / "configs.jsonl").open())}
 
 
 def write():
-    """Write them."""
+    """Write the configs."""
     types = json.loads((KEPT / "types.json").read_text())
     found = {}
     for line in map(json.loads, PUBLISHED.open()):

@@ -1,4 +1,4 @@
-"""What a built model does with positions in every layer that attends, by running it."""
+"""Run a built model to find what each attention layer does with positions."""
 
 import contextlib
 import inspect
@@ -10,14 +10,14 @@ from tools.model_files.release import ROWS
 from tools.model_files.stand_ins import Anything
 
 GROWTH = (8191, 20000, 131071, 500000)
-"""Positions at which queries are compared with those at 0."""
+"""Positions whose queries are compared with those at position 0."""
 NUMBER = re.compile(r"(?:(?:layers|h|blocks)\.|^(?=\d+\.attn\.))(\d+)\.")
 OTHERS = ("vision", "visual", "audio", "tower", "mtp", "indexer")
-"""Parts of names of layers that are no layer of the language model."""
+"""Parts of the names of layers outside the language model."""
 
 
 def answer(release, config):
-    """What a release does with this config: its class, the longest input, and the facts of every layer."""
+    """Return what a release does with this config: its class, its longest input, and the facts of every layer."""
     release.fresh()
     model, facts = release.build(config)
     paths = dict(model.named_modules())
@@ -39,7 +39,7 @@ def answer(release, config):
             found = _layer(release, owner, attention, layer, measured)
             if layer not in layers or found["rotates"] is not None:
                 layers[layer] = found
-    for path, module in paths.items():  # whose attention is a kernel of its own
+    for path, module in paths.items():  # layers with their own attention kernel
         number = NUMBER.search(f"{path}.")
         ropes = [child for child in module.children() if child in release.ropes]
         if number and ropes and int(number[1]) not in layers and not any(other in path for other in OTHERS):
@@ -48,14 +48,14 @@ def answer(release, config):
 
 
 def _of_transformers(modules, layer):
-    """transformers' module of an attention that is handed to it by number."""
+    """Return transformers' attention module of a layer, by its number."""
     alike = (module for module in modules if type(module).__module__.startswith("transformers."))
     named = (module for module in alike if type(module).__name__.endswith("Attention"))
     return next((module for module in named if getattr(module, "layer_idx", None) == layer), None)
 
 
 def grouped(layers):
-    """Equal layers together: a list of facts, each with the numbers of its layers."""
+    """Group equal layers: return a list of facts, each with the numbers of its layers."""
     groups = {}
     for number, facts in sorted(layers.items()):
         groups.setdefault(repr(facts), {**facts, "layers": []})["layers"].append(number)
@@ -106,7 +106,7 @@ def _unrun(release, owner, rope, measured):
 
 
 def _growth(release, owner, attention, still, number, rotates):
-    """By how much queries at far positions are longer than at 0, where they are."""
+    """Return the ratio of the queries' norm at far positions to that at 0, if it is not 1."""
     grown = {}
     for position in GROWTH:
         if still and not (rotates and position >= ROWS):
@@ -121,7 +121,7 @@ def _growth(release, owner, attention, still, number, rotates):
 
 
 def run(release, owner, attention, position, number):
-    """What the attention is given, and the rotary layers that are called, for two tokens at a position."""
+    """Return the inputs of the attention and the rotary layers that are called, for two tokens at a position."""
     release.calls.clear()
     attention.__dict__["given"] = []
     at, hidden = torch.tensor([position] * 2), torch.zeros(2, release.text.hidden_size)
@@ -141,13 +141,13 @@ def run(release, owner, attention, position, number):
         try:
             owner.forward(**arguments, **handed)
         except Exception:
-            if not attention.given:  # what comes after attention is stood in for
+            if not attention.given:  # modules after the attention are stubs
                 raise
     return [value.clone() for value in attention.given], list(release.calls)
 
 
 def turned(release, positions, number):
-    """cos and sin of transformers' own table, which runs inside the program."""
+    """Return cos and sin of transformers' own module, which runs inside the program."""
     kinds = getattr(release.text, "layer_types", None)
     table, x = release.tables[0], torch.zeros(1, 2, release.text.hidden_size)
     by_type = "layer_type" in inspect.signature(table.forward).parameters
@@ -155,7 +155,7 @@ def turned(release, positions, number):
 
 
 def _by_transformers(release, facts, number, still, moved):
-    """The frequencies of transformers' table, and the pairs whose length stays as they turn."""
+    """Return the frequencies of transformers' module, and the pairing whose norms are preserved by rotation."""
     kinds, table = getattr(release.text, "layer_types", None), release.tables[0]
     names = [name for name, _ in table.named_buffers(recurse=False) if name.endswith("inv_freq")]
     kind = f"{kinds[number]}_inv_freq" if kinds else ""
@@ -183,7 +183,7 @@ def _measured(release, rope, measured):
 
 
 def rotation(rope):
-    """What a rotary layer does to unit vectors at position 1: frequencies, factor, pairs and the axis of each."""
+    """Return frequencies, factor, pairs and axes of a rotary layer, from unit vectors rotated at position 1."""
     axes = max(3, len(rope.mrope_section)) if getattr(rope, "mrope_section", None) else 1
     image = _image(rope, [1] * axes, axes)
     pairs = [(i, j) for i in range(len(image)) for j in image[i].nonzero().flatten().tolist() if i < j]
@@ -207,7 +207,7 @@ def rotation(rope):
 
 
 def _image(rope, position, axes):
-    """Unit vectors, rotated at a position; beside them a far token where a batch decides which list is taken."""
+    """Rotate unit vectors at a position, with an additional far token if the batch decides which list is used."""
     head, far = rope.head_size, int(hasattr(rope, "long_factor"))
     vectors = torch.cat([torch.eye(head), torch.zeros(far, head)])
     at = torch.tensor([position] * head)
@@ -215,7 +215,7 @@ def _image(rope, position, axes):
     if far:
         at = torch.cat([at, torch.tensor([rope.original_max_position_embeddings + 1])])
     forward = getattr(rope, "forward_native", None) or rope.forward
-    for shaped in (vectors, vectors[:, None]):  # latent attention's layers take an axis of heads
+    for shaped in (vectors, vectors[:, None]):  # rotary layers of latent attention need an axis of heads
         with torch.no_grad(), contextlib.suppress(RuntimeError):
             answer = forward(at, shaped.clone(), shaped.clone())
             answer = answer[0] if isinstance(answer, tuple) else answer

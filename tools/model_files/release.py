@@ -1,4 +1,4 @@
-"""A released program whose asked files are imported under their own names, and everything else stood in for."""
+"""A released program: some of its files are imported under their own names, and everything else is a stub."""
 
 import ast
 import functools
@@ -16,7 +16,7 @@ import torch
 from tools.model_files.stand_ins import Anything, Part
 
 ROWS = 32768
-"""Rows of a table of cos and sin that are computed; programs make up to ten million."""
+"""Rows of the tables of cos and sin to compute; programs compute up to ten million."""
 FILLED = {
     "bias": False,
     "conv_dim": 64,
@@ -39,13 +39,13 @@ FILLED = {
     "topk_method": "noaux_tc",
     "use_cache": True,
 }
-"""What model classes ask for, published copies leave out, and positions do not depend on."""
+"""Keys that model classes need, that published copies omit, and that do not affect positions."""
 SMALL = {"pad_token_id": 0, "vocab_size": 4096, "vocab_size_per_layer_input": 4096}
-"""What makes tables of tokens large, and the most that is left of it."""
+"""Upper bounds for the keys that make token tables large."""
 
 
 class StandIn(types.ModuleType):
-    """A module whose names stand for something."""
+    """A stub module: its names are imported from the release or replaced by stubs."""
 
     release = None
 
@@ -61,7 +61,7 @@ class StandIn(types.ModuleType):
 
 
 class Loader(importlib.abc.Loader):
-    """Makes them."""
+    """Creates stub modules."""
 
     def create_module(self, spec):
         module = StandIn(spec.name)
@@ -73,7 +73,7 @@ class Loader(importlib.abc.Loader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds the program's modules in its folder, or stands in for them and for packages that it alone misses."""
+    """Finds the program's modules in its folder, or stubs them and the packages that only it needs."""
 
     def __init__(self, release, missing):
         self.release, self.missing, self.stood_in = release, missing, {"torchvision"}
@@ -101,7 +101,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class Attention(Part):
-    """An attention layer: what it was made with, by the released names of its arguments, and what it was given."""
+    """An attention layer that records its constructor's arguments, by their released names, and its inputs."""
 
     released = ""
 
@@ -128,7 +128,7 @@ class Attention(Part):
 
 
 class Short:
-    """torch for rotary files, in which no table has more than ``ROWS`` rows."""
+    """A proxy of torch for rotary files, which limits tables to ``ROWS`` rows."""
 
     def __getattr__(self, name):
         return getattr(torch, name)
@@ -140,11 +140,11 @@ class Short:
 
 
 class Release:
-    """A release of a program; one a process.
+    """A release of a program, one per process.
 
-    Subclasses say: ``package``; ``rotary``, the package of its rotary files; ``asked``, the beginnings of the names
-    of real modules, and ``not_asked``, patterns of those among them that are not; ``stands_for(module, name)``;
-    ``build(config)`` and ``made_with(attention)``.
+    Subclasses define ``package``; ``rotary``, the package of its rotary files; ``asked``, prefixes of the names of
+    real modules, and ``not_asked``, patterns of exceptions among them; ``stands_for(module, name)``;
+    ``build(config)``; and ``made_with(attention)``.
     """
 
     package, rotary, asked, not_asked = "", "", (), ()
@@ -158,16 +158,16 @@ class Release:
         return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
 
     def asks(self, name):
-        """Whether a module is the released one."""
+        """Return whether to import the released module instead of a stub."""
         within = any(f"{name}.".startswith(f"{start}.") for start in self.asked)
         return within and not any(re.fullmatch(one, name) for one in self.not_asked) and self.file(name) is not None
 
     def start(self):
-        """Take over the name of the program."""
+        """Install this release under the program's name."""
         torch.set_num_threads(1)
         importlib.import_module("transformers.models.auto.modeling_auto")
-        importlib.import_module("transformers.utils").is_torchvision_available()  # asked before one is stood in for
-        for name in dir(torch.nn.init):  # weights are noise all the same, and drawing them takes minutes
+        importlib.import_module("transformers.utils").is_torchvision_available()  # cached before it is stubbed
+        for name in dir(torch.nn.init):  # the weights do not matter, and drawing them takes minutes
             if name.endswith("_") and not name.startswith("_"):
                 setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
         torch.Tensor.normal_ = torch.Tensor.uniform_ = lambda tensor, *_, **__: tensor
@@ -180,7 +180,7 @@ class Release:
         self.watch_rotary_layers()
 
     def watch_rotary_layers(self):
-        """Keep every rotary layer that is made, with the line that asked for it, and note when it is called."""
+        """Record every rotary layer that is built, the line that built it, and its calls."""
         package = importlib.import_module(self.rotary)
         released = package.get_rope
 
@@ -200,7 +200,7 @@ class Release:
                     module.get_rope = get_rope
 
     def line(self, file, number):
-        """A place in the released files."""
+        """Return a place in the released files, as ``file:line``."""
         path = Path(file)
         return f"{path.relative_to(self.root) if path.is_relative_to(self.root) else path.name}:{number}"
 
@@ -209,27 +209,27 @@ class Release:
 
     @functools.cache  # noqa: B019
     def released(self, module, *names):
-        """Classes and functions by these names of a file that is not imported, or of a folder's files."""
+        """Return classes and functions with these names, parsed from a file or a folder without importing it."""
         folder = self.root.joinpath(*module.split("."))
         files = [file for file in (*folder.rglob("*.py"), folder.with_suffix(".py")) if file.is_file()]
         texts = [text for file in files if any(name in (text := file.read_text("utf-8-sig")) for name in names)]
         return [node for text in texts for node in ast.parse(text).body if getattr(node, "name", "") in names]
 
     def arguments_of(self, name, module):
-        """The names of the arguments of a released class, read from its file."""
+        """Return the names of a released class's arguments, parsed from its file."""
         bodies = [field for node in self.released(module, name) for field in node.body]
         makers = [field for field in bodies if getattr(field, "name", "") == "__init__"]
         return [argument.arg for argument in makers[0].args.args][1:] if makers else []
 
     def function(self, module, *names, **globals_of):
-        """Functions of a file that is not imported, compiled alone; the first of them."""
+        """Compile functions of a file without importing it, and return the first."""
         future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
         tree = ast.Module([future, *self.released(module, *names)], [])
         exec(compile(ast.fix_missing_locations(tree), module, "exec"), globals_of)
         return globals_of[names[0]]
 
     def defaults(self, module, name):
-        """Literal defaults of a released class of settings; for each of its methods something to call."""
+        """Return the literal defaults of a released settings class, and a stub for each method."""
         fields = [field for node in self.released(module, name) for field in node.body]
         methods = [one for one in fields if isinstance(one, ast.FunctionDef) and not one.decorator_list]
         literal = [one for one in fields if isinstance(getattr(one, "value", None), ast.Constant)]
@@ -237,7 +237,7 @@ class Release:
         return {**{one.name: Anything(one.name) for one in methods}, **stated}
 
     def prepared(self, config):
-        """A config object with what copies leave out, and small tables of tokens."""
+        """Return the config object with the missing keys filled in and small token tables."""
         inner = [part for part in vars(config).values() if hasattr(part, "to_dict")]
         parts = {id(part): part for part in (config, config.get_text_config(), *inner)}.values()
         for part in parts:
@@ -254,11 +254,11 @@ class Release:
     def put(self, part, name, value):
         try:
             setattr(part, name, value)
-        except Exception:  # a class that checks what it is given
+        except Exception:  # the class validates its attributes
             part.__dict__[name] = value
 
     def register(self, model_type, known):
-        """A plain config class for a type whose class is code on the Hub."""
+        """Register a plain config class for a type whose class is code on the Hub."""
         from transformers import AutoConfig, PreTrainedConfig
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -272,7 +272,7 @@ class Release:
             AutoConfig.register(model_type, type("Plain", (PreTrainedConfig,), own))
 
     def source(self, owner, words):
-        """The first line of a class that has these words."""
+        """Return the first line of a class that matches ``words``."""
         lines, first = inspect.getsourcelines(owner)
         found = (number for number, line in enumerate(lines, first) if re.search(words, line))
         return self.line(inspect.getsourcefile(owner), next(found, first))

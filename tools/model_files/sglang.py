@@ -1,4 +1,4 @@
-"""SGLang: its models' EntryClass, its config parser and its server's settings."""
+"""SGLang: its model registry (EntryClass), config parser and server settings."""
 
 import ast
 import functools
@@ -26,13 +26,13 @@ from torch import nn
 
 
 class Device(str):
-    """The name of a device, by which a rotary layer is chosen; tensors stay on the CPU."""
+    """The device name that selects a rotary layer; tensors stay on the CPU."""
 
     device = "cuda"
 
 
 def layers(count, layer_fn, pp_rank=None, pp_size=None, prefix="", return_tuple=False, **_):
-    """make_layers of one rank."""
+    """Replace make_layers, for a single rank."""
     named = "idx" in inspect.signature(layer_fn).parameters
     made = nn.ModuleList(
         layer_fn(idx=i, prefix=f"{prefix}.{i}") if named else layer_fn(i, f"{prefix}.{i}") for i in range(count)
@@ -41,7 +41,7 @@ def layers(count, layer_fn, pp_rank=None, pp_size=None, prefix="", return_tuple=
 
 
 class Missing(nn.Identity):
-    """A layer of another rank."""
+    """A placeholder for a layer of another rank."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -127,7 +127,7 @@ class Sglang(Release):
         }
 
     def latent_scale(self, rope_scaling, scale):
-        """The released rule of the softmax scale, whose file imports the engine."""
+        """Return the released rule of the softmax scale, whose file imports the engine."""
         yarn = importlib.import_module("sglang.srt.layers.rotary_embedding.yarn")
         rule = self.function(
             "sglang.srt.configs.model_config",
@@ -141,7 +141,7 @@ class Sglang(Release):
 
     @functools.cached_property
     def registry(self):
-        """The module and the class of every architecture, which EntryClass names."""
+        """Return module and class of every architecture, from EntryClass."""
         found = {}
         for file in sorted(self.root.glob("sglang/srt/models/*.py")):
             for node in ast.parse(file.read_text("utf-8-sig")).body:
@@ -168,7 +168,7 @@ class Sglang(Release):
         return model, {"class": self.name_of(cls), "admitted": common.get_context_length(self.text)}
 
     def backend(self, parsed):
-        """The class that runs what transformers runs, by the released rule, which refuses some."""
+        """Return the class that runs transformers' models, by the released rule, which refuses some."""
         modes = SimpleNamespace(AUTO="auto", TRANSFORMERS="transformers")
         choose = self.function(
             "sglang.srt.model_loader.utils",
@@ -194,7 +194,7 @@ class Sglang(Release):
         window = made.get("sliding_window_size")
         return {
             "head_dim": made.get("head_dim"),
-            "scale": vars(attention).get("scaling"),  # which the backend of transformers sets as it runs
+            "scale": vars(attention).get("scaling"),  # set by the transformers backend while it runs
             "window": None if window in (None, -1) else window + 1,
             "chunk": getattr(self.text, "attention_chunk_size", None) if made.get("use_irope") else None,
             "softcap": made.get("logit_cap") or None,

@@ -1,4 +1,4 @@
-"""What stands in for everything of a released program that is not asked."""
+"""Stubs for the parts of a released program that are not imported."""
 
 import inspect
 
@@ -7,12 +7,12 @@ from torch import nn
 
 
 def constant(value):
-    """A function that gives this whatever it is asked."""
+    """Return a function that always returns ``value``."""
     return lambda *_, **__: value
 
 
 class Base:
-    """A class to inherit from in place of one that is not there."""
+    """A base class in place of a missing one."""
 
     def __init_subclass__(cls, **_):
         super().__init_subclass__()
@@ -28,10 +28,10 @@ class Base:
 
 
 class Anything:
-    """False and empty; its attributes, items, results and sums are more of it.
+    """A stub that is false and empty; its attributes, items, results and sums are stubs too.
 
-    Called with a class or function alone it gives that back, as a decorator does; called by the name of a class it
-    gives a module.
+    Called with only a class or function, it returns its argument, like a decorator. If its name is a class's, a
+    call returns a module.
     """
 
     def __init__(self, name):
@@ -67,21 +67,21 @@ RESULTS = {
     "enter getitem or ror and add radd sub rsub mul rmul mod pow rpow neg": lambda self, *_: self,
     "truediv rtruediv floordiv rfloordiv": lambda self, *_: self,
 }
-"""What the operators of ``Anything`` give."""
+"""Results of the operators of ``Anything``."""
 for names, result in RESULTS.items():
     for operator in names.split():
         setattr(Anything, f"__{operator}__", result)
 
 
 def attribute(of, name):
-    """Anything by this name, but no special method."""
+    """Return a stub with this name, except for special methods."""
     if name.startswith("__"):
         raise AttributeError(name)
     return Anything(f"{of}.{name}")
 
 
 class Part(nn.Module):
-    """A module that gives its first tensor back; parameters take no memory."""
+    """A module that returns its first tensor; its parameters take no memory."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -92,7 +92,7 @@ class Part(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name == "is_causal":  # by whose presence an encoder is known
+            if name == "is_causal":  # its presence marks an encoder
                 raise
             return attribute(type(self).__name__, name)
 
@@ -114,7 +114,7 @@ class Part(nn.Module):
 
 
 class Operator(nn.Module):
-    """An operator with a form for every platform, of which the native one is run."""
+    """An operator with one method per platform; the native one is run."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -135,13 +135,13 @@ class Operator(nn.Module):
 
 
 def noise(like, width):
-    """Seeded noise of a width, the same for every token."""
+    """Return seeded noise of this width, the same for every token."""
     row = torch.randn(int(width), generator=torch.Generator().manual_seed(int(width)))
     return row.expand(*like.shape[:-1], int(width)).clone()
 
 
 class Linear(Part):
-    """A linear layer, or several in one, that answers with noise of the widths that it was made for."""
+    """A linear layer, or several in one, that returns noise of its output widths."""
 
     names = ("input_size", "output_size")
 
@@ -168,7 +168,7 @@ class Linear(Part):
 
 
 class Projections(Linear):
-    """Queries, keys and values in one."""
+    """A fused projection to queries, keys and values."""
 
     names = ("hidden_size", "head_size", "total_num_heads", "total_num_kv_heads")
 
@@ -179,7 +179,7 @@ class Projections(Linear):
 
 
 class Norm(Part):
-    """A norm that changes nothing, so that what rotates keeps its length."""
+    """An identity in place of a norm, so that rotation preserves norms."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -190,12 +190,12 @@ class Norm(Part):
 
     @staticmethod
     def forward_qkv(q_norm, k_norm, qkv, q_size, kv_size, *_, **__):
-        """MiniMax's, of queries and keys together."""
+        """MiniMax's joint norm of queries and keys."""
         return qkv.split([q_size, kv_size, kv_size], -1)
 
 
 class Embedding(Part):
-    """A table of tokens that answers with noise."""
+    """A token table that returns noise."""
 
     def __init__(self, rows=None, width=None, *_, **made):
         super().__init__()
@@ -209,14 +209,14 @@ class Embedding(Part):
 
 
 class Count(int):
-    """A number that is also called, as torch's groups give theirs."""
+    """A number that can also be called, like the ranks and sizes of torch's groups."""
 
     def __call__(self):
         return int(self)
 
 
 class OneProcess:
-    """A layout of one process, and each of its groups."""
+    """A parallel layout with a single process, and each of its groups."""
 
     size, rank = Count(1), Count(0)
     rank_in_group, is_first_rank, is_last_rank = 0, True, True
@@ -228,7 +228,7 @@ class OneProcess:
 
 
 class Settings:
-    """Settings of an engine: those given, then literal defaults of the released class, else None."""
+    """Engine settings: the given values, then the released class's literal defaults, otherwise None."""
 
     def __init__(self, defaults=None, **given):
         self.__dict__.update({**(defaults or {}), **given})
@@ -239,7 +239,7 @@ class Settings:
 
 
 def layer_class(name):
-    """The stand-in of a layer by its name, or None."""
+    """Return the stub of a layer by its name, or None."""
     if not name[:1].isupper():
         return None
     if name.endswith("Linear"):

@@ -1,4 +1,4 @@
-"""vLLM: its registry, its config parser and its settings."""
+"""vLLM: its model registry, config parser and settings."""
 
 import ast
 import copy
@@ -38,14 +38,14 @@ PARALLEL = (
 
 
 class Platform(Settings):
-    """A CUDA platform of one device."""
+    """A CUDA platform with one device."""
 
     def __getattr__(self, name):
         return Anything(f"platform.{name}")
 
 
 def stated(config, name):
-    """A number of a config, or None where it differs by layer."""
+    """Return a number from a config, or None if it differs by layer."""
     try:
         return getattr(config, name, None)
     except Exception:
@@ -128,14 +128,14 @@ class Vllm(Release):
         }
 
     def first_of(self, owner, names, default=None, default_factory=None, warn=False):
-        """The first of these attributes that is not None."""
+        """Return the first of these attributes that is not None."""
         values = (getattr(owner, name, None) for name in names)
         found = next((value for value in values if value is not None), None)
         return found if found is not None else default_factory() if default_factory else default
 
     @functools.cached_property
     def registry(self):
-        """The module and the class of every architecture."""
+        """Return module and class of every architecture."""
         found = {}
         for node in ast.parse(self.file("vllm.model_executor.models.registry").read_text("utf-8-sig")).body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
@@ -145,7 +145,7 @@ class Vllm(Release):
         return found
 
     def class_of(self, architectures):
-        """An architecture's class, or that of the backend that runs what transformers runs."""
+        """Return an architecture's class, or that of the transformers backend."""
         name = next((each for each in architectures or () if each in self.registry), None)
         if name is None:
             experts = ("num_experts", "num_local_experts", "n_routed_experts")
@@ -161,7 +161,7 @@ class Vllm(Release):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "config.json").write_text(json.dumps(config))
             parsed = self.prepared(parsing.get_config(folder, False, config_format="hf"))
-            if getattr(self.text, "sliding_window", None) == 0:  # as ModelConfig does
+            if getattr(self.text, "sliding_window", None) == 0:  # as in ModelConfig
                 self.text.sliding_window = None
             admitted, arch = self.longest(parsed, parsing)
         self.engine = self.engine_of(parsed, admitted, arch)
@@ -169,13 +169,13 @@ class Vllm(Release):
         return cls(vllm_config=self.engine, prefix=""), {"class": self.name_of(cls), "admitted": admitted}
 
     def longest(self, parsed, parsing):
-        """The longest input, by the released rule without a tokenizer's file, and what it derives of a config."""
+        """Return the longest input, by the released rule without a tokenizer file, and derived config values."""
         module = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
         classes = getattr(module, "MODEL_ARCH_CONFIG_CONVERTORS", {})
         made = classes.get(parsed.model_type, module.ModelArchConfigConvertorBase)(parsed, self.text)
         try:
             arch = made.convert()
-        except Exception:  # of what a copy leaves out
+        except Exception:  # keys that copies omit
             arch = None
         rule = self.function(
             "vllm.config.model",
@@ -194,9 +194,9 @@ class Vllm(Release):
         return Settings(self.defaults(f"vllm.config.{module}", name), **given)
 
     def engine_of(self, parsed, admitted, arch):
-        """The settings of an engine that serves this config."""
+        """Return the settings of an engine that serves this config."""
         text, types = self.text, getattr(self.text, "layer_types", None)
-        alone = types is None or set(types) == {"sliding_attention"}  # as create_engine_config does
+        alone = types is None or set(types) == {"sliding_attention"}  # as in create_engine_config
         heads, shared, channels = (
             stated(text, f"num_{name}" if name.endswith("heads") else name)
             for name in ("attention_heads", "key_value_heads", "head_dim")
@@ -281,7 +281,7 @@ class Vllm(Release):
         return self.serving(engine)
 
     def serving(self, engine):
-        """The engine, which can be made one for a part of the config."""
+        """The engine's config, which can be rebuilt for a part of the model's config."""
 
         def with_hf_config(part, architectures=None, **_):
             from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -299,7 +299,7 @@ class Vllm(Release):
         return engine
 
     def part(self, vllm_config, *, prefix="", model_class=None, model_config=None):
-        """The language model inside a composite one."""
+        """Return the language model inside a composite model."""
         cls = model_class or self.class_of(vllm_config.model_config.hf_config.architectures)
         return cls(vllm_config=vllm_config, prefix=prefix)
 

@@ -1,6 +1,6 @@
-"""Every file that posenc writes about itself: pages of docs and files of the lab.
+"""Generate files from the library: pages of the docs and files of the lab.
 
-``make pages`` writes them all. The tests compare each with what the library says today.
+``make pages`` writes them all. Tests compare each with the library's current output.
 """
 
 import tomllib
@@ -15,7 +15,7 @@ WRITER = "make pages"
 
 
 def shipped_encodings() -> str:
-    """The table of all encodings, with who ships them."""
+    """Return the table of all encodings, with the models that use them."""
     return encodings.table(tomllib.loads((DOCS / "shipped.toml").read_text(encoding="utf-8")))
 
 
@@ -25,11 +25,11 @@ PAGES: dict[Path, Callable[[], str]] = {
     DOCS / "lessons.md": lessons.index_page,
     DOCS / "questions.md": lessons.questions_page,
 }
-"""Pages that are generated as a whole."""
+"""Pages that are generated completely."""
 
 
 def write() -> None:
-    """Write every page and file of the lab."""
+    """Write every generated page and file of the lab."""
     texts = {path: page() for path, page in PAGES.items()} | lab.files()
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")

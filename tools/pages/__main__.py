@@ -1,4 +1,4 @@
-"""``python -m tools.pages`` from the root of the repository, as ``make pages`` calls it."""
+"""``python -m tools.pages``, in the root of the repository; ``make pages`` calls it."""
 
 from tools.pages import write
 

@@ -1,4 +1,4 @@
-"""The page of claims: every statement with the verdict on it."""
+"""The page of claims: every statement with its verdict."""
 
 import json
 from itertools import groupby
@@ -16,7 +16,7 @@ when* marks those that hold only under conditions. `make pages` writes this page
 
 
 def page() -> str:
-    """The page in Markdown, without digits measured on this machine, so that every machine writes the same page."""
+    """Return the page in Markdown, without measured digits, so that every machine writes the same page."""
     parts = [HEAD]
     for module, group in groupby(CLAIMS.values(), key=lambda c: c.topic):
         parts.append(f"\n## {module}\n")
@@ -33,7 +33,7 @@ def _claim(claim: Claim) -> str:
 
 
 def kept() -> str:
-    """Every claim with its verdict as JSON, for pages that do not run it; a slow claim trains a model."""
+    """Return every claim with its verdict as JSON, for pages that do not run it; slow claims train a model."""
     claims = {
         claim.name: {
             "topic": claim.topic,

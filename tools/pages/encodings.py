@@ -1,4 +1,4 @@
-"""The table of all encodings: what laws hold, what a cache keeps, how a context is extended, who ships it."""
+"""The table of all encodings: the laws they obey, what a cache keeps, how to extend the context, who uses them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ class Row:
     """One encoding of the catalogue.
 
     Args:
-        name: in the catalogue.
+        name: its name in the catalogue.
         acts_on: where it acts.
-        relative, isometric: whether scores see offsets only, and lengths survive rotation: declared, and kept when
-            the laws were run.
-        axes: coordinates of a position.
-        key_channels: of a cached key, as multiples of the head's.
-        state_size: values that a cache keeps per token and layer beside keys and values.
-        not_rerotatable: why cached keys cannot be moved; empty where they can.
-        methods: of extension, that change what it does.
+        relative, isometric: whether scores depend only on offsets, and whether rotation preserves norms; declared
+            by the encoding and verified by running the laws.
+        axes: the number of coordinates of a position.
+        key_channels: the channels of a cached key, as a multiple of the head's.
+        state_size: the values that a cache keeps per token and layer in addition to keys and values.
+        not_rerotatable: why cached keys cannot be moved; empty if they can.
+        methods: the extension methods that change its output.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Row:
 
 
 def row(name: str) -> Row:
-    """The row of one encoding, measured by running it."""
+    """Return the row of one encoding, measured by running it."""
     subject = Subject.of(name, heads=HEADS, head_dim=HEAD_DIM, num_positions=LENGTH)
     encoding = subject.declared
     alone = subject.make()
@@ -79,15 +79,15 @@ def row(name: str) -> Row:
 
 
 def holds(law: Law, subject: Subject) -> bool:
-    """Whether a law is kept; an error where one that is owed is broken."""
+    """Return whether the encoding obeys a law; raise an error if it breaks one that it declares."""
     answer = verdict(law, subject)
     if answer.outcome not in KEPT:
-        raise InvalidArgument(f"{subject.name} breaks {law.name}: {answer.detail}; mend it before a table says so")
+        raise InvalidArgument(f"{subject.name} breaks {law.name}: {answer.detail}; fix it before writing the table")
     return KEPT[answer.outcome]
 
 
 def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
-    """The methods of extension that give it other frequencies."""
+    """Return the extension methods that change its frequencies."""
     if encoding.scaling is None:
         return ()
     before = encoding.scaling
@@ -100,9 +100,9 @@ def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
 
 
 def table(shipped: Mapping[str, Sequence[str]]) -> str:
-    """The table in Markdown, with who ships each encoding by its name."""
+    """Return the table in Markdown; ``shipped`` names the models that use each encoding."""
     for name in shipped:
-        posenc.encodings.catalogue.lookup(name)  # a name that is gone is an error
+        posenc.encodings.catalogue.lookup(name)  # an unknown name is an error
     lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     for encoding in map(row, posenc.CATALOGUE):
         cells = (

@@ -1,4 +1,4 @@
-"""Files that ship beside the lab's pages: the first page's answers and the rooms' thumbnails."""
+"""Generated files of the lab: the first page's answers and the rooms' thumbnails."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ WIDE, TALL = 160, 80
 
 
 def first() -> str:
-    """The first page's stage, as a script."""
+    """Return the first page's stage as a script."""
     return export.script_of(page.HERO, export.packed(find(page.HERO))[0])
 
 
 def thumbnails() -> dict[str, str]:
-    """A small picture of every room's first stage, in colours that the page decides."""
+    """Return a small picture of every room's first stage, in colours that the page defines."""
     drawings = {room.name: drawn(room.stages[0].question) for room in ROOMS if not room.stages[0].fresh}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
     return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION), "pictures": wrapped(patched())}
@@ -33,11 +33,11 @@ QUESTION = (
     )
     + '<path class="stroke encoding-rotary" d="M112 39l5 5 9-11"/>'
 )
-"""A card with three answers, of which the middle one is chosen."""
+"""A card with three answers, of which the middle one is selected."""
 
 
 def patched() -> str:
-    """The cat of the room of pictures, in few shapes, and where it is cut."""
+    """Return the cat of the pictures room in a few shapes, with the grid that cuts it."""
     shapes = {
         0: f'<rect width="{WIDE}" height="{TALL}"',
         3: '<circle cx="122" cy="19" r="9"',
@@ -102,6 +102,6 @@ def disc(panel: Disc) -> str:
 
 
 def files() -> dict[Path, str]:
-    """Every shipped file with its text."""
+    """Return every generated file with its text."""
     texts = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
     return texts | {STATIC / "first.js": first()}

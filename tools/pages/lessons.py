@@ -1,4 +1,4 @@
-"""The pages made from the lessons' data: the index by lesson, and every question with its answer."""
+"""The pages generated from the lessons' data: the index by lesson, and every question with its answer."""
 
 from posenc.teaching.lessons.card import DECK, TOPICS, Card
 from posenc.teaching.lessons.deck import answered
@@ -23,7 +23,7 @@ ASKED = "questions.md"
 
 
 def index_page() -> str:
-    """The index by lesson in Markdown."""
+    """Return the index by lesson in Markdown."""
     parts = [INDEX, WRITTEN_BY]
     for number, lesson in enumerate(LESSONS):
         parts.append(f"\n## {lesson.title} {{ #lesson-{number} }}\n")
@@ -35,7 +35,7 @@ def index_page() -> str:
 
 def _row(fact: Fact, entry: Entry) -> str:
     asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
-    pages = [page for page in entry.pages if page != ASKED or not asked]  # the question links to it already
+    pages = [page for page in entry.pages if page != ASKED or not asked]  # already linked from the question
     what = f"**Careful:** {fact.what}" if fact.errs else fact.what
     links = [
         *map(_page, pages),
@@ -48,7 +48,7 @@ def _row(fact: Fact, entry: Entry) -> str:
 
 
 def questions_page() -> str:
-    """Every question with its answer in Markdown."""
+    """Return every question with its answer in Markdown."""
     parts = [QUESTIONS, WRITTEN_BY, "\n## Interviews\n"]
     parts += [_question(card) for card in DECK if card.interview]
     for topic, words in TOPICS.items():
@@ -79,6 +79,6 @@ def _claim(name: str) -> str:
 
 
 def _stage(stage: str) -> str:
-    """The address below the lab's."""
+    """Return the address relative to the lab's."""
     room, _, name = stage.partition("/")
     return f"`/{room}#{name}`"

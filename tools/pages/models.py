@@ -1,4 +1,4 @@
-"""Real models: what their configs state, and what follows for wavelengths and slopes."""
+"""Released models: facts from their configs, and the wavelengths and slopes that follow."""
 
 import math
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ class Model:
     """The facts of a released model.
 
     Args:
-        name: as it is known.
+        name: the name under which it is known.
         width, heads: channels of the embeddings, and query heads.
-        encoding: its kind.
+        encoding: its positional encoding.
         source: where the facts are stated.
-        base: of sinusoidal and rotary frequencies.
-        rotary_dim: channels of a head that rotate; all by default.
-        trained: the length before its scaling stretched it; ``length`` by default.
-        length: the longest context it is released for; 0 where none is stated.
-        max_exponent: of ALiBi's slopes.
+        base: the base of sinusoidal or rotary frequencies.
+        rotary_dim: channels of a head that rotate; by default all.
+        trained: the trained length before scaling; by default ``length``.
+        length: the longest context it is released for; 0 if none is stated.
+        max_exponent: the largest exponent of ALiBi's slopes.
     """
 
     name: str
@@ -52,24 +52,24 @@ class Model:
 
     @property
     def channels(self) -> int:
-        """Channels with frequencies: the width where sines are added, the rotated ones of a head in RoPE."""
+        """Channels with frequencies: the width for sinusoids, the rotated channels of a head for RoPE."""
         return self.width if self.encoding == "sinusoidal" else self.rotary_dim or self.width // self.heads
 
     @property
     def wavelengths(self) -> list[float]:
-        """λ_i in positions, of the frequencies it was trained with; empty where it has none."""
+        """Wavelengths λ_i in positions, from the trained frequencies; empty if it has none."""
         if self.encoding not in ("sinusoidal", "rotary"):
             return []
         return [2 * math.pi / float(f) for f in Default().frequencies(self.channels, self.base).exact]
 
     @property
     def incomplete(self) -> int:
-        """Pairs that complete no turn within the length before stretching."""
+        """Pairs that do not complete a turn within the trained length."""
         return sum(wavelength > (self.trained or self.length) for wavelength in self.wavelengths)
 
 
 def table(models: Sequence[Model]) -> str:
-    """The table in Markdown."""
+    """Return the table in Markdown."""
     head = f"| {' | '.join(COLUMNS)} |\n{'| --- ' * len(COLUMNS)}|\n"
     return head + "".join(f"| {' | '.join(_cells(m))} |\n" for m in models)
 
@@ -95,5 +95,5 @@ def _cells(m: Model) -> list[str]:
 
 
 def _count(value: int) -> str:
-    """An integer with thin spaces between thousands."""
+    """Format an integer with narrow spaces between thousands."""
     return f"{value:,}".replace(",", "\u202f")

@@ -1,6 +1,6 @@
-"""What pages quote of the studies in docs/results: single figures by name, and a table for each task.
+"""Fill pages with results of the studies in docs/results: single figures by name, and a table per task.
 
-A study is kept as the ``tables.json`` that ``posenc compare`` writes beside its page.
+A study is stored as the ``tables.json`` that ``posenc compare`` writes.
 """
 
 import json
@@ -14,29 +14,29 @@ from posenc.workbench.study.statistics import perplexity
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 FIGURE = re.compile(r"\{\{ ([\w-]+) ([\w-]+) (\S.*?) (\d+)( interval)? \}\}")
-"""A figure as a page names it: study, task, encoding, length, and whether its interval is wanted."""
+"""A placeholder in a page: study, task, encoding, length, and optionally the interval."""
 TABLE = re.compile(r"<!-- table ([\w-]+) ([\w-]+) -->")
-"""A study's table of one task."""
+"""A placeholder for a study's table of one task."""
 HOLDING = re.compile(r"\{\{ ([\w-]+) holding \}\}")
-"""The encodings that hold on all tasks of a study."""
+"""A placeholder for the encodings that hold on all tasks of a study."""
 
 
 @cache
 def rows(study: str) -> list[dict[str, Any]]:
-    """A row for each task and encoding of a study, best first."""
+    """Return a row for each task and encoding of a study, best first."""
     return list(json.loads((FOLDER / f"{study}.json").read_text("utf-8"))["results"])
 
 
 def figure(study: str, task: str, encoding: str, length: str, interval: bool = False) -> str:
-    """One figure: perplexity, or the share of right answers; the mean over seeds, or its interval."""
+    """Return one figure, a perplexity or an accuracy: the mean over seeds, or its interval."""
     for row in rows(study):
         if (row["task"], row["encoding"]) == (task, encoding) and length in row["values"]:
             return _shown(row, length, "low", "high") if interval else _shown(row, length, "mean")
-    raise UnknownName(f"{study} has no figure of {encoding} on {task} at {length}")
+    raise UnknownName(f"{study} has no result of {encoding} on {task} at length {length}")
 
 
 def _shown(row: dict[str, Any], length: str, *ends: str) -> str:
-    """A row's figure at a length, or the two ends of its interval; a dash where it has none."""
+    """Return a row's figure at a length, or the ends of its interval; a dash if there is none."""
     if length not in row["values"]:
         return "–"
     values = (row["values"][length][end] for end in ends)
@@ -45,7 +45,7 @@ def _shown(row: dict[str, Any], length: str, *ends: str) -> str:
 
 
 def table(study: str, task: str) -> str:
-    """Every encoding on one task: its figures at all lengths, the interval at the longest, the verdict."""
+    """Return the table of one task: each encoding's figures, the interval at the longest length, the verdict."""
     chosen = [row for row in rows(study) if row["task"] == task]
     lengths = list(max((row["values"] for row in chosen), key=len))
     head = ["encoding", *lengths, f"interval at {lengths[-1]}", "verdict"]
@@ -57,13 +57,13 @@ def table(study: str, task: str) -> str:
 
 
 def holding(study: str) -> str:
-    """The encodings that hold on every task of a study."""
+    """Return the encodings that hold on every task of a study."""
     failed = {row["encoding"] for row in rows(study) if not row["verdict"].endswith("holds")}
     return ", ".join(dict.fromkeys(f"`{row['encoding']}`" for row in rows(study) if row["encoding"] not in failed))
 
 
 def filled(markdown: str) -> str:
-    """The page with its figures and tables."""
+    """Return the page with its placeholders replaced."""
     markdown = TABLE.sub(lambda match: table(*match.groups()), markdown)
     markdown = HOLDING.sub(lambda match: holding(match[1]), markdown)
     return FIGURE.sub(lambda match: figure(*match.groups()[:4], interval=bool(match[5])), markdown)

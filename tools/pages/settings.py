@@ -1,4 +1,4 @@
-"""The tables of presets and settings in docs/studies.md, from where each is declared."""
+"""The tables of presets and settings in docs/studies.md, generated from their declarations."""
 
 from dataclasses import fields
 
@@ -8,7 +8,7 @@ from posenc.workbench.study.presets import PRESETS
 
 
 def settings() -> str:
-    """A table a group."""
+    """Return one table per group."""
     lines = []
     for group, title in PANELS.items():
         lines += [f"### {title}", "", "| setting | means | range | default |", "| --- | --- | --- | --- |"]
@@ -29,6 +29,6 @@ def _shown(value: object) -> str:
 
 
 def presets() -> str:
-    """The table of presets."""
+    """Return the table of presets."""
     rows = (f"| `{name}` | {preset.purpose} | {preset.cost} |" for name, preset in PRESETS.items())
     return "\n".join(("| preset | what it is | cost |", "| --- | --- | --- |", *rows))

@@ -1,1 +1,1 @@
-"""The right answers, from the papers' formulas, in float64 or more; nothing here imports posenc or torch."""
+"""The expected results, from the papers' formulas, in float64 or better; nothing here imports posenc or torch."""

@@ -1,8 +1,8 @@
-"""softmax(scores)·v for every encoding that changes scores, dense, in float64, from the papers' formulas.
+"""Dense softmax(scores)·v in float64 for every encoding that changes scores, from the papers' formulas.
 
-A ``Spec`` names an encoding and its settings; ``attend`` gives the output and the largest visible score. Shapes:
-q (B, H, T, D), k and v (B, H, S, ·), positions (A, B, T) and (A, B, S), tokens x (B, S, C) of which ``rows`` (T,)
-are the queries'.
+A ``Spec`` names an encoding and its settings; ``attend`` returns the output and the largest visible score. Shapes:
+q is (B, H, T, D), k and v are (B, H, S, ·), positions are (A, B, T) and (A, B, S), and tokens x are (B, S, C), of
+which ``rows`` (T,) are the queries.
 """
 
 import math
@@ -20,7 +20,7 @@ Numbers = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Spec:
-    """An encoding: a class by name, its settings, and for stacks its parts."""
+    """An encoding: the name of its class, its settings, and the parts of a stack."""
 
     kind: str
     settings: tuple[tuple[str, Any], ...] = ()
@@ -31,13 +31,13 @@ class Spec:
         return dict(self.settings)
 
     def flat(self) -> list["Spec"]:
-        """Itself, or the parts of its parts."""
+        """Return all parts, or the spec itself if it has none."""
         return [leaf for part in self.parts for leaf in part.flat()] if self.parts else [self]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What attention is called with."""
+    """The inputs of attention."""
 
     q: Array
     k: Array
@@ -47,14 +47,14 @@ class Inputs:
     visible: Array
     """(B, 1 or H, T, S)"""
     k_order: Array
-    """(B, S), each key's place along its sequence."""
+    """(B, S), each key's index in its sequence."""
     rows: Array
     tokens: Array
     scale: float
     segments: Array = field(default_factory=lambda: np.zeros((1, 1)))
-    """(B, S), the document of every key."""
+    """(B, S), the document of each key."""
     scores: Array = field(default_factory=lambda: np.zeros((1, 1, 1, 1)))
-    """(B, H, T, S), before anything is added to them."""
+    """(B, H, T, S), before any bias is added."""
 
     @property
     def behind(self) -> Array:
@@ -63,7 +63,7 @@ class Inputs:
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> Array:
-    """ALiBi's: one geometric series for a power of two, and else every second slope of the next one behind it."""
+    """ALiBi's slopes: a geometric series for a power of two, completed by every second slope of the next series."""
     power = 1 << (heads.bit_length() - 1)
     series = [2 ** (-max_exponent * h / power) for h in range(1, power + 1)]
     finer = [2 ** (-max_exponent * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
@@ -72,7 +72,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> Array:
 
 @lru_cache(None)
 def t5_side(n: int, buckets: int, max_distance: int) -> int:
-    """The bucket of distance n among one side's: min(N−1, e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋), decided by integers."""
+    """The bucket of distance n on one side: min(N−1, e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋), in integer arithmetic."""
     e = buckets // 2
     steps, j = buckets - e, 0
     if n < e:
@@ -83,7 +83,7 @@ def t5_side(n: int, buckets: int, max_distance: int) -> int:
 
 
 def t5_bucket(ahead: int, buckets: int, max_distance: int, two_sided: bool) -> int:
-    """Key − query to its bucket."""
+    """The bucket of the offset key − query."""
     if not two_sided:
         return t5_side(max(-ahead, 0), buckets, max_distance)
     half = buckets // 2
@@ -92,7 +92,7 @@ def t5_bucket(ahead: int, buckets: int, max_distance: int, two_sided: bool) -> i
 
 @lru_cache(None)
 def deberta_row(behind: int, buckets: int, max_distance: int) -> int:
-    """Query − key to its row: near ones as they are, far ones by ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉ + m."""
+    """The row of the offset query − key: near offsets n unchanged, far ones ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉ + m."""
     m, n = buckets // 2, abs(behind)
     if n > m:
         j = 0
@@ -108,7 +108,7 @@ def _mapped(function: Callable[[int], int], offsets: Array) -> Array:
 
 
 def _per_head(table: Array, index: Array) -> Array:
-    """Rows of (n, H) as (B, H, T, S)."""
+    """Look up rows of an (n, H) table; the result is (B, H, T, S)."""
     return np.moveaxis(table[index], -1, 1)
 
 
@@ -199,7 +199,7 @@ def deberta(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
 def cope(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     P = len(w["weight"])
     gates = _sigmoid(x.scores) * x.visible
-    from_there = x.k_order[:, :, None] >= x.k_order[:, None, :]  # key t at or behind key j
+    from_there = x.k_order[:, :, None] >= x.k_order[:, None, :]  # key t is at or after key j
     p = np.minimum(np.einsum("bhit,btj->bhij", gates, from_there.astype(float)), P - 1)
     low = np.floor(p).astype(int)
     share = p - low
@@ -233,7 +233,7 @@ def fox(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     q_order, segments = x.k_order[:, x.rows], np.broadcast_to(x.segments, x.k_order.shape)
     k = x.k_order[:, None, :]
     until = (k <= q_order[..., None]) & (segments[:, None, :] == segments[:, x.rows][..., None])  # (B, T, l)
-    after = x.k_order[:, :, None] > k  # (B, l, j): token l is behind key j
+    after = x.k_order[:, :, None] > k  # (B, l, j): token l comes after key j
     return np.einsum("bhl,btl,blj->bhtj", log_gates, until.astype(float), after.astype(float))
 
 
@@ -272,14 +272,14 @@ def ssmax(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
 
 
 def parts(spec: Spec, w: Numbers) -> list[tuple[Spec, Numbers]]:
-    """Those of a stack with their own numbers, or itself."""
+    """Return the parts of a stack with their own parameters, or the spec itself."""
     names = [f"parts.{i}." for i in range(len(spec.parts))]
     numbers = [{key.removeprefix(name): x for key, x in w.items() if key.startswith(name)} for name in names]
     return list(zip(spec.parts, numbers, strict=True)) or [(spec, w)]
 
 
 def axes_of(spec: Spec) -> int:
-    """How many coordinates a position has."""
+    """The number of coordinates of a position."""
     return 3 if spec.kind == "LayoutLM" else len(spec.options.get("size", (1,)))
 
 
@@ -294,7 +294,7 @@ def turned(spec: Spec, x: Inputs) -> Inputs:
 
 
 def factor(spec: Spec, w: Numbers, x: Inputs) -> Array:
-    """What multiplies the scores of every query."""
+    """The factor on the scores of each query."""
     if spec.kind == "QueryScale":
         return query_scale(spec.options, w, x)
     if spec.kind == "Inkling":
@@ -303,12 +303,12 @@ def factor(spec: Spec, w: Numbers, x: Inputs) -> Array:
 
 
 def bias(spec: Spec, w: Numbers, x: Inputs) -> Array:
-    """What is added to the scores."""
+    """The bias that is added to the scores."""
     return BIASES[spec.kind](spec.options, w, x) if spec.kind in BIASES else np.zeros((1, 1, 1, 1))
 
 
 def attend(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, float]:
-    """softmax of the visible scores, times the values, zeros where nothing is visible; and the largest score."""
+    """Return softmax of the visible scores times the values (zeros if no key is visible), and the largest score."""
     x = turned(spec, x)
     of_parts = parts(spec, w)
     products = np.einsum("bhtd,bhsd->bhts", x.q, x.k)

@@ -1,4 +1,4 @@
-"""Rotations: angles to 40 digits by mpmath, and what they do to vectors, from the papers' formulas."""
+"""Rotations from the papers' formulas, with angles to 40 digits by mpmath."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,19 +16,19 @@ def frequencies(dim: int, base: float) -> Array:
 
 
 def polar(x: Array, angles: Array) -> Array:
-    """softplus of the first channels at these angles: real parts, then imaginary ones, then what is left."""
+    """softplus of the first channels at these angles: real parts, then imaginary parts, then the other channels."""
     n = angles.shape[-1]
     size = np.maximum(x[..., :n], 0) + np.log1p(np.exp(-np.abs(x[..., :n])))
     return np.concatenate((size * np.cos(angles), size * np.sin(angles), x[..., n:]), -1)
 
 
 def rotated(x: Array, angles: Array, pairing: str) -> Array:
-    """Every pair of channels as a complex number times e^{iφ}; channels behind the pairs pass."""
+    """Multiply each pair of channels, as a complex number, by e^{iφ}; the other channels are unchanged."""
     return mixed(x, np.cos(angles), np.sin(angles), pairing)
 
 
 def mixed(x: Array, cos: Array, sin: Array, pairing: str) -> Array:
-    """The same by tables of cos and sin."""
+    """The same with tables of cos and sin."""
     n = cos.shape[-1]
     first, second = (
         (x[..., :n], x[..., n : 2 * n]) if pairing == "half" else (x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2])
@@ -44,7 +44,7 @@ def mixed(x: Array, cos: Array, sin: Array, pairing: str) -> Array:
 
 
 def phases(positions: Array, theta: Sequence[mpmath.mpf]) -> Array:
-    """p·θ of every position and frequency, reduced to −π … π before it becomes a float64."""
+    """p·θ for every position and frequency, reduced to −π … π before rounding to float64."""
     with mpmath.workdps(DIGITS):
         turn = 2 * mpmath.pi
         values, inverse = np.unique(positions, return_inverse=True)
@@ -57,22 +57,22 @@ def phases(positions: Array, theta: Sequence[mpmath.mpf]) -> Array:
 
 
 def ladder(dim: int, base: float) -> list[Any]:
-    """θ_i = base^(−2i/dim) of dim/2 pairs, in radians a position."""
+    """θ_i = base^(−2i/dim) for dim/2 pairs, in radians per position."""
     with mpmath.workdps(DIGITS):
         return [mpmath.mpf(base) ** (mpmath.mpf(-2 * i) / dim) for i in range(dim // 2)]
 
 
 def axes_of_pairs(name: str, numbers: tuple[int, ...], order: tuple[int, ...] | None) -> list[tuple[int, int, int]]:
-    """Of every pair its axis, the rung of that axis' frequencies that it takes, and how many rungs there are.
+    """Return each pair's axis, the index of its frequency in that axis's series, and the series' length.
 
-    Section a is that of axis order[a].
+    Section a belongs to axis order[a].
     """
     pairs = numbers[1] if name in ("alternating", "dealt") else sum(numbers)
     layout: list[tuple[int, int, int]] = []
     if name == "chunked":
         layout = [(a, 0, 0) for a, n in enumerate(numbers) for _ in range(n)]
         layout = [(a, i, pairs) for i, (a, _, _) in enumerate(layout)]
-    elif name == "strided":  # Qwen3-VL: start with time, then every third pair from h on, from w on
+    elif name == "strided":  # Qwen3-VL: all pairs time first, then every third pair to h, then to w
         axis = [0] * pairs
         for a, n in enumerate(numbers[1:], 1):
             axis[a : len(numbers) * n : len(numbers)] = [a] * n
@@ -84,14 +84,14 @@ def axes_of_pairs(name: str, numbers: tuple[int, ...], order: tuple[int, ...] | 
         layout = [(a, i, n) for a, n in enumerate(numbers) for i in range(n)]
     elif name == "alternating":  # Kimi: x1 y1 x.1 y.1 …
         layout = [(i % numbers[0], i // numbers[0], pairs // numbers[0]) for i in range(pairs)]
-    else:  # Pixtral: one list, rungs 0 A 2A … for the first axis
+    else:  # Pixtral: one series; frequencies 0, A, 2A … for the first axis
         each = pairs // numbers[0]
         layout = [(i // each, (i % each) * numbers[0] + i // each, pairs) for i in range(pairs)]
     return layout if order is None else [(order[a], rung, size) for a, rung, size in layout]
 
 
 def in_units(hand: Any, unit: str | None, turns: bool) -> Any:
-    """A frequency for a coordinate counted in these units, in turns rather than radians where it says so."""
+    """A frequency for a coordinate in these units; in turns instead of radians if ``turns``."""
     with mpmath.workdps(DIGITS):
         numerator, _, denominator = (unit or "1").partition("/")
         scaled = hand * int(numerator) / int(denominator or 1)
@@ -99,5 +99,5 @@ def in_units(hand: Any, unit: str | None, turns: bool) -> Any:
 
 
 def finishing(theta: list[Any], length: int) -> int:
-    """How many of these frequencies complete a rotation within so many positions."""
+    """How many of these frequencies complete a rotation within this many positions."""
     return sum(1 for hand in theta if hand >= 2 * mpmath.pi / length)
