@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measures every table, prints it, and writes a dated page to benchmarks/results."""
+"""``python -m benchmarks``: measure and print every table, and write a dated page to benchmarks/results."""
 
 import argparse
 import time
@@ -18,12 +18,12 @@ HERE = Path(__file__).parent
 
 
 def tables(device: str, quick: bool) -> Iterator[Table]:
-    """Every job in turn; made one at a time, since inputs are large."""
+    """Yield every table, built one at a time because the inputs are large."""
     return on_gpu(device, quick) if device == "cuda" else on_cpu(quick)
 
 
 def on_gpu(device: str, quick: bool) -> Iterator[Table]:
-    """What a GPU trains: rotation in both types, and masks and biases in bfloat16."""
+    """Yield the tables for training on a GPU: rotation in both dtypes, masks and biases in bfloat16."""
     shape, long = ((4, 32, 512, 128), 1024) if quick else ((4, 32, 4096, 128), 4096)
     for dtype in (torch.float32, torch.bfloat16):
         for pairing in ("half", "interleaved"):
@@ -36,7 +36,7 @@ def on_gpu(device: str, quick: bool) -> Iterator[Table]:
 
 
 def on_cpu(quick: bool) -> Iterator[Table]:
-    """Rotation, biases and padding in every size that a target speaks of, and a step of decoding."""
+    """Yield rotation, biases and padding in every size that has a target, and a decoding step."""
     shape, long = ((1, 4, 512, 128), 512) if quick else (rope.SHAPE, 4096)
     for dtype in (torch.float32, torch.bfloat16):
         for pairing in ("half", "interleaved"):
@@ -45,13 +45,15 @@ def on_cpu(quick: bool) -> Iterator[Table]:
             yield rope.at_hand(pairing, dtype, shape)
     for pairing in ("half", "interleaved"):
         yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, shape[3]))
-        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, 80))  # pairs to spare
+        yield rope.at_hand(
+            pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, 80)
+        )  # not a multiple of the vector width
         yield rope.table(pairing, torch.float32, True, (4, 8, 256, 64))  # a small batch in training
     for dtype in (torch.float32, torch.bfloat16):
         for backward in (False, True):
             yield alibi.table(long, dtype, backward)
     yield alibi.table(long // 2, torch.float32, False, kv_heads=2)
-    for length in (128, 256):  # what a study trains
+    for length in (128, 256):  # lengths that studies use
         yield biases.table(length, torch.float32, True, batch=8, formula=True)
     for backward in (False, True):
         yield biases.table(long, torch.float32, backward)
@@ -68,21 +70,21 @@ def on_cpu(quick: bool) -> Iterator[Table]:
 
 
 def run(device: str, quick: bool, seconds: float, command: str) -> str:
-    """Measure everything, print as it comes, and return the page."""
+    """Measure everything, print each table when it is ready, and return the page."""
     clock = "processor time of one thread" if counts_processor_time() else "wall clock"
     head = [
         f"# Benchmarks, {device}, {datetime.now(UTC):%Y-%m-%d}",
         "",
         page.machine(device),
         "",
-        f"Command: `{command}`. Times are {clock}. The rows of a table run in turn, round after round; a ratio is "
-        "to the first row in the same round, given as its median and the middle half of the rounds. A row whose "
-        "result is not the exact one, within its tolerance, is red and gets no time.",
+        f"Command: `{command}`. Times are {clock}. The rows of a table run in turn, in several rounds. A ratio is "
+        "relative to the first row of the same round; the table gives its median and the middle half of the "
+        "rounds. A row whose result differs from the exact one by more than its tolerance is red and is not timed.",
         "",
     ]
     if device == "cpu":
         head += [
-            "GPU rows are not measured: no CUDA device here.",
+            "GPU rows are not measured, because there is no CUDA device.",
             "",
             kernel(),
             "",
@@ -103,12 +105,12 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
 
 
 def kernel() -> str:
-    """The native kernel, in a sentence."""
-    return native.lacking() or f"The native kernel computes with {native.level()} instructions."
+    """Return a sentence about the native kernel."""
+    return native.lacking() or f"The native kernel uses {native.level()} instructions."
 
 
 def show(lines: Iterable[str]) -> list[str]:
-    """Print lines as they come; returns them."""
+    """Print the lines immediately, and return them."""
     kept = []
     for line in lines:
         print(line, flush=True)
@@ -119,10 +121,17 @@ def show(lines: Iterable[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; not a measurement")
-    parser.add_argument("--seconds", type=float, default=1.5, help="time for each table's rounds")
-    parser.add_argument("--output", type=Path, help="the page; by default benchmarks/results/<date>-<processor>.md")
-    parser.add_argument("--threads", type=int, default=1, help="1 (processor time) or more (wall clock)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, only to check that everything runs")
+    parser.add_argument("--seconds", type=float, default=1.5, help="time per table")
+    parser.add_argument(
+        "--output", type=Path, help="file of the page; default benchmarks/results/<date>-<processor>.md"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="number of threads; 1 measures processor time, more measure wall-clock time",
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     warnings.filterwarnings("ignore", category=DeprecationWarning)

@@ -1,6 +1,6 @@
-"""Errors of cos and sin at far positions, ours and peers', against float64 tables from integer turns.
+"""Errors of cos and sin at far positions, in posenc and in peers, relative to float64 tables from integer phases.
 
-Those are within 4e-10 of 200-bit arithmetic at any position (tests/test_clock.py).
+These tables are within 4e-10 of 200-bit arithmetic at any position (tests/test_clock.py).
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ CosSin = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def methods() -> dict[str, CosSin]:
-    """Everything that makes cos and sin of 64 hands at base 10000, by name."""
+    """Return all implementations of cos and sin for 64 pairs with base 10000, by name."""
     spectrum = Default().frequencies(CHANNELS, 1e4)
     found: dict[str, CosSin] = {
         "posenc, exact": Clock(spectrum),
@@ -50,13 +50,13 @@ def methods() -> dict[str, CosSin]:
 
 
 def _from_angles(angles: Tensor) -> tuple[Tensor, Tensor]:
-    """cos and sin of angles that stand twice, beside each other."""
+    """Return cos and sin of angles that are stored twice, side by side."""
     return angles[..., ::2].cos(), angles[..., ::2].sin()
 
 
 @torch.no_grad()
 def errors() -> dict[str, dict[str, float]]:
-    """The largest error of every method over 200 positions in the upper half below each limit."""
+    """Return the largest error of every method over 200 positions in the upper half below each limit."""
     table: dict[str, dict[str, float]] = {name: {} for name in methods()}
     truth = posenc.Clock(Default().frequencies(CHANNELS, 1e4))
     for label, limit in LIMITS.items():

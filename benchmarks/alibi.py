@@ -1,4 +1,4 @@
-"""ALiBi in attention, whole, padded and packed: against attention without a bias and the ways others add one."""
+"""ALiBi in attention, with and without padding and packing, compared with no bias and other implementations."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from posenc.attend.attend import Backend
 from posenc.encodings.alibi import alibi_bias
 
 OURS = {torch.float32: 2e-5, torch.bfloat16: 0.04}
-"""Relative to 1 + |exact|; sums over thousands of keys in float32, and bfloat16 gradients of blocks."""
+"""Tolerances relative to 1 + |exact|, for float32 sums over thousands of keys and bfloat16 gradients of blocks."""
 
 TARGET, PADDED_TARGET, PACKED_TARGET = 1.2, 1.25, 0.6
 MEMORY_TARGET = 2 << 20
@@ -30,7 +30,7 @@ def table(
     device: str = "cpu",
     flex: bool = False,
 ) -> Table:
-    """Causal attention under ALiBi, forward or forward and backward; the base has no bias at all."""
+    """Causal attention with ALiBi, forward or forward and backward; the base has no bias."""
     q, k, v, grad = inputs(length, dtype, backward, (heads, kv_heads, channels), device)
     alibi = posenc.ALiBi(heads).to(device)
     at = posenc.positions.arange(length, device=device)
@@ -57,8 +57,8 @@ def table(
     title = f"ALiBi, {heads} heads{groups}, L={length}, {said(dtype, backward)}"
     taken = posenc.explain(q, k, v, alibi.at(at), causal=True).backend
     note = (
-        "Ratios are to causal attention without a bias. The full bias is built beforehand and not counted. "
-        f"posenc chooses {taken}."
+        "Ratios are to causal attention without a bias. The full bias is built in advance and not timed. "
+        f"posenc uses {taken}."
     )
     seen = torch.ones(length, length, dtype=torch.bool, device=device).tril()
     return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
@@ -73,7 +73,7 @@ def hiding(
     channels: int = 64,
     device: str = "cpu",
 ) -> Table:
-    """The same where padding (a sixteenth of the row) or three other documents are hidden."""
+    """The same with padding (a sixteenth of the row) or with three other documents hidden."""
     q, k, v, grad = inputs(length, dtype, backward, (heads, heads, channels), device)
     alibi, nope, whole = posenc.ALiBi(heads).to(device), posenc.NoPE(), runs(q, k, v, grad, backward)
     row = torch.arange(length, device=device)
@@ -99,7 +99,7 @@ def hiding(
         Row("full (H, L, L) bias and mask, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias)), None),
     ]
     title = f"ALiBi, {how}, {heads} heads, L={length}, {said(dtype, backward)}"
-    note = "Ratios are to causal attention over the whole row. The full mask is built beforehand and not counted."
+    note = "Ratios are to causal attention over the whole row. The full mask is built in advance and not timed."
     return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
 
 
@@ -110,7 +110,7 @@ def said(dtype: torch.dtype, backward: bool) -> str:
 def inputs(
     length: int, dtype: torch.dtype, backward: bool, sizes: tuple[int, int, int], device: str
 ) -> tuple[Tensor, ...]:
-    """q, k, v and the gradient of what comes out."""
+    """Return q, k, v and a gradient for the output."""
     generator = torch.Generator().manual_seed(0)
     heads, kv_heads, channels = sizes
     shapes = [(1, h, length, channels) for h in (heads, kv_heads, kv_heads, heads)]
@@ -121,7 +121,7 @@ def inputs(
 def runs(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor, backward: bool
 ) -> Callable[[Callable[[], Tensor]], Callable[[], Outputs]]:
-    """Makes of a call one that gives the gradients too, if they are wanted."""
+    """Return a wrapper of calls that also computes gradients if ``backward``."""
 
     def whole(attend: Callable[[], Tensor]) -> Callable[[], Outputs]:
         def run() -> Outputs:
@@ -154,7 +154,7 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, alibi: posenc.ALiBi, at: Tensor, whol
 def _exact(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor, alibi: posenc.ALiBi, seen: Tensor, backward: bool
 ) -> Outputs:
-    """The same in float64, a head at a time: softmax(q·kᵀ/√D − m·|distance|) v and its gradients."""
+    """Compute softmax(q·kᵀ/√D − m·|distance|) v and its gradients in float64, one head at a time."""
     groups = q.shape[1] // k.shape[1]
     distance = torch.arange(q.shape[2], dtype=torch.float64, device=q.device)
     distance = (distance[None, :] - distance[:, None]).masked_fill(~seen, -math.inf)

@@ -1,4 +1,4 @@
-"""Every bias over one axis in causal attention, beside attention without one, and what a window of it costs."""
+"""Causal attention with every one-axis bias, relative to attention without a bias, and the cost of a window."""
 
 from functools import partial
 
@@ -11,20 +11,20 @@ from benchmarks.alibi import inputs, runs, said
 from benchmarks.measure import Row, Table
 
 LINE = 1.3
-"""What a bias along a line or in channels may cost beside none."""
+"""The target ratio for a Toeplitz or low-rank bias, relative to no bias."""
 
 HEADS, HEAD_DIM = 8, 64
 
 WINDOW = 128
 WINDOWED = {"nope": 0.10, "alibi": 0.10, "t5": 0.15}
-"""The share of attention to all keys that a window may cost, of 8192."""
+"""The target ratios of a window over 8192 keys, relative to attention to all keys."""
 
 TARGETS = dict.fromkeys(("alibi", "t5", "kerple", "sandwich", "fire", "fox"), LINE)
-"""The ratio that the project asks of a bias; none of those that make as many numbers as q·k."""
+"""Target ratios; biases that compute as many numbers as q·k have none."""
 
 
 def texts() -> list[str]:
-    """Every encoding of the catalogue that is a bias alone, over one axis."""
+    """Return the encodings of the catalogue that are only a bias and have one axis."""
     sizes = {"width": HEADS * HEAD_DIM, "heads": HEADS, "head_dim": HEAD_DIM, "num_positions": 8}
     encodings = {name: posenc.encoding(name, **sizes) for name in posenc.CATALOGUE}
     return [name for name, each in encodings.items() if each.acts_on == ("bias",) and each.axes == 1]
@@ -33,9 +33,9 @@ def texts() -> list[str]:
 def table(
     length: int, dtype: torch.dtype, backward: bool, device: str = "cpu", batch: int = 1, formula: bool = False
 ) -> Table:
-    """Causal attention under every bias, forward or forward and backward; the base has none.
+    """Causal attention with every bias, forward or forward and backward; the base has none.
 
-    With ``formula`` also softmax(scores)·v as one writes it, under those that learn.
+    With ``formula``, trained biases are also computed as softmax(scores)·v.
     """
     alone = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
     q, k, v, grad = (t.detach().repeat(batch, 1, 1, 1).requires_grad_(t.requires_grad) for t in alone)
@@ -59,12 +59,12 @@ def table(
             rows.append(Row(f"{text}, softmax(scores)·v", whole(by_formula)))
     size = f"{batch} sequences, " if batch > 1 else ""
     title = f"every bias, {size}{HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
-    note = "Ratios are to causal attention without a bias. What tokens say to a bias is read within the time."
+    note = "Ratios are to causal attention without a bias. Computing a bias from tokens is included in the time."
     return Table(title, rows, tuple, note=note)
 
 
 def windows(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") -> Table:
-    """A window of causal attention; the base sees every key before it."""
+    """Causal attention with a window; the base attends to all earlier keys."""
     q, k, v, grad = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
     at = posenc.positions.arange(length, device=device)
     whole = runs(q, k, v, grad, backward)

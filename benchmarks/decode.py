@@ -1,7 +1,7 @@
-"""Decoding: what positions cost a step of one token through 32 layers, 32 query and 8 key heads, and what a whole
-step of one layer's attention over its cache does.
+"""Decoding: the cost of positions in a one-token step through 32 layers with 32 query heads and 8 key heads, and
+the cost of a whole attention step of one layer with a cache.
 
-Ten steps are timed in a row, as decoding makes them.
+Ten consecutive steps are timed together, as in decoding.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ POSITION = 1000
 
 
 class Calls(TorchDispatchMode):
-    """Counts every operator that runs, views included."""
+    """Counts all operators that run, including views."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class Calls(TorchDispatchMode):
 
 
 def table(dtype: torch.dtype) -> Table:
-    """Positions' share of one step; the base is what transformers does."""
+    """The cost of positions in a step; the base is transformers."""
     q, k = torch.randn(1, 32, 1, 128).to(dtype), torch.randn(1, 8, 1, 128).to(dtype)
     at = torch.tensor([POSITION])
     rows = [Row("transformers", _theirs(q, k, at), THEIRS[dtype])] if find_spec("transformers") else []
     rows.append(Row("floor: fresh memory for q and k", partial(_fresh, q, k)))
     if not native.lacking():
-        rows.append(Row("floor: that, and a native call a layer that turns nothing", partial(_called, q, k)))
+        rows.append(Row("floor: that, and an empty native call per layer", partial(_called, q, k)))
     for backend in impls("cpu")[1:]:
         target = 0.25 if backend == "native" else None
         rows.append(Row(f"posenc, {backend}, half", _ours(q, k, at, "half", backend), OURS[dtype], target))
@@ -65,16 +65,16 @@ def table(dtype: torch.dtype) -> Table:
 
     counts = ", ".join(f"{row.name} {calls(row.run) // STEPS}" for row in rows if "native" not in row.name)
     title = f"Decoding, positions of {STEPS} steps, {LAYERS} layers, {str(dtype).removeprefix('torch.')}"
-    return Table(title, rows, exact, note=f"Operator calls a step: {counts}; native, none.")
+    return Table(title, rows, exact, note=f"Operator calls per step: {counts}; native: none.")
 
 
 LAYER = {torch.float32: 2e-4, torch.bfloat16: 0.04}
 CACHE = 1024
-"""Tokens in the cache of the whole step, the new one among them."""
+"""Tokens in the cache of the whole step, including the new one."""
 
 
 def layer(name: Literal["rotary", "t5"], dtype: torch.dtype) -> Table:
-    """One layer's rotation, cache and attention for a new token; the base is what transformers does."""
+    """One layer's rotation, cache and attention for a new token; the base is transformers."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(1, 32, 1, 128), *[(1, 8, 1, 128)] * 2, *[(1, 8, CACHE, 128)] * 2]
     q, k, v, keys, values = (torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
@@ -101,26 +101,26 @@ def layer(name: Literal["rotary", "t5"], dtype: torch.dtype) -> Table:
     rows = [Row("transformers, sdpa", _their_layer(q, k, v, keys, values, placed), LAYER[dtype])]
     rows.append(Row("posenc", ours, LAYER[dtype], 0.25))
     title = f"Decoding, {STEPS} steps of one layer over {CACHE} keys, {name}, {str(dtype).removeprefix('torch.')}"
-    note = "Transformers' cache grows by joining, ours has its slots; cos, sin and T5's bias are made before."
+    note = "transformers' cache is concatenated, posenc's is preallocated; cos, sin and T5's bias are not timed."
     return Table(title, rows, exact, note=note)
 
 
 def calls(run: Callable[[], Outputs]) -> int:
-    """Operators that one run calls."""
+    """Return how many operators one run calls."""
     with Calls() as counter:
         run()
     return counter.count
 
 
 def _fresh(q: Tensor, k: Tensor) -> Outputs:
-    """What every layer needs that does not write over its inputs."""
+    """Allocate the outputs that every layer needs unless it works in place."""
     for _ in range(STEPS * LAYERS):
         fresh = torch.empty_like(q), torch.empty_like(k)
     return fresh
 
 
 def _called(q: Tensor, k: Tensor) -> Outputs:
-    """What Python takes to call the kernel in every layer, whatever it does there."""
+    """Call the kernel in every layer without work, to measure the overhead of the call."""
     rotate_both, nothing, tables = native.load().posenc_rotate_both, (Job * 2)(), (c_void_p * 4)()
     for _ in range(STEPS * LAYERS):
         fresh = torch.empty_like(q), torch.empty_like(k)
@@ -193,7 +193,7 @@ def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str, backend: str) -> Calla
 
 
 def _same_pairs(q: Tensor, k: Tensor, at: Tensor, backend: str) -> Outputs:
-    """Interleaved rotation of reordered channels, put back into the order of ``"half"``."""
+    """Rotate reordered channels with interleaved pairs, and restore the order of ``"half"``."""
     from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half
 
     there, back = interleaved_from_half(128), half_from_interleaved(128)

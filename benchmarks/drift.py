@@ -1,7 +1,7 @@
-"""``python -m benchmarks.drift``: what 10,000 moves do to cached keys, raw against rotated.
+"""``python -m benchmarks.drift``: the error of cached keys after 10,000 moves, rotated and raw.
 
-256 random keys of 64 channels stand at positions 10,000 and on, and move to the position before, again and again,
-as the keys behind an evicted token do. Raw keys are unrotated once and rotated once, where they end.
+256 random keys with 64 channels start at position 10,000 and repeatedly move back by one position, like the keys
+after an evicted token. Raw keys are unrotated once, and rotated once at their final positions.
 """
 
 import torch
@@ -13,7 +13,7 @@ KEYS, SHOWN = 256, (1, 10, 100, 1000, 10_000)
 
 
 def moved(dtype: torch.dtype, moves: int = SHOWN[-1]) -> list[tuple[int, float, float]]:
-    """After so many moves, the distance from the exact keys by their norm, of rotated and of raw ones."""
+    """Return rows of the number of moves, and the relative errors of rotated keys and of raw keys."""
     rotary, raw = posenc.Rotary(64, pairing="half"), posenc.NoPE()
     generator = torch.Generator().manual_seed(0)
     content = torch.randn(1, 1, KEYS, 64, dtype=torch.float64, generator=generator)

@@ -1,4 +1,4 @@
-"""How costs that positions cause grow with the length: L, 2L, 4L, 8L and the resized power."""
+"""How the costs of positions grow with the length: at L, 2L, 4L and 8L, with the fitted exponent."""
 
 import statistics
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Growth:
     lengths: list[int]
     costs: list[float]
     target: float | None = TARGET
-    """The largest power allowed; None where none is promised."""
+    """The largest exponent allowed; None if there is no target."""
 
     @property
     def exponent(self) -> float:
@@ -30,7 +30,7 @@ class Growth:
 
 
 def _seconds(runs: list[Callable[[], Outputs]], rounds: int = 9) -> list[float]:
-    """Median of every run, taken in turn."""
+    """Return the median time of every run; the runs take turns."""
     times: list[list[float]] = [[] for _ in runs]
     for number in range(rounds + 1):
         for run, took in zip(runs, times, strict=True):
@@ -42,9 +42,9 @@ def _seconds(runs: list[Callable[[], Outputs]], rounds: int = 9) -> list[float]:
 
 @torch.no_grad()
 def growths() -> list[Growth]:
-    """Tables, rotation, and what ALiBi adds to attention in time of preparation and in memory."""
+    """Measure tables, rotation, and the preparation time and memory that ALiBi adds to attention."""
     found = []
-    # Longer tables have float64 temporaries of a size that glibc maps anew each time: the last doubling is dearer.
+    # For longer tables, glibc maps the float64 temporaries again on each call, so the last doubling is slower.
     long = [1 << n for n in (13, 14, 15, 16)]
     rotary, alibi = posenc.Rotary(64, pairing="half"), posenc.ALiBi(8)
     at = {length: posenc.positions.arange(length) for length in long}
@@ -60,7 +60,9 @@ def growths() -> list[Growth]:
     lines = [lambda length=length: (alibi.at(at[length]).bias.toeplitz,) for length in long]
     found.append(Growth("ALiBi, preparation", "s", long, _seconds(lines)))
     lengths = [1024, 2048, 4096, 8192]
-    found.append(Growth("ALiBi, memory beside inputs and output", "bytes", lengths, _memory(_attend, lengths)))
+    found.append(
+        Growth("ALiBi, memory in addition to inputs and output", "bytes", lengths, _memory(_attend, lengths))
+    )
     traced = torch.compile(_attend, backend="eager", dynamic=True)
     found.append(Growth("the same, traced by a compiler", "bytes", lengths, _memory(traced, lengths), target=None))
     return found
@@ -71,7 +73,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, at: Tensor, alibi: posenc.ALiBi) ->
 
 
 def _memory(attend: Callable[..., Tensor], lengths: list[int]) -> list[float]:
-    """Bytes that attention under ALiBi holds at its worst beside q, k, v and its output: 8 heads, float32."""
+    """Peak memory of attention with ALiBi in bytes, without q, k, v and the output: 8 heads, float32."""
     alibi, extra = posenc.ALiBi(8), []
     for length in lengths:
         q, k, v = torch.randn(3, 1, 8, length, 64)

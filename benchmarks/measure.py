@@ -1,6 +1,6 @@
-"""Measures rows of a table in turn, in one process, so that what disturbs one disturbs all of them.
+"""Measure the rows of a table in turn, in one process, so that disturbances affect all of them.
 
-A row is gated: what it computed is held against float64 first, and a row that is wrong gets no speed.
+The result of each row is first compared with float64; a row that is wrong is not timed.
 """
 
 import gc
@@ -17,14 +17,14 @@ Outputs = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """One way to do the table's job.
+    """One implementation of the table's task.
 
     Args:
-        run: does it once, and returns what it computed.
-        tolerance: the largest error, relative to 1 + |exact|, that leaves the row green; None for rows that
+        run: runs it once, and returns the result.
+        tolerance: the largest error, relative to 1 + |exact|, at which the row is green; None for rows that
             compute something else (a floor such as a copy).
-        target: the largest ratio to the base that the project asks for, if it asks.
-        check: what is held against float64 where ``run`` itself cannot be, as it changes its inputs.
+        target: the largest ratio to the base that meets the project's target, if any.
+        check: returns the result to compare with float64, if ``run`` changes its inputs.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that do the same job on the same inputs; times are given as ratios to the first of them.
+    """Rows that do the same task on the same inputs; times are ratios to the first row.
 
     Args:
-        exact: what the rows should compute, in float64; called once.
-        bytes: what any implementation must read and write; 0 where speed is not a matter of bytes.
+        exact: returns the expected result in float64; called once.
+        bytes: the bytes that any implementation must read and write; 0 if memory does not limit the speed.
     """
 
     title: str
@@ -52,7 +52,7 @@ class Table:
 
 @dataclass
 class Result:
-    """A measured row. ``error`` says in words why it is red; then no time was taken."""
+    """A measured row. If it is red, ``error`` says why, and it was not timed."""
 
     row: Row
     error: str | None = None
@@ -79,7 +79,7 @@ class Result:
 
 
 def gate(row: Row, exact: Outputs, result: Result) -> None:
-    """Note how far the row's outputs are from the exact ones; red where that is too far."""
+    """Record the error of the row's outputs; the row is red if it exceeds the tolerance."""
     if row.tolerance is None:
         return
     got = (row.check or row.run)()
@@ -97,11 +97,11 @@ def gate(row: Row, exact: Outputs, result: Result) -> None:
             worst = float("nan")
     result.deviation = worst
     if not worst <= row.tolerance:
-        result.error = f"error {worst:.1e} is over {row.tolerance:.1e}"
+        result.error = f"error {worst:.1e} exceeds {row.tolerance:.1e}"
 
 
 def measure(table: Table, seconds: float = 4.0, rounds: int = 25) -> list[Result]:
-    """Gate every row, then time the green ones in turn, until ``seconds`` or ``rounds`` are used up."""
+    """Check every row, then time the green ones in turn, for at most ``seconds`` or ``rounds``."""
     results = [Result(row) for row in table.rows]
     exact = table.exact()
     for result in results:
@@ -118,7 +118,7 @@ def measure(table: Table, seconds: float = 4.0, rounds: int = 25) -> list[Result
         base = None
         for result in green:
             if number >= 3 and result is not green[0] and result.median > seconds / 20:
-                continue  # slow rows: three times are enough to see that they are; the base is every round's
+                continue  # three runs are enough for a slow row; the base runs in every round
             took = timed(result.row.run)
             base = took if base is None else base
             result.seconds.append(took)
@@ -127,10 +127,10 @@ def measure(table: Table, seconds: float = 4.0, rounds: int = 25) -> list[Result
 
 
 def timed(run: Callable[[], Outputs]) -> float:
-    """Seconds of one run; what it returns is freed outside.
+    """Return the seconds of one run, without freeing its result.
 
-    One thread is timed by the processor time it uses, which other programs on the machine hardly change; several
-    threads, and a GPU, by the wall clock.
+    A single thread is timed by processor time, which other programs hardly affect; several threads and GPUs are
+    timed by the wall clock.
     """
     clock = time.process_time if counts_processor_time() else time.perf_counter
     _wait()
@@ -152,7 +152,7 @@ def _wait() -> None:
 
 
 def peak_memory(run: Callable[[], Outputs]) -> int:
-    """Bytes that one run holds at its worst, beyond what it was given; outputs included."""
+    """Return the peak memory of one run in bytes, without its inputs but with its outputs."""
     if torch.cuda.is_available():
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
@@ -171,7 +171,7 @@ def peak_memory(run: Callable[[], Outputs]) -> int:
 
 
 def exponent(sizes: list[int], costs: list[float]) -> float:
-    """The power of the size that the cost grows with: slope of the least-squares line through both logarithms."""
+    """Return the exponent with which the cost grows: the least-squares slope between the logarithms."""
     x, y = torch.tensor(sizes).double().log(), torch.tensor(costs).double().log()
     x = x - x.mean()
     return float((x * y).sum() / (x * x).sum())

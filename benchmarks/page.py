@@ -1,4 +1,4 @@
-"""Writes what was measured as one dated Markdown page: the answer first, then every table."""
+"""Write the measurements as one dated Markdown page: the targets first, then every table."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ PEERS = ("torch", "transformers", "x-transformers", "rotary-embedding-torch")
 
 
 def lines(results: list[Result], table: Table) -> Iterable[str]:
-    """A table's rows: speeds of the green ones, words for the red ones."""
+    """Yield a table's rows: times of the green ones, errors of the red ones."""
     yield f"### {table.title}"
     yield ""
     yield "| row | ratio | middle half | ms | GB/s | share of floor | peak MB | error |"
@@ -44,7 +44,7 @@ def lines(results: list[Result], table: Table) -> Iterable[str]:
 
 
 def targets(measured: list[tuple[Table, list[Result]]]) -> Iterable[str]:
-    """Every target, met or missed; a red row misses its own."""
+    """Yield all targets, met or missed; a red row misses its target."""
     yield "| job | row | target | measured | |"
     yield "|---|---|---|---|---|"
     for table, results in measured:
@@ -61,16 +61,16 @@ def targets(measured: list[tuple[Table, list[Result]]]) -> Iterable[str]:
 
 
 def _by(table: Table, base: Result, result: Result) -> str:
-    """How far a row is from its base, as measured: in bytes a second, or in time."""
+    """Return by how much a row misses its target, in bytes per second or in time."""
     if table.bytes:
         speeds = [table.bytes / r.median / 1e9 for r in (result, base)]
-        return f": {speeds[0]:.1f} GB/s, where {base.row.name} moves {speeds[1]:.1f}"
+        return f": {speeds[0]:.1f} GB/s, while {base.row.name} moves {speeds[1]:.1f}"
     assert result.row.target is not None
     return f": {1e6 * (result.ratio - result.row.target) * base.median:.0f} µs over"
 
 
 def slug(device: str) -> str:
-    """The processor's name as a file's: ``amd-epyc``."""
+    """Return the processor's name for a file name: ``amd-epyc``."""
     name = torch.cuda.get_device_name() if device == "cuda" else _processor().partition(" (")[0]
     return "-".join(re.findall(r"[a-z0-9]+", name.lower().replace("(r)", "").replace("(tm)", "")))
 
@@ -78,7 +78,7 @@ def slug(device: str) -> str:
 def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
     yield "## Growth with the length"
     yield ""
-    yield f"Costs at L, 2L, 4L, 8L and the resized power of L, at most {growth.TARGET} where there is a target."
+    yield f"Costs at L, 2L, 4L and 8L, and the fitted exponent, at most {growth.TARGET} if it has a target."
     yield ""
     yield "| cost | L | at L | 2L | 4L | 8L | exponent | |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -105,7 +105,7 @@ def accuracy_lines(table: dict[str, dict[str, float]]) -> Iterable[str]:
 
 
 def machine(device: str) -> str:
-    """Processor, cores, threads, load and versions, in two sentences."""
+    """Return processor, cores, threads, load and versions, in two sentences."""
     processor = torch.cuda.get_device_name() if device == "cuda" else _processor()
     load = f"; load average {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
     versions = []
@@ -115,7 +115,7 @@ def machine(device: str) -> str:
         except PackageNotFoundError:
             versions.append(f"{package} not installed")
     return (
-        f"{processor}, {os.cpu_count()} cores, of which {torch.get_num_threads()} compute{load}. "
+        f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} used{load}. "
         f"Python {platform.python_version()}, {', '.join(versions)}."
     )
 

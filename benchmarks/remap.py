@@ -1,7 +1,8 @@
-"""``python -m benchmarks.remap``: what remapped positions cost, whole and part by part, of plain causal attention,
-and what a step of decoding costs a cache with sinks.
+"""``python -m benchmarks.remap``: the cost of remapped positions, in total and per part, relative to plain causal
+attention, and the cost of a decoding step with a cache that keeps sinks.
 
-Processor time of one thread, the least of three. A part's is divided by the share of causal pairs that it sees.
+Times are the minimum of three, in processor time of one thread. A part's time is divided by the share of causal
+pairs that it sees.
 """
 
 import time
@@ -27,7 +28,7 @@ ENCODINGS = (
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """The least processor time of three."""
+    """Return the minimum processor time of three runs."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -55,7 +56,7 @@ def main() -> None:
             seen = int(visible.sum()) / (T * (T + 1) / 2)
             took = seconds(lambda: posenc.attention(of_q, of_k, v, layer, mask, return_logsumexp=True))  # noqa: B023
             parts.append(f"{took / plain / seen:.2f} of {seen:.2f}")
-        print(f"{encoding.name:13s} {whole / plain:.2f}; its parts {', '.join(parts)}", flush=True)
+        print(f"{encoding.name:13s} {whole / plain:.2f}; parts {', '.join(parts)}", flush=True)
     ring, moved = RingCache(ROPE, slots=SLOTS, wrap=4 * SLOTS), MovableCache(ROPE)
     held, token = torch.randn(2, 1, 8, SLOTS, D), torch.randn(2, 1, 8, 1, D)
     remaining = torch.cat((at[:4], at[5:SLOTS]))
@@ -67,7 +68,7 @@ def main() -> None:
     for cache in (ring, moved):
         cache.update(*held, 0)
     took = 1e3 * seconds(lambda: ring.update(*token, 0)), 1e3 * seconds(step_by_moving)
-    print(f"a step of a layer, 8 heads, {SLOTS} keys: ring {took[0]:.2f} ms, all keys moved {took[1]:.1f} ms")
+    print(f"one step of one layer, 8 heads, {SLOTS} keys: ring {took[0]:.2f} ms, moving all keys {took[1]:.1f} ms")
 
 
 if __name__ == "__main__":

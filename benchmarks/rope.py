@@ -1,6 +1,6 @@
-"""Rotary embedding: q and k of 32 heads, 4096 positions, 128 channels, against peers and the copy floor.
+"""Rotary embedding of q and k with 32 heads, 4096 positions and 128 channels, compared with peers and with a copy.
 
-``python -m benchmarks.rope`` measures memory at hand alone, and needs no more than posenc and torch.
+``python -m benchmarks.rope`` only measures preallocated buffers, and needs only posenc and torch.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ SHAPE = (1, 32, 4096, 128)
 Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 OURS = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
-"""One rounding to the type, and in float32 the four of the arithmetic on values up to 6."""
+"""Tolerance: one rounding to the dtype, plus in float32 four rounding errors of values up to 6."""
 
 THEIRS = {torch.float32: 2e-3, torch.bfloat16: 0.04, torch.float16: 5e-3}
-"""float32 angles are off by 2e-4 rad at position 4095; peers also rotate in the input's type."""
+"""Tolerance of peers: float32 angles are off by 2e-4 rad at position 4095; peers rotate in the input's dtype."""
 
 FRESH = {torch.float32: 1.15, torch.bfloat16: 1.25}
-"""What the project asks of the native kernel in fresh memory, beside clone."""
+"""Target ratios of the native kernel into new memory, relative to ``clone``."""
 
 AT_HAND = {
     (torch.float32, "half"): 1.3,
@@ -34,21 +34,21 @@ AT_HAND = {
     (torch.bfloat16, "half"): 1.7,
     (torch.bfloat16, "interleaved"): 1.7,
 }
-"""And into memory at hand or in place, beside ``copy_``, where memory is what is waited for."""
+"""Target ratios into a preallocated buffer or in place, relative to ``copy_``, if memory limits the speed."""
 
 IN_CACHE = 1.6
-"""The same of shorter sequences, part of which lies in the last cache."""
+"""The same for shorter sequences, which partly fit into the last-level cache."""
 
 
 def impls(device: str) -> tuple[str, ...]:
-    """Who is measured on this device; the last one has the targets."""
+    """Return the backends to measure on this device; the last one has targets."""
     if device != "cpu":
         return ("torch",)
     return ("torch", "eager") if native.lacking() else ("torch", "eager", "native")
 
 
 def peers(pairing: str, length: int, channels: int, dtype: torch.dtype, device: str) -> dict[str, Turn]:
-    """Every installed peer of this pairing, by name, ready for tensors of this length and type."""
+    """Return all installed peers with this pairing, by name, ready for tensors of this length and dtype."""
     found: dict[str, Turn] = {}
     at = torch.arange(length, device=device)
     if pairing == "half" and find_spec("transformers"):
@@ -89,7 +89,7 @@ def peers(pairing: str, length: int, channels: int, dtype: torch.dtype, device: 
 
 
 class Cloned(torch.autograd.Function):
-    """What autograd itself costs a function that only copies, forward and backward."""
+    """A function that only copies, forward and backward, to measure the overhead of autograd."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor) -> Outputs:
@@ -112,7 +112,7 @@ def table(
     device: str = "cpu",
     with_peers: bool = True,
 ) -> Table:
-    """One job: this pairing and type, forward or forward and backward."""
+    """One task: this pairing and dtype, forward or forward and backward."""
     generator = torch.Generator().manual_seed(0)
     q, k, q_grad, k_grad = (torch.randn(shape, generator=generator).to(device, dtype) for _ in range(4))
     at = posenc.positions.arange(shape[2], device=device)
@@ -121,7 +121,7 @@ def table(
         k.requires_grad_()
 
     def whole(turn: Turn) -> Callable[[], Outputs]:
-        """Forward, or forward and backward, of a way to turn."""
+        """Return a run of a rotation: forward, or forward and backward."""
 
         def run() -> Outputs:
             with torch.set_grad_enabled(backward):
@@ -153,21 +153,21 @@ def table(
     size = 2 * 2 * q.numel() * q.element_size() * (2 if backward else 1)
     kind = "forward and backward" if backward else "forward"
     sizes = "×".join(str(n) for n in shape)
-    title = f"RoPE {sizes}, {pairing}, {str(dtype).removeprefix('torch.')}, fresh memory, {kind}"
+    title = f"RoPE {sizes}, {pairing}, {str(dtype).removeprefix('torch.')}, new memory, {kind}"
     return Table(title, rows, exact, size)
 
 
 def at_hand(
     pairing: str, dtype: torch.dtype, shape: tuple[int, int, int, int] = SHAPE, device: str = "cpu"
 ) -> Table:
-    """The job without fresh memory: into memory at hand and in place, beside a copy into memory at hand."""
+    """The task without allocation: into a preallocated buffer and in place, relative to a copy into a buffer."""
     generator = torch.Generator().manual_seed(0)
     q, k = (torch.randn(shape, generator=generator).to(device, dtype) for _ in range(2))
     spare, at = (q.clone(), k.clone()), posenc.positions.arange(shape[2], device=device)
     rows = [Row("copy_", lambda: (spare[0].copy_(q), spare[1].copy_(k)))]
     for backend in impls(device)[1:]:
         placed = posenc.Rotary(shape[3], pairing=pairing, backend=backend).to(device).at(at)
-        for where, sources in (("into memory at hand", (q, k)), ("in place", spare)):
+        for where, sources in (("preallocated", (q, k)), ("in place", spare)):
             target = None
             if backend == "native":
                 target = AT_HAND[dtype, pairing] if shape[2] >= SHAPE[2] else IN_CACHE
@@ -179,13 +179,13 @@ def at_hand(
 
     size = 2 * 2 * q.numel() * q.element_size()
     sizes = "×".join(str(n) for n in shape)
-    return Table(f"RoPE {sizes}, {pairing}, {str(dtype).removeprefix('torch.')}, memory at hand", rows, exact, size)
+    return Table(f"RoPE {sizes}, {pairing}, {str(dtype).removeprefix('torch.')}, preallocated", rows, exact, size)
 
 
 def _written(
     name: str, placed: posenc.Placed, sources: Outputs, spare: Outputs, dtype: torch.dtype, target: float | None
 ) -> Row:
-    """Rotation into ``spare``. In place it turns further with every run, so fresh copies are checked."""
+    """Rotation into ``spare``. In place, every run rotates further, so the check uses new copies."""
 
     def turn(q: Tensor, k: Tensor, out: Outputs) -> Outputs:
         with torch.no_grad():
@@ -199,7 +199,7 @@ def _written(
 
 
 def main() -> None:
-    """Every table of memory at hand, by one thread."""
+    """Measure every table with preallocated buffers, on one thread."""
     from benchmarks import page
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""How long one waits before anything happens: fresh processes, from their start to what they were started for."""
+"""Start-up times of fresh processes, from their start until they have done their task."""
 
 import statistics
 import subprocess
@@ -11,12 +11,12 @@ ROUNDS = 5
 
 
 def run(*words: str) -> None:
-    """One process, to its end."""
+    """Run one process to its end."""
     subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
 
 
 def first_page() -> None:
-    """The lab, until its first page has arrived."""
+    """Start the lab and wait for its first page."""
     command = [sys.executable, "-m", "posenc", "lab", "--port", "0", "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as lab:
         assert lab.stdout is not None
@@ -35,7 +35,7 @@ STARTS: dict[str, Callable[[], None]] = {
 
 
 def seconds(start: Callable[[], None], rounds: int = ROUNDS) -> list[float]:
-    """Wall-clock seconds of each of some rounds."""
+    """Return the wall-clock seconds of each round."""
     took = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -45,8 +45,13 @@ def seconds(start: Callable[[], None], rounds: int = ROUNDS) -> list[float]:
 
 
 def lines(rounds: int = ROUNDS) -> Iterator[str]:
-    """The section of the page."""
-    yield from ("## Start", "", f"Wall clock of fresh processes, median of {rounds}, caches of the disk warm.", "")
+    """Yield the lines of the section."""
+    yield from (
+        "## Start",
+        "",
+        f"Wall-clock time of fresh processes, median of {rounds}, with warm disk caches.",
+        "",
+    )
     yield from ("| start | seconds | all |", "| --- | ---: | --- |")
     for name, start in STARTS.items():
         took = seconds(start, rounds)

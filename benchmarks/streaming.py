@@ -1,8 +1,8 @@
-"""``python -m benchmarks.streaming MODEL TEXT``: a long text through a pretrained model in constant memory.
+"""``python -m benchmarks.streaming MODEL TEXT``: score a long text with a pretrained model in constant memory.
 
-Tokens are fed in chunks to a model whose cache is all it knows of what came before: keys of the first tokens and
-the last ones (sinks), of the last ones alone (window), or of all (plain, to its own end). Each line is the mean
-loss of some thousand tokens; ``--output`` keeps that of every chunk, with hashes of the text and the weights.
+Tokens are fed in chunks. The cache keeps the first tokens and the latest ones (sinks), only the latest ones
+(window), or all tokens (plain, on a shorter text). Each line is the mean loss of several thousand tokens;
+``--output`` writes the loss of every chunk, with hashes of the text and the weights.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SHOWN = 8192
 def streamed(
     model: nn.Module, tokens: Tensor, *, chunk: int, capacity: int | None = None, sinks: int = 0
 ) -> Iterator[Tensor]:
-    """Nats for every token but the first, ``(chunk,)`` at a time, the last of them shorter."""
+    """Yield the loss in nats of every token but the first, in chunks of shape ``(chunk,)``; the last is shorter."""
     encoding = read(model.config).as_layers()
     slots = None if capacity is None else capacity + chunk
     ring = None if slots is None else RingCache(encoding, slots=slots, sinks=sinks, wrap=2 * slots)
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="a Hugging Face folder or a .gguf file")
     parser.add_argument("text", type=Path)
     parser.add_argument("--tokens", type=int, default=100_000)
-    parser.add_argument("--plain", type=int, default=16_384, help="tokens that are read with all keys kept")
+    parser.add_argument("--plain", type=int, default=16_384, help="number of tokens to read with all keys")
     parser.add_argument("--capacity", type=int, default=2048)
     parser.add_argument("--sinks", type=int, default=4)
     parser.add_argument("--chunk", type=int, default=256)
@@ -76,7 +76,7 @@ def main() -> None:
                 spent = time.process_time() - start
                 print(
                     f"{name}: to {min(len(losses) * o.chunk, len(tokens) - 1):7,d} tokens  "
-                    f"{sum(part) / len(part):6.3f} nats  peak {peak:.2f} GiB  {spent:.0f} s of processor",
+                    f"{sum(part) / len(part):6.3f} nats  peak {peak:.2f} GiB  {spent:.0f} s processor time",
                     flush=True,
                 )
         rows[name] = {**settings, "chunk": o.chunk, "tokens": len(tokens) - 1, "losses": losses}

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.t5``: a T5 encoder under ``patched`` against transformers' own path through SDPA.
+"""``python -m benchmarks.t5``: compare a T5 encoder under ``patched`` with transformers' own path through SDPA.
 
-Its bias is one number per head and distance. transformers writes it out for every pair of tokens and hands it to
-torch's attention as a mask; under ``patched`` the encoder attends through posenc, which keeps one line a head.
+T5's bias is one number per head and distance. transformers expands it to every pair of tokens and passes it to
+torch's attention as a mask; under ``patched``, posenc stores one number per head and offset.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TIME_TARGET, MEMORY_TARGET = 0.4, 0.05
 
 
 def encoder(heads: int) -> nn.Module:
-    """A random encoder whose other parts are small beside its attention."""
+    """Return a random encoder in which attention dominates the cost."""
     torch.manual_seed(0)
     width = heads * CHANNELS
     config = T5Config(
@@ -33,7 +33,7 @@ def encoder(heads: int) -> nn.Module:
 
 
 def run(model: nn.Module, ids: Tensor, backward: bool) -> Callable[[], Outputs]:
-    """One forward, and the gradients of all weights where they are wanted."""
+    """Return a function that runs the model forward, and backward if ``backward``."""
 
     def once() -> Outputs:
         with torch.set_grad_enabled(backward):
@@ -47,7 +47,7 @@ def run(model: nn.Module, ids: Tensor, backward: bool) -> Callable[[], Outputs]:
 
 
 def compared(length: int, heads: int, backward: bool, rounds: int) -> str:
-    """One row of the table: seconds and bytes of both, in turn, and their ratios."""
+    """Return one row of the table: time and memory of both, measured in turn, and their ratios."""
     model = encoder(heads)
     ids = torch.randint(4, 60, (1, length), generator=torch.Generator().manual_seed(1))
     own = read(model.config).encodings(length)
@@ -60,7 +60,7 @@ def compared(length: int, heads: int, backward: bool, rounds: int) -> str:
         with patched(model, own):
             (answer,), after = once(), timed(once)
         torch.testing.assert_close(answer, reference, rtol=0, atol=2e-5 * float(reference.abs().max()))
-        if number:  # the first warms up
+        if number:  # the first round is a warm-up
             theirs.append(before)
             ours.append(after)
     ratio = statistics.median(b / a for a, b in zip(theirs, ours, strict=True))
@@ -76,17 +76,17 @@ def compared(length: int, heads: int, backward: bool, rounds: int) -> str:
 
 
 def parts(length: int, heads: int, rounds: int) -> list[str]:
-    """What a layer's attention takes, forward, and what all layers share."""
+    """Return the time of a layer's attention, forward, and of the bias that all layers share."""
     attends = encoder(heads).encoder.block[0].layer[0].SelfAttention
     q, k, v = torch.randn(3, 1, heads, length, CHANNELS).unbind()
     ours, unmasked = posenc.T5(heads, two_sided=True), posenc.Mask(causal=False)
     with torch.no_grad():
         mask = attends.compute_bias(length, length)
         ways: dict[str, Callable[[], Outputs]] = {
-            "attention without a bias, a layer": lambda: (scaled_dot_product_attention(q, k, v),),
-            "attention with the mask, a layer": lambda: (scaled_dot_product_attention(q, k, v, attn_mask=mask),),
+            "attention without a bias, per layer": lambda: (scaled_dot_product_attention(q, k, v),),
+            "attention with the mask, per layer": lambda: (scaled_dot_product_attention(q, k, v, attn_mask=mask),),
             "the mask itself, for all layers": lambda: (attends.compute_bias(length, length),),
-            "posenc's attention, a layer": lambda: (
+            "posenc's attention, per layer": lambda: (
                 posenc.attention(q, k, v, ours.at(posenc.positions.arange(length)), unmasked),
             ),
         }
@@ -99,19 +99,21 @@ def parts(length: int, heads: int, rounds: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.t5", description=__doc__.splitlines()[0])
     parser.add_argument("--length", type=int, default=4096)
-    parser.add_argument("--heads", type=int, default=4, help="each takes 4·L² bytes in transformers' path")
+    parser.add_argument(
+        "--heads", type=int, default=4, help="number of heads; each takes 4·L² bytes in transformers"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--backward", action="store_true", help="with gradients")
-    parser.add_argument("--parts", action="store_true", help="what its parts take instead")
+    parser.add_argument("--backward", action="store_true", help="also measure gradients")
+    parser.add_argument("--parts", action="store_true", help="measure the parts instead")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.parts:
         print("\n".join(["| part | s |", "| --- | ---: |", *parts(given.length, given.heads, given.rounds)]))
         return
-    print("| job | SDPA, s | posenc, s | ratio | SDPA, MiB | posenc, MiB | ratio | with no bias at all, MiB |")
+    print("| task | SDPA, s | posenc, s | ratio | SDPA, MiB | posenc, MiB | ratio | without a bias, MiB |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     print(compared(given.length, given.heads, given.backward, given.rounds))
-    print(f"Asked for: {TIME_TARGET} of the time, {MEMORY_TARGET:.0%} of the memory.")
+    print(f"Targets: {TIME_TARGET} of the time, {MEMORY_TARGET:.0%} of the memory.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The memory of a study on a large text: makes one, trains on it, and prints every process's anonymous memory.
+"""The memory of a study on a large text: create the text, train on it, and print each process's anonymous memory.
 
-``python -m benchmarks.text_memory --gigabytes 1 --tokenizer bpe``. Copies of a text follow one another, every
-eighth line of each with its letters exchanged, so that new words keep coming. Only Linux says what is anonymous.
+``python -m benchmarks.text_memory --gigabytes 1 --tokenizer bpe``. The text consists of copies of another one; in
+each copy, the letters of every eighth line are permuted, so that new words keep occurring. Anonymous memory is
+only reported on Linux.
 """
 
 import argparse
@@ -21,7 +22,7 @@ FORMS = ("txt", "folder", "jsonl", "parquet")
 
 
 def copies(text: str, size: int) -> Iterator[str]:
-    """Copies of a text, each changed in its way, of so many bytes together."""
+    """Yield differently changed copies of a text, with a total of ``size`` bytes."""
     lines, letters, draw, left = (
         text.splitlines(keepends=True),
         list(string.ascii_lowercase),
@@ -40,13 +41,13 @@ def copies(text: str, size: int) -> Iterator[str]:
 
 
 def paragraphs(text: str, size: int) -> Iterator[str]:
-    """Documents: the paragraphs of the copies, each a few thousand characters."""
+    """Yield documents: pieces of the copies with a few thousand characters each."""
     for copy in copies(text, size):
         yield from (copy[at : at + 4096] for at in range(0, len(copy), 4096))
 
 
 def written(form: str, text: str, size: int, folder: Path) -> Path:
-    """The text as a file, as a folder of files, or as rows."""
+    """Write the text as a file, a folder of files, or rows, and return its path."""
     path = folder / ("texts" if form == "folder" else f"text.{form}")
     if form == "folder":
         path.mkdir()
@@ -68,7 +69,7 @@ def written(form: str, text: str, size: int, folder: Path) -> Path:
 
 
 def peaks(command: list[str]) -> tuple[dict[str, int], float]:
-    """The most bytes of anonymous memory of each process of a command, and the seconds taken."""
+    """Return the peak anonymous memory in bytes of each process of a command, and the time in seconds."""
     most: dict[str, int] = {}
     started = time.monotonic()
     with subprocess.Popen(command, start_new_session=True) as running:
@@ -81,7 +82,7 @@ def peaks(command: list[str]) -> tuple[dict[str, int], float]:
                         name = (process / "cmdline").read_text().replace("\0", " ")[:60].strip()
                         key = f"{process.name} {name}"
                         most[key] = max(most.get(key, 0), int(status[0]) * 1024)
-                except (OSError, IndexError):  # it has ended meanwhile
+                except (OSError, IndexError):  # the process has ended in the meantime
                     continue
             time.sleep(0.02)
         if running.returncode:
@@ -91,12 +92,12 @@ def peaks(command: list[str]) -> tuple[dict[str, int], float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.text_memory", description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=1.0, help="of text")
-    parser.add_argument("--source", type=Path, default=DEFAULT, help="a text to copy; posenc's own by default")
-    parser.add_argument("--form", choices=FORMS, default="txt", help="how it is stored")
+    parser.add_argument("--gigabytes", type=float, default=1.0, help="size of the text")
+    parser.add_argument("--source", type=Path, default=DEFAULT, help="the text to copy; default posenc's own")
+    parser.add_argument("--form", choices=FORMS, default="txt", help="how the text is stored")
     parser.add_argument("--tokenizer", default="bpe")
     parser.add_argument("--vocabulary", type=int, default=4096)
-    parser.add_argument("--folder", type=Path, help="where the text and the study go meanwhile")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary text and study")
     options = parser.parse_args()
     with TemporaryDirectory(dir=options.folder) as folder:
         text = "\n".join(b"".join(each).decode() for _, each in documents(options.source))
@@ -106,7 +107,7 @@ def main() -> None:
         files = ["--text", str(path), "--output", f"{folder}/study"]
         most, seconds = peaks([sys.executable, "-m", "posenc", "compare", *study, *cut.split(), *files])
     for name, size in most.items():
-        print(f"{size / 2**20:8.0f} MiB anonymous at most: {name}")
+        print(f"{size / 2**20:8.0f} MiB peak anonymous memory: {name}")
     print(f"{seconds:8.0f} s, {options.gigabytes:g} GB as {options.form}, {options.tokenizer}")
 
 

@@ -1,4 +1,4 @@
-"""What the trainer costs beside a plain loop: the same small GPT, the same batches, tokens a processor second."""
+"""Speed of the trainer relative to a plain loop: the same small GPT and batches, in tokens per processor second."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +31,7 @@ ROUNDS = 5
 
 
 def plain(model: Transformer, made: Task) -> None:
-    """Forward, backward and AdamW, with nothing else; attention is torch's own, by the model's weights."""
+    """Run only forward, backward and AdamW, with torch's attention and the model's weights."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=PLAN.learning_rate, fused=True)
     generator = torch.Generator().manual_seed(0)
     for _ in range(PLAN.steps):
@@ -44,7 +44,7 @@ def plain(model: Transformer, made: Task) -> None:
 
 
 def forward(model: Transformer, tokens: Tensor) -> Tensor:
-    """The same model without positions, written out."""
+    """Compute the same model without positions, in plain PyTorch."""
     x = model.embedding(tokens)
     for block in model.layers:
         attention = block.attention
@@ -57,7 +57,7 @@ def forward(model: Transformer, tokens: Tensor) -> Tensor:
 
 
 def rates() -> tuple[float, float]:
-    """Tokens a processor second of the plain loop and of the trainer: the best of some rounds in turn."""
+    """Return tokens per processor second of the plain loop and of the trainer, the best of several rounds."""
     made = task(PLAN.task, load(), PLAN.lengths[-1], PLAN.train_length)
     loops: tuple[Callable[[Transformer], object], ...] = (
         lambda model: plain(model, made),
@@ -76,4 +76,4 @@ def rates() -> tuple[float, float]:
 
 if __name__ == "__main__":
     theirs, ours = rates()
-    print(f"plain loop {theirs:,.0f} tokens a processor second, trainer {ours:,.0f}, ratio {ours / theirs:.3f}")
+    print(f"plain loop {theirs:,.0f} tokens per processor second, trainer {ours:,.0f}, ratio {ours / theirs:.3f}")

@@ -53,7 +53,7 @@ def test_a_broken_kernel_turns_its_row_red_and_gets_no_speed(
     assert red(results) == {"posenc, eager"}
     if not backward:
         assert red(measure(rope.at_hand("half", torch.float32, SHAPE), rounds=1)) == {
-            "posenc, eager, into memory at hand",
+            "posenc, eager, preallocated",
             "posenc, eager, in place",
         }
     broken = next(result for result in results if result.row.name == "posenc, eager")

@@ -42,7 +42,9 @@ def test_a_broken_law_makes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     from support.broken import FloatPositions
 
     monkeypatch.setitem(posenc.CATALOGUE, "broken", Entry(FloatPositions))
-    with pytest.raises(InvalidArgument, match=r"broken breaks sees_only_the_offset: .*fix it before writing the table"):
+    with pytest.raises(
+        InvalidArgument, match=r"broken breaks sees_only_the_offset: .*fix it before writing the table"
+    ):
         row("broken")
     monkeypatch.setitem(posenc.CATALOGUE, "whole", Entry(BrokenRotary))
     assert row("whole").relative
