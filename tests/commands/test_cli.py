@@ -49,7 +49,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
-        (("runs", "--what", "steps"), "what='steps' selects the rows of --csv; add --csv steps.csv"),
+        (("runs", "--what", "steps"), "what='steps' selects the rows of --csv and --json; add --csv steps.csv"),
         (("runs", "--csv", "a.csv", "--json"), "csv='a.csv' and json=True are two output formats"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],

@@ -55,8 +55,12 @@ def compare(
     workers: Annotated[int | None, typer.Option(help="Number of parallel processes; default one per core.")] = None,
     launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or in-process.")] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads per run.")] = 1,
-    gpus: Annotated[float | None, typer.Option(help="GPUs per run, or a fraction of one; 1 on cuda.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, page.")] = Path("study"),
+    gpus: Annotated[
+        float | None, typer.Option(help="GPUs per run, or a fraction of one; default 1 on cuda.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the study's ledger, weights and report.")] = Path(
+        "study"
+    ),
     **settings: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.

@@ -22,7 +22,7 @@ def doctor(
         str | None, typer.Option(help="Instead of numbers: a function or class of the port, my_port.py:apply_rope.")
     ] = None,
     layer: Annotated[
-        str | None, typer.Option(help="The layer type; numbers need it if several types rotate.")
+        str | None, typer.Option(help="The layer type; required for numbers if several types rotate.")
     ] = None,
     as_type: Annotated[
         str | None, typer.Option(help="The model family to assume, if model_type is defined by code on the Hub.")

@@ -30,12 +30,12 @@ def extend(
         typer.Option(help="Also fine-tune with each method for this many steps; default 60 for a study, else 0."),
     ] = None,
     positions: Annotated[
-        str, typer.Option(help="Positions in --finetune's windows: counted, or pose (drawn up to --to).")
+        str, typer.Option(help="Positions in the windows of --finetune: counted, or pose (drawn up to --to).")
     ] = "counted",
     longppl: Annotated[
         str | None,
         typer.Option(
-            help="Also LongPPL (costs nine texts); pass self or another model, which picks its key tokens."
+            help="Also compute LongPPL, at the cost of nine texts; pass self, or a model that picks the key tokens."
         ),
     ] = None,
     beta_fast: Annotated[

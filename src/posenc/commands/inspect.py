@@ -31,7 +31,7 @@ def inspect(
     ] = False,
     programs: Annotated[
         str | None,
-        typer.Option("--for", help="Print what to type for these programs: vllm@0.33.0,llama.cpp,…."),
+        typer.Option("--for", help="Print the command for each of these programs: vllm@0.33.0,llama.cpp,…"),
     ] = None,
     scaling: Annotated[
         str | None,

@@ -51,7 +51,9 @@ def runs(
     if what is not None and what not in WHAT:
         raise UnknownName("what", what, WHAT)
     if what is not None and csv is None and not json:
-        raise InvalidArgument(f"what={what!r} selects the rows of --csv; add --csv {what}.csv, or omit it")
+        raise InvalidArgument(
+            f"what={what!r} selects the rows of --csv and --json; add --csv {what}.csv, or omit it"
+        )
     if csv is not None and json:
         raise InvalidArgument(f"csv={str(csv)!r} and json=True are two output formats; omit one of them")
     from posenc.workbench.run.ledger import Ledger
