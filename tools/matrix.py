@@ -36,8 +36,8 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: no;
-this is the largest error of cos up to four times the trained length. The name of a field: that field differs.
+Does a release compute the positions of a published config? *equal*: yes (lengths are not compared). *cos …*: no,
+with the largest error of cos up to four times the trained length. A field's name: that field differs.
 *refused*: the release does not run the config. *not read*: posenc has no rules for this family in this release.
 *not asked*: its model file was not run. `python -m tools.matrix` writes this page
 ([how releases are tested](one-config.md#programs)).
