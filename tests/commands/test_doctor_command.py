@@ -1,7 +1,12 @@
 """`posenc doctor` from the command line: a file of numbers, a function of any signature, and what it refuses."""
 
+import io
 import json
+import sys
 from pathlib import Path
+from subprocess import CompletedProcess
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +14,7 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import PosencError
+from posenc.integrations.doctor import call
 
 LLAMA = Path(__file__).parents[1] / "data" / "configs" / "llama-3.1-8b.json"
 PORT = """
@@ -31,6 +37,22 @@ def asked(*words: str | Path) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the file in this process: starting a process for it takes as long as all else."""
+
+    def run(command: list[str], *, input: bytes, **_: Any) -> CompletedProcess[bytes]:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(input)))
+        try:
+            call.main(*command[3:])
+        except Exception as error:
+            return CompletedProcess(command, 1, stderr=f"{type(error).__name__}: {error}".encode())
+        return CompletedProcess(command, 0)
+
+    monkeypatch.setattr(call.subprocess, "run", run)
+    monkeypatch.setattr(call.resource, "setrlimit", lambda *_: None)
+
+
 def test_numbers_of_a_file_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "port.npz", inv_freq=5e5 ** (-np.arange(64) / 64))
     code, out = asked(LLAMA, tmp_path / "port.npz")
@@ -49,6 +71,7 @@ def test_a_function_is_called_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert "x as (B, T, H, D)" in out
 
 
+@pytest.mark.usefixtures("here")
 def test_every_layer_type_has_its_line(tmp_path: Path) -> None:
     """With the type that --layer names, the others are not tested, and are said not to be."""
     port = """
@@ -71,6 +94,7 @@ def rope(x, positions, layer_idx):
     assert (code, out.strip().split("\n")[1]) == (0, "full_attention: not tested")
 
 
+@pytest.mark.usefixtures("here")
 def test_a_port_of_other_channels_is_told_so(tmp_path: Path) -> None:
     """By the error of the likeliest call, and not of the last one tried, which gave positions as one number."""
     port = "import torch\n\ndef f(x, positions):\n    return x * (positions[:, None] * torch.ones(64)).cos()\n"
@@ -93,22 +117,23 @@ def test_what_it_cannot_do_it_says(words: tuple[str, ...], said: str) -> None:
         asked(*words)
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("listing", "said"),
     [
-        ("import time\nwhile True: time.sleep(1)\n", "did not end within"),
         ("raise RuntimeError('no')\n", "RuntimeError: no"),
         ("def other(x): return x\n", "unknown function .apply_rope.; known: other"),
         ("def apply_rope(x, colour): return x\n", "it needs colour"),
     ],
 )
-def test_a_file_that_does_not_run_is_one_sentence(
-    listing: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from posenc.integrations.doctor import call
-
-    if "end within" in said:
-        monkeypatch.setattr(call, "SECONDS", 1)
+def test_a_file_that_does_not_run_is_one_sentence(listing: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "port.py").write_text(listing)
     with pytest.raises(PosencError, match=said):
+        asked("rotary", "--call", f"{tmp_path}/port.py:apply_rope")
+
+
+def test_a_file_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "SECONDS", 1)
+    (tmp_path / "port.py").write_text("import time\\nwhile True: time.sleep(1)\n")
+    with pytest.raises(PosencError, match="did not end within"):
         asked("rotary", "--call", f"{tmp_path}/port.py:apply_rope")
