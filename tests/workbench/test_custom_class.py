@@ -44,23 +44,6 @@ def typed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     sys.modules.pop("log_distance", None)
 
 
-@pytest.mark.slow
-def test_it_trains_in_a_worker_of_the_command_line_and_fails_its_own_run_there(
-    tmp_path: Path, typed_here: Callable[[str], Result]
-) -> None:
-    name = write(tmp_path)
-    works, fails = f"{name}(strength=2)", f"{name}(strength=13)"
-    (tmp_path / "study.toml").write_text("answers = 8\n[steps]\nneedle = 2\n")
-    asked = f"--encodings {fails},{works} --tasks needle --lengths 1,2 --config study.toml --workers 1"
-    done = typed_here(f"compare {asked}")
-    assert done.exit_code == 1, done.output
-    assert f"needle/{fails}/seed 0  failed: ArithmeticError: thirteen" in done.output
-    assert works in (tmp_path / "study" / "report.html").read_text()
-    assert was_imported(tmp_path)
-    with Ledger(tmp_path / "study") as ledger:
-        assert [run.plan.encoding for run in ledger.runs()] == [works]
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -214,14 +197,6 @@ def test_the_source_of_a_custom_task_is_in_the_id_and_goes_to_workers(own_task: 
     with Ledger(tmp_path / "study", write=True) as ledger:
         Comparison(study, text, ledger).run(caught)
     assert sent == {own_task: (tmp_path / "earlier.py",), "needle": ()}
-
-
-@pytest.mark.slow
-def test_a_custom_task_trains_in_a_worker(
-    own_task: str, tmp_path: Path, typed_here: Callable[[str], Result]
-) -> None:
-    done = typed_here(f"compare --encodings nope --tasks {own_task} --steps 2 --answers 8 --workers 1")
-    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(

@@ -58,16 +58,16 @@ def test_the_first_sentence_and_the_file_have_the_length(tmp_path: Path) -> None
     }
 
 
-@pytest.mark.parametrize("documents", [3, 4, 8])
+@pytest.mark.parametrize("documents", [3, 8])
 def test_the_interval_holds_in_95_of_100_draws(documents: int) -> None:
-    """A method that passes the margin after 32 tokens, on a thousand sets of documents drawn at random."""
+    """A method that passes the margin after 32 tokens, on 400 sets of documents drawn at random."""
     generator, wrong = torch.Generator().manual_seed(documents), 0
     truth = torch.tensor([0, 0, 0.049, 0.049, 0.051, 0.2], dtype=torch.float64)
     plain = next(c for c in FOUND.curves if c.method.name == "none")
-    for _ in range(1000):
+    for _ in range(400):
         own = torch.randn(documents, 1, generator=generator, dtype=torch.float64).expand(-1, 6)
         noise = 0.1 * torch.randn(documents, 6, generator=generator, dtype=torch.float64)
         curves = replace(plain, losses=own), replace(FOUND.curves[1], losses=own + truth + noise)
         length = replace(FOUND, curves=curves).effective_length(curves[1])
         wrong += not length.low <= 32 <= length.high
-    assert wrong <= 50 + 3 * 50**0.5
+    assert wrong <= 20 + 3 * 20**0.5

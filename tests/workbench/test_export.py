@@ -9,7 +9,7 @@ import torch
 
 from posenc.errors import StudyError
 from posenc.workbench.extension.models import open_model
-from posenc.workbench.run.checkpoint import load_weights
+from posenc.workbench.run.checkpoint import load_weights, path_of, save_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build, task_of
 from posenc.workbench.study.comparison import Comparison
@@ -51,14 +51,19 @@ def test_transformers_computes_the_same_logits_from_the_folder(name: str, tmp_pa
         torch.testing.assert_close(loaded(tokens[None]).logits, model(tokens[None]), atol=1e-5, rtol=1e-4)
 
 
-def test_extend_reads_the_folder(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ran(SMALL, tmp_path_factory.mktemp("small"))
+
+
+def test_extend_reads_the_folder(small: Path, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    folder = export(ran(SMALL, tmp_path / "study"), tmp_path / "model", "rotary(base=500)")
+    folder = export(small, tmp_path / "model", "rotary(base=500)")
     model, _, _ = open_model(folder, None, "cpu", "float32")
     assert model.original_length == 64
     assert model.positions.rotary.get("base") == 500  # type: ignore[union-attr]
     with pytest.raises(StudyError, match="exists already; name a new folder"):
-        export(tmp_path / "study", folder)
+        export(small, folder)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +76,17 @@ def test_extend_reads_the_folder(tmp_path: Path) -> None:
     ],
 )
 def test_what_transformers_has_no_class_for_is_refused(
-    encoding: str, change: dict[str, Any], message: str, tmp_path: Path
+    encoding: str, change: dict[str, Any], message: str, small: Path, tmp_path: Path
 ) -> None:
+    """Of a run whose plan says so and whose weights fit."""
     pytest.importorskip("transformers")
-    study = ran(replace(SMALL, **change), tmp_path / "study")
+    with Ledger(small) as ledger:
+        runs = ledger.runs()
+    with Ledger(tmp_path, write=True) as ledger:
+        for run in runs:
+            changed = replace(run, plan=replace(run.plan, **change))
+            ledger.add(changed)
+            save_weights(build(changed.plan, task_of(changed.plan, python_text())), path_of(tmp_path, changed.plan))
     with pytest.raises(StudyError, match=message):
-        export(study, tmp_path / "model", encoding)
+        export(tmp_path, tmp_path / "model", encoding)
     assert not (tmp_path / "model").exists()

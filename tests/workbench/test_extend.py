@@ -130,8 +130,9 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
     model, data = small(), b"abcd" * 200
+    model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
-    asked = request(documents=2, finetune=25, names=("none", "yarn", "drope"))
+    asked = request(documents=2, finetune=8, names=("none", "yarn", "drope"))
     found = measure(model, data, TEXT, asked, ledgers(tmp_path), in_process)
     assert [(c.method.name, c.tuned) for c in found.curves] == [
         ("none", False),
@@ -143,9 +144,9 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     for curve in found.curves[2:]:  # a repeated pattern: tuned models know it, whatever their positions
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
-    again = small()
-    measure(again, data, TEXT, asked, ledgers(tmp_path), in_process)
-    assert again.calls == 0
+    calls = model.calls
+    measure(model, data, TEXT, asked, ledgers(tmp_path), in_process)
+    assert model.calls == calls
 
 
 def test_a_fine_tune_by_pose_meets_the_length_in_short_windows(

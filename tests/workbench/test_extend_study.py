@@ -20,7 +20,7 @@ from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import as_toml
-from posenc.workbench.tasks.text import Source, load
+from posenc.workbench.tasks.text import load
 from support.studies import TINY, inline, python_text
 
 
@@ -28,7 +28,8 @@ from support.studies import TINY, inline, python_text
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     with Ledger(folder, write=True) as ledger:
-        Comparison(replace(TINY, encodings=("rotary",), tasks=("language",)), python_text(), ledger).run(inline)
+        asked = replace(TINY, encodings=("rotary",), tasks=("language",), learning_rate=6e-4)
+        Comparison(asked, python_text(), ledger).run(inline)
     return folder
 
 
@@ -36,39 +37,21 @@ def test_the_trained_model_is_found(study: Path) -> None:
     model, data, text = open_model(study, None, "cpu", "float32")
     assert (model.original_length, model.unit, model.scaling) == (128, "byte", Default())
     assert len(data) == len(text.validation)
-
-
-def test_a_fine_tune_has_an_eighth_of_the_rate_of_the_training(tmp_path: Path) -> None:
-    asked = replace(TINY, encodings=("rotary",), tasks=("language",), learning_rate=6e-4)
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(asked, python_text(), ledger).run(inline)
-    model, _, _ = open_model(tmp_path, None, "cpu", "float32")
     assert model.learning_rate == model.copied("a copy").learning_rate == 6e-4 / 8
 
 
-def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
+def test_the_command_scores_and_tunes_under_scalings_and_remappings(study: Path, tmp_path: Path) -> None:
+    """Scored and tuned by name; near text is read as before, and far text by every one of them differently."""
     app = typer.Typer()
     app.command()(command)
-    asked = [str(study), "--to", "2x", "--documents", "2", "--methods", "yarn", "--finetune", "2"]
-    result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
-    scored, _, tuned = result.stdout.partition("After 2 steps of tuning")
-    assert "\nYaRN " in scored
-    assert "\nYaRN, tuned " in tuned
-    assert "language/rotary/seed 0 of " in scored
-    assert "After 2 steps of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
-    assert not (tmp_path / "out" / "config-patch.json").exists()
-
-
-def test_remappings_are_methods(study: Path, tmp_path: Path) -> None:
-    """Scored and tuned by name; near text is read as before, and far text by every one of them otherwise."""
-    app = typer.Typer()
-    app.command()(command)
-    asked = [str(study), "--to", "2x", "--documents", "1", "--methods", "dca,self-extend", "--finetune", "1"]
+    asked = [str(study), "--to", "2x", "--documents", "1", "--methods", "yarn,dca,self-extend", "--finetune", "1"]
     result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     scored, _, tuned = result.stdout.partition("After 1 step of tuning")
-    assert all(f"\n{name} " in scored and f"\n{name}, tuned " in tuned for name in ("DCA", "Self-Extend"))
+    assert all(f"\n{name} " in scored and f"\n{name}, tuned " in tuned for name in ("YaRN", "DCA", "Self-Extend"))
+    assert "language/rotary/seed 0 of " in scored
+    assert "After 1 step of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
+    assert not (tmp_path / "out" / "config-patch.json").exists()
     model, data, _ = open_model(study, None, "cpu", "float32")
     tokens = model.encode(data)[:257]
     chosen = methods(("none", *REMAPPED), model.scaling, 128, 2.0)
@@ -143,11 +126,10 @@ def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.Monk
         weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(StudyError, match=r"weights .* cannot be read .*; run posenc compare again"):
         open_model(gone, None, "cpu", "float32")
-    cut = tmp_path / "cut"
-    pieces = Source(tokenizer="bpe", vocabulary=256)
-    with Ledger(cut, write=True) as ledger:
-        one = replace(TINY, encodings=("rotary",), tasks=("language",), tokenizer="bpe", vocabulary=256)
-        Comparison(one, pieces.load(), ledger).run(inline)
+    with Ledger(study) as ledger:
+        (run,) = ledger.runs()
+    with Ledger(cut := tmp_path / "cut", write=True) as ledger:
+        ledger.add(replace(run, plan=replace(run.plan, tokenizer="0123456789abcdef")))
     with pytest.raises(StudyError, match=r"cut' reads tokens of a tokenizer, .* --tokenizer bytes --output"):
         open_model(cut, None, "cpu", "float32")
     empty = tmp_path / "empty"

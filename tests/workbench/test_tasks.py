@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.errors import PositionOutOfRange, StudyError, UnknownName
+from posenc.errors import PositionOutOfRange, StudyError
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import DRAWN, IGNORE, TASKS, flip_flop, language, mqar, task
 from posenc.workbench.tasks.language import TARGETS, Language
@@ -261,16 +261,6 @@ def test_no_topic_is_in_both_halves_and_a_tenth_is_held_out(text: Text) -> None:
     assert held_out[:2000] not in train
 
 
-def test_a_file_is_read_as_bytes_and_hashed(tmp_path: Path) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_bytes(bytes(range(256)) * 40)
-    text = load(path)
-    assert len(text.train) == 9216
-    assert len(text.validation) == 1024
-    path.write_bytes(bytes(range(256)) * 39 + b"x" * 256)
-    assert load(path).sha256 != text.sha256
-
-
 def test_bad_texts_are_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
@@ -285,8 +275,3 @@ def test_bad_texts_are_refused(tmp_path: Path) -> None:
     short.write_bytes(b"abc")
     with pytest.raises(StudyError, match=r"2 training bytes"):
         Language(load(short), 128)
-
-
-def test_an_unknown_task_names_the_nearest(text: Text) -> None:
-    with pytest.raises(UnknownName, match="did you mean 'needle'"):
-        task("nedle", text, 128)

@@ -11,10 +11,8 @@ from typer.testing import CliRunner
 
 import posenc
 from posenc.commands.app import app
-from posenc.encodings.text import split
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.scaling import NTK
-from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
@@ -23,46 +21,19 @@ from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, plan_of, python_text
 
-PROOFS = (
-    "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),"
-    "alibi(slopes=(0.25, 0.125, 0, 0))"
-)
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
 
 
-@pytest.mark.slow
-def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> None:
-    texts = tuple(split(PROOFS))
-    asked = replace(SHORT, encodings=texts)
-    with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(asked, python_text(), ledger).run(inline)
-        assert len(ledger.runs()) == len(texts)
-    page = write(outcome, tmp_path, "posenc compare", asked).read_text()
-    for text in (
-        "rotary(base=500000)",
-        "layers(rotary*3 + nope)",
-        "stack(rotary, fox)",
-        "alibi(slopes=(0.25, 0.125, 0, 0))",
-    ):
-        assert text in page
-
-
 def test_every_encoding_of_the_catalogue_trains(tmp_path: Path) -> None:
-    every = replace(SHORT, encodings=tuple(posenc.CATALOGUE))
+    every = replace(SHORT, encodings=tuple(posenc.CATALOGUE), steps=1, batch=2, answers=2, width=16)
     with Ledger(tmp_path, write=True) as ledger:
         assert not Comparison(every, python_text(), ledger).run(inline).failures
         assert len(ledger.runs()) == len(posenc.CATALOGUE)
 
 
-def test_a_configuration_lists_texts(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text('encodings = ["stack(rope, alibi)", "rope"]\n')
-    assert read_study(config=path).encodings == ("stack(rotary, alibi)", "rotary")
-
-
 def test_a_study_says_the_models_size(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    path.write_text('encodings = ["alibi", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
+    path.write_text('encodings = ["alibi", "layers(rope*3 + nope)"]\nlayers = 4\nheads = 8\n')
     plans = read_study(config=path).plans(python_text())
     assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
     layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))

@@ -37,10 +37,6 @@ def cluster(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
-def test_the_script_is_what_bash_can_read(cluster: dict[str, str], tmp_path: Path) -> None:
-    subprocess.run(["bash", "-n", "study.sbatch"], cwd=tmp_path, env=cluster, check=True)
-
-
 def test_the_lines_of_the_guide_start_posenc_on_every_node(cluster: dict[str, str], tmp_path: Path) -> None:
     started = [
         subprocess.run(f"sbatch {line}", shell=True, cwd=tmp_path, env=cluster, capture_output=True, text=True)
