@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,8 @@ from typer.testing import CliRunner
 
 from posenc.cli import main
 from posenc.commands.app import app
-from posenc.workbench.report.write import write
 from posenc.workbench.run.job import Job, Launcher, Requirements
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.comparison import Comparison
-from support.studies import TINY, inline, python_text
 
 
 def refused(status: int | str | None, out: str, err: str, message: str) -> None:
@@ -138,47 +134,36 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
     assert asked == [("ray", Requirements(4, 1)), ("ray", Requirements(4, 0.5))]
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("study")
-    tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"), norm="rms", activation="swiglu")
-    with Ledger(folder, write=True) as ledger:
-        write(Comparison(tiny, python_text(), ledger).run(inline), folder, "posenc compare --config <tiny>", tiny)
-    return folder
-
-
-def test_the_page_is_whole_and_asks_for_nothing_else(written: Path) -> None:
-    page = (written / "report.html").read_text()
+def test_the_page_is_whole_and_asks_for_nothing_else(shared_study: Path) -> None:
+    page = (shared_study / "report.html").read_text()
     assert set(re.findall(r'<figure class="scene" id="figure-([^"]*)"', page)) == {
-        "needle",
-        "needle-depth",
-        "needle-steps",
+        *("needle", "needle-depth", "needle-steps", "language", "language-positions", "language-steps"),
     }
     assert not re.search(r'(src|href)="(?!data:|#)', page)
     assert "posenc compare --config &lt;tiny&gt;" in page
     assert "not converged" in page
     assert "RMSNorm first, SwiGLU" in page
-    assert not (written / "figures").exists()
+    assert not (shared_study / "figures").exists()
 
 
-def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
-    listed = CliRunner().invoke(app, ["runs", str(written)])
+def test_runs_lists_and_exports(shared_study: Path, tmp_path: Path) -> None:
+    listed = CliRunner().invoke(app, ["runs", str(shared_study)])
     assert listed.exit_code == 0
-    assert listed.stdout.count("needle") == 2
+    assert listed.stdout.count("needle") == 3
     assert max(map(len, listed.stdout.splitlines())) <= 80
     assert (
-        "none of 2 runs satisfies seed=9"
-        in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
+        "none of 6 runs satisfies seed=9"
+        in CliRunner().invoke(app, ["runs", str(shared_study), "--where", "seed=9"]).output
     )
     target = tmp_path / "all.csv"
-    assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0
-    assert ",needle,alibi,0,64,accuracy," in target.read_text()
+    assert CliRunner().invoke(app, ["runs", str(shared_study), "--csv", str(target)]).exit_code == 0
+    assert ",needle,rotary,0,64,accuracy," in target.read_text()
 
 
-def test_the_rows_of_csv_are_those_of_json(written: Path, tmp_path: Path) -> None:
+def test_the_rows_of_csv_are_those_of_json(shared_study: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.csv"
     for what in ("numbers", "runs", "steps"):
-        words = ["runs", str(written), "--sort", "encoding", "--what", what]
+        words = ["runs", str(shared_study), "--sort", "encoding", "--what", what]
         rows = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
         assert CliRunner().invoke(app, [*words, "--csv", str(target)]).exit_code == 0
         with target.open(newline="") as file:
@@ -190,13 +175,15 @@ def test_the_rows_of_csv_are_those_of_json(written: Path, tmp_path: Path) -> Non
             } | {name: "" for name, value in row.items() if value == ""}
 
 
-def test_the_tables_of_the_page_lie_beside_it(written: Path) -> None:
-    tables, page = json.loads((written / "tables.json").read_text()), (written / "report.html").read_text()
-    assert [row["encoding"] for row in tables["results"]] == [
-        row["encoding"] for row in sorted(tables["results"], key=lambda row: -row["values"]["128"]["mean"])
-    ]
-    for row in tables["results"]:
-        assert (row["task"], row["best"], row["seeds"]) == ("needle", True, 1)
+def test_the_tables_of_the_page_lie_beside_it(shared_study: Path) -> None:
+    tables, page = (
+        json.loads((shared_study / "tables.json").read_text()),
+        (shared_study / "report.html").read_text(),
+    )
+    rows = [row for row in tables["results"] if row["task"] == "needle"]
+    assert rows == sorted(rows, key=lambda row: -row["values"]["128"]["mean"])
+    for row in rows:
+        assert (row["best"], row["seeds"]) == (True, 1)
         assert row["verdict"] in page
         for length in ("64", "128"):
             value = row["values"][length]

@@ -28,8 +28,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("package", ["typer", "rich"])
-@pytest.mark.parametrize("words", [[], ["--help"], ["compare"]])
+@pytest.mark.parametrize(("package", "words"), [("typer", []), ("typer", ["--help"]), ("rich", ["compare"])])
 def test_without_its_packages_the_command_says_how_to_install_them(package: str, words: list[str]) -> None:
     done = run(WITHOUT.format(package, words))
     assert done.returncode == 2

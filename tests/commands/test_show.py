@@ -10,7 +10,7 @@ from PIL import Image
 from posenc.commands.show import show
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.pictures.colours import contrast, rgb
-from posenc.pictures.draw import Axes, Figure, draw, rendered
+from posenc.pictures.draw import Axes, draw, rendered
 from posenc.pictures.palette import DARK, LIGHT, Paper, style
 from posenc.pictures.view import Heatmap, Lines
 from posenc.teaching.three_panels import three_panels
@@ -20,13 +20,11 @@ from posenc.teaching.views.catalogue import VIEWS, make
 TELLING = ("bias", "weights", "cat-sat", "floor", "scaling", "shift-both")
 EVERY = [name if name in TELLING else pytest.param(name, marks=pytest.mark.slow) for name in VIEWS]
 """Every view; those that have gone wrong before are looked at each time."""
-TWICE = TELLING[:2]
 
 
-@pytest.mark.parametrize("name", TWICE)
-def test_a_view_is_drawn_twice_with_the_same_bytes(name: str, tmp_path: Path) -> None:
-    show(name, output=tmp_path / "view.svg")
-    assert (tmp_path / "view.svg").read_bytes() == rendered(draw(make(name, {})))
+def test_a_view_is_drawn_twice_with_the_same_bytes(tmp_path: Path) -> None:
+    show("weights", output=tmp_path / "view.svg")
+    assert (tmp_path / "view.svg").read_bytes() == rendered(draw(make("weights", {})))
 
 
 def test_hidden_keys_are_left_as_paper() -> None:
@@ -34,11 +32,7 @@ def test_hidden_keys_are_left_as_paper() -> None:
     assert image.get_array().mask.sum() == 6  # type: ignore[union-attr]
 
 
-def bars(figure: Figure) -> list[Axes]:
-    return [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
-
-
-@pytest.mark.parametrize("name", ["bias", "lookup", "cat-sat", "attention"])
+@pytest.mark.parametrize("name", ["bias", "attention"])
 def test_panels_that_are_compared_share_limits(name: str) -> None:
     view = VIEWS[name]()
     figure = draw(view)
@@ -47,31 +41,26 @@ def test_panels_that_are_compared_share_limits(name: str) -> None:
         assert isinstance(panel, Heatmap)
         limits.setdefault(panel.scale, set()).add(ax.get_images()[0].get_clim())
     assert all(len(each) == 1 for each in limits.values())
-    assert len(bars(figure)) == len(view.panels)
+    shown = [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
+    assert len(shown) == len(view.panels)
+    low, high = shown[0].get_ylim()
+    assert low < high
+    assert high == 0.0 or name != "bias"  # no values that cannot occur
 
 
-def test_a_bar_shows_no_values_that_cannot_occur() -> None:
-    low, high = bars(draw(VIEWS["bias"]()))[0].get_ylim()
-    assert low < high == 0.0
-
-
-@pytest.mark.parametrize("paper", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize(("paper", "column"), [(LIGHT, False), (DARK, True)], ids=["light page", "dark column"])
 @pytest.mark.parametrize("name", EVERY)
-def test_every_word_can_be_read_on_its_paper(name: str, paper: Paper) -> None:
-    figure = draw(VIEWS[name](), paper)
+def test_every_word_can_be_read_every_curve_is_named_and_no_title_leaves_the_figure(
+    name: str, paper: Paper, column: bool
+) -> None:
+    view = VIEWS[name]()
+    figure = draw(view, paper, column=column)
+    figure.draw_without_rendering()
     assert to_hex(figure.get_facecolor()) == paper.paper
     for words in figure.findobj(Text):
         on_a_cell = isinstance(words.axes, Axes) and words.get_ha() == words.get_va() == "center"
         if words.get_text() and words.get_visible() and not on_a_cell:
             assert contrast(rgb(to_hex(words.get_color())), rgb(paper.paper)) >= 4.5, words.get_text()
-
-
-@pytest.mark.parametrize("column", [False, True], ids=["page", "column"])
-@pytest.mark.parametrize("name", EVERY)
-def test_every_curve_is_named_and_no_title_leaves_the_figure(name: str, column: bool) -> None:
-    view = VIEWS[name]()
-    figure = draw(view, column=column)
-    figure.draw_without_rendering()
     for panel, ax in zip(view.panels, figure.axes, strict=False):
         if isinstance(panel, Lines) and len(panel.lines) > 1:
             legend = ax.get_legend()

@@ -1,5 +1,6 @@
-"""Fixtures of tests with ledgers: who opens an SQLite file closes it, and one ledger a folder."""
+"""Fixtures of tests with ledgers: whoever opens an SQLite file closes it, and one study is trained for all."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.comparison import Comparison
+from support.studies import SHARED, inline, python_text
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +43,19 @@ def ledgers() -> Iterator[Callable[[Path], Ledger]]:
     """The ledger of a folder, as often as a test asks for it; closed when it ends."""
     with ExitStack() as opened:
         yield cache(lambda folder: opened.enter_context(Ledger(folder, write=True)))
+
+
+@pytest.fixture(scope="session")
+def shared_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of ``SHARED`` with its page, for tests that only read it or change a copy."""
+    folder = tmp_path_factory.mktemp("shared")
+    with Ledger(folder, write=True) as ledger:
+        write(
+            Comparison(SHARED, python_text(), ledger).run(inline), folder, "posenc compare --config <tiny>", SHARED
+        )
+    return folder
+
+
+@pytest.fixture
+def copied_study(shared_study: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(shared_study, tmp_path / "copied")

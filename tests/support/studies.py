@@ -1,11 +1,13 @@
 """A study that takes a second, and a launcher without processes, for tests of the workbench."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from posenc.workbench.run.job import Failure, Job, Report
-from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text, load
 
@@ -18,6 +20,16 @@ TINY = Study(
     blocks=4,
     answers=8,
 )
+
+SHARED = replace(
+    TINY,
+    encodings=("nope", "rotary", "learned(past_end=clamp)"),
+    tasks=("needle", "language"),
+    norm="rms",
+    activation="swiglu",
+    learning_rate=6e-4,
+)
+"""The study that is trained once for all tests of a process."""
 
 
 def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
@@ -47,3 +59,12 @@ def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float
             for run in ledger.runs()
             for c in run.cells
         }
+
+
+def measured(
+    encoding: str, blocks: Mapping[int, Sequence[float]], measures: Sequence[str] = ("loss",), **more: Any
+) -> Run:
+    """A run on language with these losses of blocks by length."""
+    plan = plan_of(encoding, task="language", lengths=tuple(blocks), test_count=len([*blocks.values()][0]), **more)
+    cells = (Cell(n, measure, fmean(b), len(b), tuple(b)) for n, b in blocks.items() for measure in measures)
+    return Run(plan, tuple(cells), 1.0, 10, 0.1)

@@ -12,14 +12,14 @@ from posenc.workbench.report import words
 from posenc.workbench.report.terminal import table
 from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Cell, Run
+from posenc.workbench.run.plan import Run
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
 from posenc.workbench.study.results import effective_length, holds, summarise
 from posenc.workbench.study.statistics import crossed, over_blocks, over_seeds, paired
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks import Criteria
-from support.studies import TINY, inline, plan_of
+from support.studies import TINY, inline, measured
 
 LANGUAGE = Criteria("language", "", "loss", 3.0, 2.5)
 TUNED = """
@@ -35,14 +35,7 @@ learning_rate = [1e-3, 1e-2]
 
 def run(encoding: str, losses: list[list[float]], learning_rate: float = 1e-3) -> Run:
     """A run with the losses of each block at 64, 128, … tokens."""
-    lengths = tuple(64 * 2**i for i in range(len(losses)))
-    cells = tuple(
-        Cell(n, "loss", sum(blocks) / len(blocks), len(blocks), tuple(blocks))
-        for n, blocks in zip(lengths, losses, strict=True)
-    )
-    tests = {"lengths": lengths, "test_count": len(losses[0])}
-    plan = plan_of(encoding, task="language", learning_rate=learning_rate, **tests)
-    return Run(plan, cells, 1.0, 10, 0.1)
+    return measured(encoding, {64 * 2**i: blocks for i, blocks in enumerate(losses)}, learning_rate=learning_rate)
 
 
 def test_a_tuned_grid_is_one_file_and_its_page_names_each_best_rate(tmp_path: Path) -> None:

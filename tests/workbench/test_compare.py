@@ -6,7 +6,7 @@ from pathlib import Path
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from support.studies import TINY, inline, python_text
+from support.studies import SHARED, TINY, inline, python_text
 
 
 def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -41,11 +41,9 @@ def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
         assert all((first[k] == other[k]).all() for k in shared)
 
 
-def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(tmp_path: Path) -> None:
-    one = replace(TINY, encodings=("alibi",), tasks=("language",))
-    with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(one, python_text(), ledger).run(inline)
-    (run,) = outcome.results[0].runs
+def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(shared_study: Path) -> None:
+    with Ledger(shared_study) as ledger:
+        run = next(run for run in ledger.runs() if run.plan.task == "language")
     assert {(c.length, c.measure) for c in run.cells} == {
         *((n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")),
         *((128, m) for m in ("chance", "gate")),
@@ -64,9 +62,7 @@ def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_pat
     assert made.text == tmp_path / "mine.txt"
 
 
-def test_gather_reads_without_training(tmp_path: Path) -> None:
-    text = python_text()
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(replace(TINY, tasks=("needle",)), text, ledger).run(inline)
-    with Ledger(tmp_path) as ledger:
-        assert [r.task.name for r in Comparison(TINY, text, ledger).outcome().results] == ["needle"]
+def test_gather_reads_without_training(shared_study: Path) -> None:
+    with Ledger(shared_study) as ledger:
+        asked = replace(SHARED, tasks=("ordering", "needle"))
+        assert [r.task.name for r in Comparison(asked, python_text(), ledger).outcome().results] == ["needle"]

@@ -18,41 +18,48 @@ from posenc.workbench.extension.methods import REMAPPED, methods, remappings
 from posenc.workbench.extension.models import open_model
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Run
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks.text import load
 from support.studies import TINY, inline, python_text
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("study")
-    with Ledger(folder, write=True) as ledger:
-        asked = replace(TINY, encodings=("rotary",), tasks=("language",), learning_rate=6e-4)
-        Comparison(asked, python_text(), ledger).run(inline)
-    return folder
+def run_of(study: Path) -> Run:
+    with Ledger(study) as ledger:
+        return next(run for run in ledger.runs() if run.plan.name == "language/rotary/seed 0")
 
 
-def test_the_trained_model_is_found(study: Path) -> None:
-    model, data, text = open_model(study, None, "cpu", "float32")
+def test_the_trained_model_is_found(shared_study: Path) -> None:
+    model, data, text = open_model(shared_study, None, "cpu", "float32")
     assert (model.original_length, model.unit, model.scaling) == (128, "byte", Default())
     assert len(data) == len(text.validation)
     assert model.learning_rate == model.copied("a copy").learning_rate == 6e-4 / 8
 
 
-def test_the_command_scores_and_tunes_under_scalings_and_remappings(study: Path, tmp_path: Path) -> None:
+def test_the_command_scores_and_tunes_under_scalings_and_remappings(shared_study: Path, tmp_path: Path) -> None:
     """Scored and tuned by name; near text is read as before, and far text by every one of them differently."""
     app = typer.Typer()
     app.command()(command)
-    asked = [str(study), "--to", "2x", "--documents", "1", "--methods", "yarn,dca,self-extend", "--finetune", "1"]
+    asked = [
+        str(shared_study),
+        "--to",
+        "2x",
+        "--documents",
+        "1",
+        "--methods",
+        "yarn,dca,self-extend",
+        "--finetune",
+        "1",
+    ]
     result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     scored, _, tuned = result.stdout.partition("After 1 step of tuning")
     assert all(f"\n{name} " in scored and f"\n{name}, tuned " in tuned for name in ("YaRN", "DCA", "Self-Extend"))
     assert "language/rotary/seed 0 of " in scored
-    assert "After 1 step of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
+    assert "After 1 step of tuning" in (tmp_path / "out" / "report.html").read_text()
     assert not (tmp_path / "out" / "config-patch.json").exists()
-    model, data, _ = open_model(study, None, "cpu", "float32")
+    model, data, _ = open_model(shared_study, None, "cpu", "float32")
     tokens = model.encode(data)[:257]
     chosen = methods(("none", *REMAPPED), model.scaling, 128, 2.0)
     losses = {method.name: model.losses(tokens, method.positions(model, 256)) for method in chosen}
@@ -101,33 +108,30 @@ def test_the_text_and_the_run_are_the_studys_own(tmp_path: Path, monkeypatch: py
         open_model(folder, None, "cpu", "float32")
 
 
-def test_a_study_of_another_machine_is_read_on_this_ones_device(study: Path, tmp_path: Path) -> None:
-    with Ledger(study) as ledger:
-        (run,) = ledger.runs()
+def test_a_study_of_another_machine_is_read_on_this_ones_device(shared_study: Path, tmp_path: Path) -> None:
+    run = run_of(shared_study)
     there = replace(run.plan, device="cuda:7")
     with Ledger(tmp_path, write=True) as ledger:
         ledger.add(replace(run, plan=there))
     (tmp_path / "checkpoints").mkdir()
-    shutil.copy(path_of(study, run.plan), path_of(tmp_path, there))
+    shutil.copy(path_of(shared_study, run.plan), path_of(tmp_path, there))
     model, data, _ = open_model(tmp_path, None, "cpu", "float32")
     assert len(model.losses(model.encode(data[:33]), model.with_scaling(Default(), 32))) == 32
 
 
-def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_serve(
+    shared_study: Path, copied_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
     other = tmp_path / "text.txt"
     other.write_bytes(b"another text " * 500)
     assert load(other).sha256 != python_text().sha256
     with pytest.raises(StudyError, match=r"not trained on the present 'text.txt'; restore the text that it"):
-        open_model(study, other, "cpu", "float32")
-    gone = tmp_path / "gone"
-    shutil.copytree(study, gone)
-    for weights in (gone / "checkpoints").iterdir():
-        weights.write_bytes(weights.read_bytes()[:100])
+        open_model(shared_study, other, "cpu", "float32")
+    path_of(copied_study, run_of(copied_study).plan).write_bytes(b"cut")
     with pytest.raises(StudyError, match=r"weights .* cannot be read .*; run posenc compare again"):
-        open_model(gone, None, "cpu", "float32")
-    with Ledger(study) as ledger:
-        (run,) = ledger.runs()
+        open_model(copied_study, None, "cpu", "float32")
+    run = run_of(shared_study)
     with Ledger(cut := tmp_path / "cut", write=True) as ledger:
         ledger.add(replace(run, plan=replace(run.plan, tokenizer="0123456789abcdef")))
     with pytest.raises(StudyError, match=r"cut' reads tokens of a tokenizer, .* --tokenizer bytes --output"):

@@ -22,15 +22,15 @@ from posenc.workbench.report.charts import over_lengths, over_positions
 from posenc.workbench.report.extension import headline
 from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Cell, Run
+from posenc.workbench.run.plan import Run
 from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.results import TaskResult, holds, summarise
 from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
 from posenc.workbench.tasks import TASKS, Criteria, task
-from posenc.workbench.tasks.text import Text
 from support.custom import write
-from support.studies import TINY, inline, plan_of, python_text
+from support.extensions import TEXT
+from support.studies import TINY, inline, measured, plan_of, python_text
 
 LANGUAGE = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.9)
 NAN, INF = math.nan, math.inf
@@ -82,14 +82,8 @@ def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(
 
 def run(encoding: str, *losses: float, seed: int = 0) -> Run:
     """A run of the language task, its losses at 64, 128 and 256 tokens."""
-    lengths = (64, 128, 256)
-    plan = plan_of(encoding, task="language", lengths=lengths, seed=seed)
-    cells = [
-        Cell(n, measure, loss, 2, (loss, loss))
-        for n, loss in zip(lengths, map(float, losses), strict=True)
-        for measure in ("loss", "window_loss", "loss_by_position")
-    ]
-    return Run(plan, tuple(cells), 1.0, 10, 0.1)
+    by_length = {n: (float(loss),) * 2 for n, loss in zip((64, 128, 256), losses, strict=True)}
+    return measured(encoding, by_length, ("loss", "window_loss", "loss_by_position"), seed=seed)
 
 
 def verdicts(result: TaskResult) -> dict[str, str]:
@@ -168,9 +162,8 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     losses = torch.full((4, 6), 2.0, dtype=torch.float64) + torch.arange(4)[:, None]
     broken = losses.clone()
     broken[:, where] = NAN
-    text = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
     curves = (Candidate(none, broken), Candidate(linear, losses + 1), Candidate(yarn, broken))
-    found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, text)
+    found = Extension("a model", "token", 16, 48, 8, curves, losses[:, :2] + 2, TEXT)
     assert found.chosen.method.name == "linear"
     assert headline(found).startswith("Use linear")
     cut = replace(found, window=losses[:, :2])

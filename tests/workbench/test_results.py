@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from statistics import fmean
 
 import pytest
 
@@ -15,7 +14,7 @@ from posenc.workbench.study.results import holds, newest, summarise, undecided
 from posenc.workbench.study.statistics import between_shares, over_seeds, paired, student, wilson
 from posenc.workbench.tasks import TASKS, Criteria, task
 from posenc.workbench.tasks.text import load
-from support.studies import plan_of
+from support.studies import measured, plan_of
 
 
 def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 0) -> Run:
@@ -90,11 +89,9 @@ def test_the_change_of_a_loss_is_paired_over_the_blocks_of_a_run() -> None:
         (0.047, "undecided, perplexity ×1.05"),
         (0.06, "perplexity ×1.06"),
     ):
-        rises = [rise - 0.004, rise + 0.004] * 4
-        start = tuple(1.0 + 0.25 * block for block in range(8))
-        end = tuple(a + b for a, b in zip(start, rises, strict=True))
-        cells = tuple(Cell(n, "loss", fmean(blocks), 8, blocks) for n, blocks in ((64, start), (512, end)))
-        result = summarise(criteria, [Run(plan_of("alibi", lengths=(64, 512)), cells, 1.0, 10, 0.1)])
+        start = [1.0 + 0.25 * block for block in range(8)]
+        end = [loss + rise + 0.004 * (-1) ** block for block, loss in enumerate(start)]
+        result = summarise(criteria, [measured("alibi", {64: start, 512: end})])
         assert result.verdict(result.rows[0]) == verdict
         assert answer([result]).endswith(" on language. One seed.")
 
@@ -122,11 +119,10 @@ def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
 
 
 def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
-    cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
     criteria = Criteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
     for tokenizer, unit in (("bytes", "byte"), ("0123456789abcdef", "token")):
-        plan = plan_of("rotary", task="language", lengths=(64, 512), tokenizer=tokenizer)
-        result = summarise(criteria, [Run(plan, cells, 1.0, 10, 0.1)])
+        run_of_tokens = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, tokenizer=tokenizer)
+        result = summarise(criteria, [run_of_tokens])
         shown = table(result)
         assert f"predict the next {unit} of real text" in str(shown.title)
         assert f"perplexity per {unit}" in str(shown.caption)
@@ -136,11 +132,10 @@ def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
 
 
 def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
-    plan = plan_of("rotary", task="language", lengths=(64, 512), text_sha256="of another machine")
-    cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
+    known = measured("rotary", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another machine")
     recorded = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
-    diverged = Run(replace(plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
-    result = newest([diverged, Run(plan, (*cells, *recorded), 1.0, 10, 0.1)], "language")
+    diverged = Run(replace(known.plan, seed=1), (), 1.0, 10, math.inf, verdict="diverged: at step 3")
+    result = newest([diverged, replace(known, cells=(*known.cells, *recorded))], "language")
     assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
@@ -150,21 +145,12 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
 
 
 def test_flat_is_not_called_good() -> None:
-    language = task("language", load(), 512)
-
-    def read(encoding: str, loss: float) -> Run:
-        plan = plan_of(encoding, task="language", lengths=(64, 512))
-        return Run(plan, tuple(Cell(n, "loss", loss, 2, (loss, loss)) for n in (64, 512)), 1.0, 10, 0.1)
-
-    result = summarise(language, [read("alibi", math.log(7.6)), read("nope", math.log(10.5))])
+    losses = {"alibi": (math.log(7.6),) * 2, "nope": (math.log(10.5),) * 2}
+    runs = [measured(encoding, {64: blocks, 512: blocks}) for encoding, blocks in losses.items()]
+    result = summarise(task("language", load(), 512), runs)
     assert "ALiBi holds, NoPE stays flat from a worse start (perplexity 10.50 at 64) on language" in answer(
         [result]
     )
-
-
-def test_charts_draw_the_gate_and_chance() -> None:
-    (panel,) = over_lengths(summarise(NEEDLE, [run("alibi", 1.0, 1.0)])).panels
-    assert [caption for _, caption in panel.levels] == ["gate", "chance"]  # type: ignore[union-attr]
 
 
 def test_differences_are_paired_with_the_best() -> None:
@@ -185,6 +171,7 @@ def test_loss_is_written_as_perplexity() -> None:
 def test_charts_mark_what_did_not_converge_and_leave_refused_lengths_empty() -> None:
     result = summarise(NEEDLE, [run("learned", 1.0, None), run("rotary", 0.2, 0.2)])
     (panel,) = over_lengths(result).panels
+    assert [caption for _, caption in panel.levels] == ["gate", "chance"]  # type: ignore[union-attr]
     by_encoding = {line.encoding: line for line in panel.lines}  # type: ignore[union-attr]
     assert by_encoding["rotary"].hollow
     assert not by_encoding["learned"].hollow

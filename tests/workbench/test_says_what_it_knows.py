@@ -26,10 +26,10 @@ from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.settings import declared
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from posenc.workbench.study.results import TaskResult, summarise
+from posenc.workbench.study.results import summarise
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Criteria
-from support.studies import TINY, inline, plan_of
+from support.studies import SHARED, TINY, inline, measured, plan_of, python_text
 
 LANGUAGE = Criteria("language", "predict the next byte", "loss", 3.0, 2.9)
 GRID = replace(TINY, tasks=("ordering",), encodings=("nope",), learning_rate=(1e-5, 1e-2), train_length=(8, 16))
@@ -37,13 +37,7 @@ GRID = replace(TINY, tasks=("ordering",), encodings=("nope",), learning_rate=(1e
 
 def read(encoding: str, blocks: Sequence[float], seed: int = 0, far: Sequence[float] | None = None) -> Run:
     """A run on language with these losses of blocks at both lengths."""
-    plan = plan_of(encoding, task="language", seed=seed, lengths=(64, 512))
-    of_lengths = ((64, tuple(blocks)), (512, tuple(far or blocks)))
-    return Run(plan, tuple(Cell(n, "loss", fmean(b), len(b), b) for n, b in of_lengths), 1.0, 10, 0.1)
-
-
-def text_of(result: TaskResult) -> str:
-    return words.answer([result])
+    return measured(encoding, {64: blocks, 512: far or blocks}, seed=seed)
 
 
 SPREAD = (1.2, 1.8, 1.0, 2.1, 1.4, 1.7, 1.3, 1.9)
@@ -101,15 +95,15 @@ def test_best_needs_a_paired_interval() -> None:
     near = [loss + 0.001 + off for loss, off in zip(SPREAD, noise, strict=True)]
     far = [loss + 0.05 for loss in SPREAD]
     undecided = summarise(LANGUAGE, [read("alibi", SPREAD), read("rotary", near), read("nope", far)])
-    assert "Within the trained length, the best is undecided between ALiBi and RoPE." in text_of(undecided)
+    assert "Within the trained length, the best is undecided between ALiBi and RoPE." in words.answer([undecided])
     assert [undecided.verdict(row) for row in undecided.rows] == ["holds", "holds", "holds"]
     assert "best" not in over_lengths(undecided).title
     decided = summarise(LANGUAGE, [read("alibi", SPREAD), read("nope", far)])
-    assert "Within the trained length, ALiBi reads best." in text_of(decided)
+    assert "Within the trained length, ALiBi reads best." in words.answer([decided])
     assert [decided.verdict(row) for row in decided.rows] == ["best, holds", "holds"]
     assert "ALiBi is best at 64" in over_lengths(decided).title
     alone = summarise(LANGUAGE, [read("alibi", SPREAD)])
-    assert "Within the trained" not in text_of(alone)  # best of one says nothing
+    assert "Within the trained" not in words.answer([alone])  # best of one says nothing
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,7 +125,7 @@ def test_whoever_is_called_best_is_surely_ahead_of_every_other(data: st.DataObje
     means = {row.encoding: row.values[64].mean for row in result.rows}
     if best is None:
         assert len(result.leaders(64)) > 1
-        assert "reads best" not in text_of(result)
+        assert "reads best" not in words.answer([result])
         return
     assert means[best.encoding] == min(means.values())
     for row in result.rows:
@@ -228,20 +222,18 @@ def test_a_ledger_holds_json_alone(tmp_path: Path) -> None:
     assert run.cells[0].detail[::2] == (1.0, 0.0)
 
 
-def test_tables_and_settings_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_and_settings_are_replaced_whole(copied_study: Path) -> None:
     """What is read while the page is written again is the old file or the new one."""
-    study = replace(TINY, tasks=("ordering",), encodings=("nope",))
-    with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(study, None, ledger).run(inline)
-        write(outcome, tmp_path, "posenc compare", study)
-        held = {name: (tmp_path / name).open() for name in ("tables.json", "study.toml", "report.html")}
-        before = {name: (tmp_path / name).read_text() for name in held}
-        write(outcome, tmp_path, "posenc compare again", study)
+    held = {name: (copied_study / name).open() for name in ("tables.json", "study.toml", "report.html")}
+    before = {name: (copied_study / name).read_text() for name in held}
+    with Ledger(copied_study) as ledger:
+        outcome = Comparison(SHARED, python_text(), ledger).outcome()
+    write(outcome, copied_study, "posenc compare again", SHARED)
     for name, file in held.items():
         with file:
             assert file.read() == before[name]
-            assert os.fstat(file.fileno()).st_ino != (tmp_path / name).stat().st_ino
-    assert not list(tmp_path.glob("*.partial"))
+            assert os.fstat(file.fileno()).st_ino != (copied_study / name).stat().st_ino
+    assert not list(copied_study.glob("*.partial"))
 
 
 def test_cutting_a_text_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

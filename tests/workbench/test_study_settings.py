@@ -22,7 +22,7 @@ from posenc.workbench.study.study import Study, check_device
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
 from support.custom import write
-from support.studies import TINY, inline, numbers, python_text
+from support.studies import SHARED, TINY, inline, numbers, python_text
 
 GUIDE = Path(__file__).parents[2] / "docs" / "studies.md"
 
@@ -119,26 +119,17 @@ def test_a_device_without_numbers_is_refused(device: str) -> None:
         check_device(device)
 
 
-def test_weights_that_are_gone_or_damaged_are_made_again(tmp_path: Path) -> None:
-    one = replace(TINY, tasks=("needle",))
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(one, python_text(), ledger).run(inline)
-        before = numbers(tmp_path)
-        gone, cut, _ = (path_of(tmp_path, plan) for plan in one.plans(python_text()))
-        gone.unlink()
-        cut.write_bytes(cut.read_bytes()[:200])
-        assert len(Comparison(one, python_text(), ledger).missing) == 2
-        Comparison(one, python_text(), ledger).run(inline)
-        assert Comparison(one, python_text(), ledger).missing == []
-    assert numbers(tmp_path) == before
-
-
-def test_weights_can_be_read_by_whoever_reads_the_ledger(tmp_path: Path) -> None:
-    one = replace(TINY, tasks=("needle",), encodings=("nope",))
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(one, python_text(), ledger).run(inline)
-        (plan,) = one.plans(python_text())
-        assert path_of(tmp_path, plan).stat().st_mode == ledger.path.stat().st_mode
+def test_weights_that_are_gone_or_damaged_are_made_again(copied_study: Path) -> None:
+    before, text = numbers(copied_study), python_text()
+    gone, cut, *_ = (path_of(copied_study, plan) for plan in SHARED.plans(text))
+    gone.unlink()
+    cut.write_bytes(cut.read_bytes()[:200])
+    with Ledger(copied_study, write=True) as ledger:
+        assert len(Comparison(SHARED, text, ledger).missing) == 2
+        Comparison(SHARED, text, ledger).run(inline)
+        assert Comparison(SHARED, text, ledger).missing == []
+        assert gone.stat().st_mode == ledger.path.stat().st_mode  # whoever reads the ledger reads them
+    assert numbers(copied_study) == before
 
 
 def test_tokens_say_how_a_training_ends_and_tied_maps_are_one(tmp_path: Path) -> None:

@@ -85,16 +85,15 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) ->
     assert {outcome.results[0].verdict(row) for row in outcome.results[0].rows} == {"diverged (1 of 1 runs)"}
 
 
-def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(tmp_path: Path) -> None:
-    with Ledger(tmp_path, write=True) as ledger:
-        Comparison(replace(TINY, tasks=("needle",), encodings=("alibi",)), python_text(), ledger).run(inline)
-        (run,) = ledger.runs()
+def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(shared_study: Path) -> None:
+    with Ledger(shared_study) as ledger:
+        run = ledger.runs()[0]
         curve = ledger.curve(run.plan.id)
         assert len(curve.losses) == run.plan.steps == 2
         assert curve.losses[-1] == pytest.approx(run.final_loss)
         assert len(curve.norms) == 2
         assert [step for step, _ in curve.validation] == [0, 1]
-        steps = ledger.steps(ledger.rows("SELECT * FROM settings"))
+        steps = ledger.steps(ledger.rows("SELECT * FROM settings LIMIT 1"))
         assert [row["validation_loss"] for row in steps] == [loss for _, loss in curve.validation]
         assert curve.tokens > 0 < curve.seconds
 

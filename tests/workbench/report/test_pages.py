@@ -20,7 +20,7 @@ from posenc.workbench.study.study import as_toml
 from posenc.workbench.tasks.tokens import trained_bpe
 from support.aloud import WINDOWS, hindrances, violations
 from support.extensions import made
-from support.studies import TINY, inline, python_text
+from support.studies import SHARED, TINY, python_text
 
 PAINTED = """() => [...document.querySelectorAll("figure")].filter((figure) =>
   [...figure.querySelectorAll(".panel :is(svg, canvas, .cell)")].some((part) => part.checkVisibility())).length"""
@@ -29,26 +29,24 @@ BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(shared_study: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    tiny = replace(TINY, tasks=("needle", "language"), encodings=("nope", "learned(past_end=clamp)"))
-    with Ledger(folder / "study", write=True) as ledger:
-        outcome = Comparison(tiny, python_text(), ledger).run(inline)
-        report = write(outcome, folder / "study", "posenc compare --config tiny.toml", tiny)
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     return {
-        "compare": report,
+        "compare": shared_study / "report.html",
         "extend": write_extension(found, folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}),
     }
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("paper", ["light", "dark"])
 @pytest.mark.parametrize("name", ["compare", "extend"])
-def test_a_page_can_be_read_at_every_width(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
-    page = browser.new_page(color_scheme=paper)
-    for width, height in WINDOWS if paper == "light" else WINDOWS[:1]:  # a theme moves nothing
+def test_a_page_can_be_read_at_every_width_and_on_dark_paper(
+    pages: dict[str, Path], browser: Any, name: str
+) -> None:
+    page = browser.new_page()
+    for (width, height), paper in [*zip(WINDOWS, ["light"] * 3, strict=True), (WINDOWS[0], "dark")]:
         page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=paper)
         page.goto(pages[name].as_uri())
         assert hindrances(page) == []
         assert page.evaluate(PAINTED) == page.locator("figure").count() > 0
@@ -67,14 +65,19 @@ def test_axe_finds_nothing(pages: dict[str, Path], browser: Any, name: str, pape
 
 
 @pytest.mark.browser
-def test_figures_have_the_readers_paper_and_a_light_one_in_print(pages: dict[str, Path], browser: Any) -> None:
-    page = browser.new_page(color_scheme="dark", viewport={"width": 1280, "height": 800})
+def test_print_from_a_dark_browser_is_dark_on_white_and_whole(pages: dict[str, Path], browser: Any) -> None:
+    page = browser.new_page(color_scheme="dark", viewport={"width": 672, "height": 1000})  # A4 less its margins
     page.goto(pages["compare"].as_uri())
     bar = """() => [...document.querySelector(".matrix canvas").getContext("2d").getImageData(0, 0, 1, 1).data]"""
     ink = "() => getComputedStyle(document.querySelector('.curve.encoding-learned')).stroke"
     seen = [(page.evaluate(bar), page.evaluate(ink))]
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
     seen.append((page.evaluate(bar), page.evaluate(ink)))
+    wide, window = page.evaluate(BEYOND)
+    assert wide <= window
+    assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(29, 31, 35)"
+    tables = page.evaluate("() => [...document.querySelectorAll('table')].map(t => t.scrollWidth)")
+    assert max(tables) <= window
     page.emulate_media(media="screen", color_scheme="light")
     seen.append((page.evaluate(bar), page.evaluate(ink)))
     assert seen[1] == seen[2]
@@ -111,19 +114,6 @@ def test_without_script_the_numbers_stand_as_tables(pages: dict[str, Path], brow
     page.close()
 
 
-@pytest.mark.browser
-def test_print_from_a_dark_browser_is_dark_on_white_and_whole(pages: dict[str, Path], browser: Any) -> None:
-    page = browser.new_page(color_scheme="dark", viewport={"width": 672, "height": 1000})  # A4 less its margins
-    page.goto(pages["compare"].as_uri())
-    page.emulate_media(media="print", color_scheme="dark")
-    wide, window = page.evaluate(BEYOND)
-    assert wide <= window
-    assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(29, 31, 35)"
-    tables = page.evaluate("() => [...document.querySelectorAll('table')].map(t => t.scrollWidth)")
-    assert max(tables) <= window
-    page.close()
-
-
 def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path) -> None:
     html = pages["compare"].read_text()
     assert "posenc compare --config study.toml --output study" in html
@@ -157,31 +147,26 @@ def test_a_study_repeats_from_its_file_wherever_it_is_typed_and_its_folder_goes(
     assert again.read_text().tokens.name == wanted.tokens.name
 
 
-def test_runs_of_unlike_machines_are_named_and_alike_ones_are_not(tmp_path: Path) -> None:
-    one = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
-    with Ledger(tmp_path, write=True) as ledger:
-        outcome = Comparison(one, None, ledger).run(inline)
+def test_runs_of_unlike_machines_are_named_and_alike_ones_are_not(
+    pages: dict[str, Path], copied_study: Path
+) -> None:
+    assert "Runs differ in" not in pages["compare"].read_text()
+    with Ledger(copied_study, write=True) as ledger:
         runs = ledger.runs()
         assert mixed(runs) == []
-        assert "Runs differ in" not in write(outcome, tmp_path, "posenc compare", one).read_text()
         elsewhere = json.dumps({**json.loads(runs[0].versions), "torch": "1.0"})
         ledger.add(replace(runs[0], versions=elsewhere, hardware="a Z80, 1 core, 1 thread a run"))
-        here = torch.__version__, hardware()
-        lines = [
-            f"torch {here[0]} (1 run) and 1.0 (1 run)",
-            f"hardware {here[1]} (1 run) and a Z80, 1 core, 1 thread",
+        assert mixed(sorted(ledger.runs(), key=lambda run: run.versions == elsewhere)) == [
+            f"torch {torch.__version__} (5 runs) and 1.0 (1 run)",
+            f"hardware {hardware()} (5 runs) and a Z80, 1 core, 1 thread a run (1 run)",
         ]
-        runs = sorted(ledger.runs(), key=lambda run: run.versions == elsewhere)
-        assert mixed(runs) == [lines[0], f"{lines[1]} a run (1 run)"]
-        page = write(Comparison(one, None, ledger).outcome(), tmp_path, "posenc compare", one).read_text()
-    assert "Runs differ in" in page
+        outcome = Comparison(SHARED, python_text(), ledger).outcome()
+        assert "Runs differ in" in write(outcome, copied_study, "posenc compare", SHARED).read_text()
 
 
-def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:
+def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], copied_study: Path) -> None:
     assert "The clamped table repeats its last row" in pages["compare"].read_text()
-    plain = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
-    with Ledger(tmp_path, write=True) as ledger:
-        page = write(
-            Comparison(plain, python_text(), ledger).run(inline), tmp_path, "posenc compare", plain
-        ).read_text()
-    assert "learned table" not in page
+    plain = replace(SHARED, encodings=("nope", "rotary"))
+    with Ledger(copied_study) as ledger:
+        outcome = Comparison(plain, python_text(), ledger).outcome()
+    assert "learned table" not in write(outcome, copied_study, "posenc compare", plain).read_text()
