@@ -69,6 +69,7 @@ def test_a_config_of_transformers_5_read_by_what_knows_4(program: str, tmp_path:
         ({"mscale": 1.0, "mscale_all_dim": 1.0}, "vllm@0.29.0", (1.0, 1.138629436111989)),
         ({"attention_factor": 1.0}, "sglang", (1.0, 1.138629436111989)),
         ({"attention_factor": 1.0}, "llama.cpp", (1.0, 1.138629436111989)),
+        ({"attention_factor": 1.0}, "mlx", (1.0, 1.138629436111989)),
         (
             {"mscale": 0.7, "mscale_all_dim": 1.0},
             "llama.cpp",
@@ -79,18 +80,14 @@ def test_a_config_of_transformers_5_read_by_what_knows_4(program: str, tmp_path:
 def test_a_stated_attention_factor_that_is_not_read(
     entry: dict[str, Any], program: str, factors: tuple[float, float], tmp_path: Path
 ) -> None:
-    config = saved(tmp_path, "config.json", {**MODEL, "rope_parameters": {**YARN, **entry}})
+    older = {"rope_theta": 5e5, "rope_scaling": {k: v for k, v in {**YARN, **entry}.items() if k != "rope_theta"}}
+    stated = older if program == "mlx" else {"rope_parameters": {**YARN, **entry}}
+    config = saved(tmp_path, "config.json", {**MODEL, **stated})
     status, (difference,), lines = compared(config, f"{program}:{config}")
     assert (status, difference["what"]) == (1, "attention_factor")
     assert (difference["ours"], difference["theirs"]) == pytest.approx(factors)
     assert difference["errors"][0]["cos"] == pytest.approx(abs(factors[1] - factors[0]))  # at position 0 already
     assert lines.startswith("all: cos and sin are multiplied by ")
-
-
-def test_mlx_does_not_read_a_stated_factor(tmp_path: Path) -> None:
-    entry = {key: value for key, value in YARN.items() if key != "rope_theta"} | {"attention_factor": 1.0}
-    config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5, "rope_scaling": entry})
-    assert [one["what"] for one in compared(config, f"mlx:{config}")[1]] == ["attention_factor"]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def measured(
     encoding: str, blocks: Mapping[int, Sequence[float]], measures: Sequence[str] = ("loss",), **more: Any
 ) -> Run:
     """A run on language with these losses of blocks by length."""
-    plan = plan_of(encoding, task="language", lengths=tuple(blocks), test_count=len([*blocks.values()][0]), **more)
+    plan = plan_of(
+        encoding, task="language", lengths=tuple(blocks), test_count=len(next(iter(blocks.values()))), **more
+    )
     cells = (Cell(n, measure, fmean(b), len(b), tuple(b)) for n, b in blocks.items() for measure in measures)
     return Run(plan, tuple(cells), 1.0, 10, 0.1)

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-import typer
 from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from typer.testing import CliRunner
 
 from posenc import workbench
-from posenc.commands.extend import extend as command
+from posenc.commands.app import app
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
 from posenc.integrations.huggingface.folder import identity
@@ -119,9 +118,16 @@ def gguf_file(tmp_path: Path) -> Path:
 
 def test_a_gguf_file_is_tuned_and_written_as_a_folder(gguf_file: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("cdefghij" * 500)
-    app = typer.Typer()
-    app.command()(command)
-    asked = [str(gguf_file), "--to", "2x", "--text", str(tmp_path / "text.txt"), "--output", str(tmp_path / "out")]
+    asked = [
+        "extend",
+        str(gguf_file),
+        "--to",
+        "2x",
+        "--text",
+        str(tmp_path / "text.txt"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "2"]
     run = CliRunner().invoke(app, asked)
     assert run.exit_code == 0, run.output
@@ -212,9 +218,16 @@ def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: P
     """Opened by transformers alone they lose what extend measured; gone or damaged, they are made again."""
     tiny_folders.save("gemma3_text", model := tmp_path / "model")
     (tmp_path / "text.txt").write_text("abcdefghij" * 400)
-    app = typer.Typer()
-    app.command()(command)
-    asked = [str(model), "--to", "2x", "--text", str(tmp_path / "text.txt"), "--output", str(tmp_path / "out")]
+    asked = [
+        "extend",
+        str(model),
+        "--to",
+        "2x",
+        "--text",
+        str(tmp_path / "text.txt"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
     said = CliRunner().invoke(app, asked)
     assert said.exit_code == 0, said.output

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import typer
 from typer.testing import CliRunner
 
 import posenc
-from posenc.commands.extend import extend as command
+from posenc.commands.app import app
 from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import Default
 from posenc.workbench.extension.methods import REMAPPED, methods, remappings
@@ -39,20 +38,8 @@ def test_the_trained_model_is_found(shared_study: Path) -> None:
 
 def test_the_command_scores_and_tunes_under_scalings_and_remappings(shared_study: Path, tmp_path: Path) -> None:
     """Scored and tuned by name; near text is read as before, and far text by every one of them differently."""
-    app = typer.Typer()
-    app.command()(command)
-    asked = [
-        str(shared_study),
-        "--to",
-        "2x",
-        "--documents",
-        "1",
-        "--methods",
-        "yarn,dca,self-extend",
-        "--finetune",
-        "1",
-    ]
-    result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
+    words = f"extend {shared_study} --to 2x --documents 1 --methods yarn,dca,self-extend --finetune 1"
+    result = CliRunner().invoke(app, [*words.split(), "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     scored, _, tuned = result.stdout.partition("After 1 step of tuning")
     assert all(f"\n{name} " in scored and f"\n{name}, tuned " in tuned for name in ("YaRN", "DCA", "Self-Extend"))

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-import typer
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from typer.testing import CliRunner
 
-from posenc.commands.extend import extend as command
+from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.longppl import Evaluator, longppl, other_tokens
@@ -149,9 +148,18 @@ def test_documents_are_averaged_by_their_key_tokens_and_paired() -> None:
 
 
 def test_page_terminal_and_json_name_the_evaluator(llama: Path, long: Path, tmp_path: Path) -> None:
-    app = typer.Typer()
-    app.command()(command)
-    asked = [str(llama), "--to", "4x", "--text", str(llama / "text.txt"), "--documents", "1", "--methods", "yarn"]
+    asked = [
+        "extend",
+        str(llama),
+        "--to",
+        "4x",
+        "--text",
+        str(llama / "text.txt"),
+        "--documents",
+        "1",
+        "--methods",
+        "yarn",
+    ]
 
     def numbers(evaluator: str) -> Any:
         result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out"), "--longppl", evaluator])

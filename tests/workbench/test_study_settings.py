@@ -14,7 +14,7 @@ from posenc.commands.compare import PANELS
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.settings import Setting, declared
+from posenc.workbench.run.settings import declared
 from posenc.workbench.run.training import build
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS, read_study
@@ -70,6 +70,8 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
         ('preset = ["quick"]', "unknown preset ['quick']; did you mean 'quick'? known: quick, standard"),
         ("seeds = [", "is not TOML"),
         ('encodings = ["rotray"]', "did you mean 'rotary'"),
+        ('encodings = ["os.system(1)"]', "is not the name of an encoding"),
+        ('encodings = ["rope", "rotary(base=10000)"]', "must list at least one value, without duplicates"),
         ("encodings = []", "must list at least one"),
         ('tasks = ["needle", "needle"]', "without duplicates"),
         ('seeds = "three"', "seeds='three' must be a list"),
@@ -188,8 +190,3 @@ def test_the_cost_of_the_study_for_gpus_is_called_an_estimate_and_follows_from_i
     days = [runs * operations / (share * 9.9e14) / 86_400 for share in (2 / 5, 1 / 8)]
     assert [round(each) for each in days] == [1, 3]
     assert "a day on an H200 at two fifths of its peak, or three days at an eighth" in cost
-
-
-def test_a_range_is_shown_as_people_write_it() -> None:
-    assert Setting("of it", "tokens", 1, 4096).range == "1 … 4,096 tokens"
-    assert Setting("of it", low=0, high=1e-9, kind=float).range == "0 … 1e-09"

@@ -1,6 +1,7 @@
 """Tasks: what a right answer is, balance, and that nothing but the answer gives it away."""
 
 import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -261,17 +262,19 @@ def test_no_topic_is_in_both_halves_and_a_tenth_is_held_out(text: Text) -> None:
     assert held_out[:2000] not in train
 
 
-def test_bad_texts_are_refused(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.touch()
-    with pytest.raises(StudyError, match="is empty"):
-        load(empty)
-    with pytest.raises(StudyError, match="cannot be read: No such file"):
-        load(tmp_path / "missing")
-    short = tmp_path / "short"
-    short.write_bytes(b"abc " * 500)
-    with pytest.raises(StudyError, match=r"200 validation bytes; length 512 needs at least 577.*--lengths"):
-        Language(load(short), 512)
-    short.write_bytes(b"abc")
-    with pytest.raises(StudyError, match=r"2 training bytes"):
-        Language(load(short), 128)
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        (0, "is empty"),
+        (2000, r"200 validation bytes; length 512 needs at least 577.*--lengths"),
+        (3, r"2 training bytes"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_bad_texts_are_refused(length: int | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    if length is not None:
+        path.write_bytes(b"abcd" * 500)
+        os.truncate(path, length)
+    with pytest.raises(StudyError, match=message):
+        Language(load(path), 512)

@@ -11,14 +11,13 @@ from typer.testing import CliRunner
 
 import posenc
 from posenc.commands.app import app
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.scaling import NTK
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import read_study
-from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, plan_of, python_text
 
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
@@ -102,21 +101,6 @@ def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_ou
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rotary(bas=3)", "unknown setting of rotary 'bas'; did you mean 'base'"),
-        ("rotary(base=3", "cannot be read"),
-        ("layers(rotary*3, nope)", "layers takes one pattern"),
-        ("layers(rotray + nope)", "did you mean 'rotary'"),
-        ("os.system(1)", "is not the name of an encoding"),
-    ],
-)
-def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        Study(encodings=(text,))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
         ("alibi(slopes=(1, 0))", "must be a list of 4 finite numbers"),
         ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
         ("rotary(rotary_dim=64)", "rotary_dim=64 is more than head_dim=16"),
@@ -128,12 +112,3 @@ def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, messa
         Comparison(replace(SHORT, encodings=("nope", text)), python_text(), ledger).run(inline)
     with Ledger(tmp_path) as ledger:
         assert ledger.runs() == []
-
-
-def test_equal_texts_are_named_once() -> None:
-    with pytest.raises(
-        InvalidArgument, match="encodings='rotary,rotary' must list at least one value, without duplicates"
-    ):
-        Study(encodings=("rope", "rotary(base=10000)"))
-    with pytest.raises(UnknownName, match="unknown task"):
-        Study(tasks=("nedle",))

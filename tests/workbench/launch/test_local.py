@@ -20,6 +20,8 @@ from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text
 from support.launch_jobs import ASSERT, REASONS, Heard, counting, failing, seeing
 
+MIG = [f"MIG-{number}" for number in range(8)]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -28,20 +30,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def heard(folder: Path) -> Heard:
-    """All jobs by one worker that is replaced twice, as starting processes is what costs."""
+    """All jobs by one worker that is replaced each time, as starting processes is what costs."""
     closed = replace(counting(folder, "closed"), source=lambda: None)
-    jobs = [counting(folder, "dies", fails="once"), counting(folder, "lives"), closed, *failing(folder)]
-    jobs += [seeing(folder, folder, "sees"), counting(folder, "dies twice", fails="always")]
-    heard = Heard()
+    jobs = [counting(folder, "dies", fails="once"), counting(folder, "asserts", fails="raises poison")]
+    jobs += [counting(folder, "lives"), closed, *failing(folder), seeing(folder, folder, "sees")]
+    jobs.append(counting(folder, "dies twice", fails="always"))
+    launcher, heard = Local(1, Requirements(cpus=2)), Heard()
+    launcher.devices = [MIG[5]]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        Local(1, Requirements(cpus=2))(jobs, heard.done, heard.report)
+        launcher(jobs, heard.done, heard.report)
     return heard
 
 
-def test_a_worker_that_dies_is_replaced_and_its_job_goes_on_from_what_it_kept(heard: Heard) -> None:
+def test_a_worker_that_dies_or_lost_its_accelerator_is_replaced_and_its_job_goes_on_from_what_it_kept(
+    heard: Heard,
+) -> None:
     assert heard.sums()["dies"] == (190, 15)
     assert heard.sums()["lives"] == (190, 0)
+    assert heard.reasons()["asserts"] == f"RuntimeError: {ASSERT}"
     assert "died twice" in heard.reasons()["dies twice"]
 
 
@@ -51,32 +58,12 @@ def test_errors_arrive_as_themselves_and_end_no_other_job(heard: Heard) -> None:
     assert heard.losses[counting(Path(), "lives").plan.id] == list(range(20))
 
 
-def test_a_job_has_its_threads_text_and_modules(heard: Heard, folder: Path) -> None:
+def test_a_job_has_its_threads_text_modules_and_accelerator_and_does_not_hear_ctrl_c(
+    heard: Heard, folder: Path
+) -> None:
     sees = json.loads((folder / f"{heard.found['sees'].plan.id}.seen").read_text())
-    assert (sees["text"], sees["module"], sees["threads"]) == (80, 7, 2)
-
-
-def test_a_worker_does_not_hear_ctrl_c_and_says_nothing_of_it(heard: Heard, folder: Path) -> None:
-    assert json.loads((folder / f"{heard.found['sees'].plan.id}.seen").read_text())["deaf"]
-
-
-def test_a_worker_sees_its_accelerator_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    launcher, heard = Local(1), Heard()
-    launcher.devices = [MIG[5]]
-    launcher([seeing(tmp_path, tmp_path, "sees")], heard.done, heard.report)
-    seen = json.loads((tmp_path / f"{heard.found['sees'].plan.id}.seen").read_text())
-    assert seen["devices"] == MIG[5]
-
-
-def test_a_worker_whose_accelerator_failed_is_replaced(tmp_path: Path) -> None:
-    launcher, heard = Local(1), Heard()
-    launcher.devices = ["0"]
-    launcher(
-        [counting(tmp_path, "asserts", fails="raises poison"), counting(tmp_path, "next")], heard.done, heard.report
-    )
-    assert heard.reasons() == {"asserts": f"RuntimeError: {ASSERT}"}
-    assert heard.sums() == {"next": (190, 0)}
+    assert (sees["text"], sees["module"], sees["threads"], sees["devices"]) == (80, 7, 2, MIG[5])
+    assert sees["deaf"]
 
 
 def test_as_many_workers_as_this_process_may_use_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,18 +77,16 @@ def test_as_many_workers_as_this_process_may_use_cores(tmp_path: Path, monkeypat
 
 @pytest.mark.slow
 def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
+    """When the exception arrives they have ended: nobody has to wait for them."""
+
     def stopped(progress: Progress) -> None:
         raise KeyboardInterrupt
 
-    """When the exception arrives they have ended: nobody has to wait for them."""
     others, job = set(active_children()), counting(tmp_path, "waits")
     job = replace(job, plan=replace(job.plan, steps=50, waits=str(tmp_path / "never")))
     with pytest.raises(KeyboardInterrupt):
         Local(2)([job, replace(job, plan=replace(job.plan, called="waits too"))], Heard().done, stopped)
     assert set(active_children()) <= others
-
-
-MIG = [f"MIG-{number}" for number in range(8)]
 
 
 @pytest.mark.parametrize(
