@@ -29,8 +29,8 @@ needle = 8
 class Killed(Typed):
     """A study that is begun as often as it is killed."""
 
-    def __init__(self, folder: Path, seeds: int, tasks: tuple[str, ...], *words: str) -> None:
-        super().__init__(folder, folder.with_suffix(".toml"), *words)
+    def __init__(self, folder: Path, seeds: int, tasks: tuple[str, ...] = ("ordering", "needle")) -> None:
+        super().__init__(folder, folder.with_suffix(".toml"), "--workers", "1")
         self.config.write_text(CONFIG.format(seeds=seeds, tasks=list(tasks)))
         self.plans = {plan.id for plan in read_study(config=self.config).plans(python_text())}
 
@@ -58,9 +58,7 @@ class Killed(Typed):
 
 
 def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
-    """Without workers, whose start takes longer than all else; those of the slow test below have one."""
-    in_process = "--launcher", "in-process"
-    whole, broken = (Killed(tmp_path / name, 1, ("needle",), *in_process) for name in ("whole", "broken"))
+    whole, broken = (Killed(tmp_path / name, 1, ("needle",)) for name in ("whole", "broken"))
     assert broken.kill(lambda: broken.rows() >= 1) >= 1
     assert broken.carried_out() == whole.carried_out()
 
@@ -69,8 +67,7 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
 @pytest.mark.parametrize("workers", [True, False], ids=["with its workers", "alone"])
 def test_thirty_kills_change_no_number(tmp_path: Path, workers: bool) -> None:
     """A third of them as it starts, a third as weights land, a third as a run is kept."""
-    tasks, one_worker = ("ordering", "needle"), ("--workers", "1")
-    whole, broken = (Killed(tmp_path / name, 5, tasks, *one_worker) for name in ("whole", "broken"))
+    whole, broken = Killed(tmp_path / "whole", seeds=5), Killed(tmp_path / "broken", seeds=5)
     moment = Random(0)
     for _ in range(10):
         wait = iter(range(moment.randrange(200)))  # looks of 10 ms: imports, the ledger's opening, the first steps
