@@ -5,6 +5,9 @@ from string import ascii_lowercase
 
 import torch
 
+LETTERS = bytes(torch.randint(97, 123, (4000,), generator=torch.Generator().manual_seed(3)).tolist())
+"""A text that its tokenizer reads."""
+
 
 def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 64) -> None:
     """``characters`` are the vocabulary, any other one is '?'; ``trained`` is the trained length."""

@@ -33,7 +33,6 @@ from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks.text import Text
 from support.extensions import made
-from support.pretrained import save_llama
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
 TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))
@@ -289,14 +288,6 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     alibi = Transformer(Model(width=32, heads=2), posenc.ALiBi(2), 256)
     with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be scaled"):
         StudyModel(alibi, "x", 16, "a model")
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("llama")
-    save_llama(folder)
-    (folder / "text.txt").write_bytes(bytes(97 + b % 26 for b in BYTES))
-    return folder
 
 
 def test_the_config_patch_gives_the_measured_loss(

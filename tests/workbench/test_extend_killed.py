@@ -12,7 +12,6 @@ import torch
 
 from posenc.workbench.extension.methods import NAMES
 from posenc.workbench.run.ledger import Ledger
-from support.pretrained import save_llama
 from support.reading import PIECE, TO, TRAINED, Broken, Reader, carry_out, small_pieces
 
 WHOLE = TO // PIECE
@@ -20,15 +19,6 @@ WHOLE = TO // PIECE
 WORK = len(NAMES) * WHOLE + 4 * TRAINED // PIECE
 """Pieces that a document takes: under every method, and in four windows of the trained length alone."""
 KILLS = 30
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("llama")
-    save_llama(folder, trained=TRAINED)
-    draws = torch.randint(97, 123, (2000,), generator=torch.Generator().manual_seed(0))
-    (folder / "text.txt").write_bytes(bytes(draws.tolist()))
-    return folder
 
 
 def test_a_document_takes_little_more_than_a_forward_pass_a_method(

@@ -24,22 +24,10 @@ from posenc.workbench.extension.models import open_model, open_pretrained
 from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks.text import Text
-from support.pretrained import save_llama
+from support.pretrained import LETTERS, save_llama
 from support.served import PROGRAMS
 
 NAMES = ("none", "linear", "yarn")
-LETTERS = bytes(
-    97 + b % 26 for b in torch.randint(0, 256, (900,), generator=torch.Generator().manual_seed(3)).tolist()
-)
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Trained to 64, so that its short contexts are 16 tokens and more, in blocks of 4."""
-    folder = tmp_path_factory.mktemp("llama")
-    save_llama(folder)
-    (folder / "text.txt").write_bytes(LETTERS)
-    return folder
 
 
 @pytest.fixture(scope="module")

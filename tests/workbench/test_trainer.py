@@ -168,18 +168,6 @@ def test_only_weights_of_maps_decay() -> None:
         assert sum("encoding" in name for name in others) == 2
 
 
-def test_a_parameter_without_gradients_stays_unless_it_decays() -> None:
-    how = replace(PLAN, weight_decay=1.0, learning_rate=0.1)
-    layer = torch.nn.Linear(2, 2)
-    before = layer.weight.detach().clone(), layer.bias.detach().clone()
-    made = trainer._optimiser(layer, how, 0.1)
-    for p in layer.parameters():
-        p.grad = torch.zeros_like(p)
-    made.step()
-    assert (layer.bias == before[1]).all()
-    assert not (layer.weight == before[0]).any()
-
-
 def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:
     def check(study: Study, devices: list[str]) -> None:
         with Ledger(tmp_path, write=True) as ledger:

@@ -43,9 +43,7 @@ def extend(
     ] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    launcher: Annotated[
-        str, typer.Option(help="in-process, local (one process per core, each with the model), or ray.")
-    ] = "in-process",
+    launcher: Annotated[str, typer.Option(help="in-process, local (one per core), or ray.")] = "in-process",
     output: Annotated[Path | None, typer.Option(help="Folder for the scores and the page.")] = None,
 ) -> None:
     """Score long documents unchanged, truncated, and with every scaling, and recommend what to do."""

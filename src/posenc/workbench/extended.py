@@ -84,88 +84,79 @@ def extend(
 ) -> Extended:
     """Score long documents unchanged, cut, and under every scaling, and decide; ``posenc extend`` as a function.
 
-    Scores that are already in ``output`` are not computed again.
-
     Args:
         model: a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
-        to: the length to reach, in tokens or as a multiple of the length that the model was released for, such as
-            ``"4x"``; by default ``"8x"`` for a study and ``"2x"`` for other models.
+        to: the length in tokens, or times the length of release; by default ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling that the config states; without this flag such a model is refused.
         text: a file to read instead of the study's own text or the default text.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings.
         documents: the most documents to score.
-        finetune: training steps under each method, after which everything is scored again; by default 60 for a
-            study and 0 for other models.
-        positions: positions in a fine-tune, ``"counted"`` or ``"pose"``.
-        longppl: the model that picks the key tokens of LongPPL: ``"self"``, or the folder or .gguf file of another
-            model.
+        finetune: training steps under each method, then all is scored again; by default 60 for a study, else 0.
+        positions: those in a fine-tune, ``"counted"`` or ``"pose"``.
+        longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: for YaRN, the rotations above which a pair keeps its frequency.
         device, dtype: for weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
         launcher: ``"in-process"``, ``"local"`` or ``"ray"``.
-        output: a folder for the ledger, scores and page; by default ``extension`` in the model's folder, or in the
-            current folder if the model is a file.
-        console: where progress is printed.
-        command: the command line to print on the page.
+        output: a folder for the page, and for scores, which are not computed again; by default ``extension`` in
+            the model's folder, or in the current one if the model is a file.
+        console, command: where progress is printed, and the command line for the page.
 
     Raises:
         InvalidArgument: a value is invalid, or invalid for this model.
-        StudyError: the model or text cannot be read, the text is too short, or there is too little memory or disk
-            space.
+        StudyError: the model or text cannot be read, the text is too short, or memory or disk are too small.
     """
     path, console = Path(model), console or terminal.SILENT
     asked = Request(0, documents, (), finetune or 0, dtype, device, positions)
     check_device(device)
     launch = choose(launcher)
     opened, data, read = open_model(path, None if text is None else Path(text), device, dtype)
-    ours = isinstance(opened, StudyModel)
-    length = _length(str(to) or ("8x" if ours else "2x"), opened.original_length)
-    if not replace_scaling:
-        _check_scaling(opened, length)
+    length = _length(opened, str(to), replace_scaling)
     factor = max(1.0, length / opened.pretrained_length)
     chosen = named(methods, opened.scaling, opened.pretrained_length, factor, beta_fast)
-    steps = 60 * ours if finetune is None else finetune
+    steps = 60 * isinstance(opened, StudyModel) if finetune is None else finetune
     request = replace(asked, length=length, methods=chosen, finetune=steps)
     evaluator = None if longppl is None else opened
     if longppl not in (None, "self"):
         evaluator = open_pretrained(Path(str(longppl)), device, dtype)
     folder = Path(output or (path / "extension" if path.is_dir() else "extension"))
-    _announce(console, opened, request, folder)
-    with (
-        _few_threads(opened),
-        Ledger(folder, write=True) as ledger,
-        terminal.bar(console, "scoring", 0, f"{opened.unit}s") as bar,
-    ):
+    with _begun(opened, request, folder, console) as (ledger, bar):
         measured = measure(opened, data, read, request, ledger, launch, bar.advance, evaluator, bar.expect)
         seconds = ledger.rows("SELECT sum(seconds) AS spent FROM runs")[0]["spent"]
     return written(opened, measured, folder, command, seconds)
 
 
 @contextmanager
-def _few_threads(model: LanguageModel) -> Iterator[None]:
-    """Use one thread for a study's model, which is too small for more."""
+def _begun(
+    model: LanguageModel, request: Request, folder: Path, console: terminal.Console
+) -> Iterator[tuple[Ledger, terminal.Going]]:
+    """The ledger and a progress bar; a study's model has one thread meanwhile, since it is too small for more."""
+    _announce(console, model, request, folder)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if isinstance(model, StudyModel) else threads)
     try:
-        yield
+        with Ledger(folder, write=True) as ledger, terminal.bar(console, "scoring", 0, f"{model.unit}s") as bar:
+            yield ledger, bar
     finally:
         torch.set_num_threads(threads)
 
 
-def _check_scaling(model: LanguageModel, length: int) -> None:
-    """Refuse to replace the scaling that a config states, since the model was tuned with it."""
-    if not isinstance(model, StudyModel) and model.scaling != Default() and length > model.original_length:
+def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
+    """The number of tokens in ``"4x"`` or ``"16384"``.
+
+    A scaling that a config states is replaced only if that is asked for, since the model was tuned with it.
+    """
+    ours = isinstance(model, StudyModel)
+    to = to or ("8x" if ours else "2x")
+    try:
+        length = round(float(to[:-1]) * model.original_length) if to.endswith("x") else int(to)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
+    if not (ours or replace_scaling) and model.scaling != Default() and length > model.original_length:
         raise InvalidArgument(
             f"the config of {model.name} states {model.scaling}, with which the model was tuned for "
             f"{model.original_length} tokens; add --replace-scaling to replace it by a scaling for {length} tokens"
         )
-
-
-def _length(to: str, trained: int) -> int:
-    """Parse ``"4x"`` or ``"16384"`` as a number of tokens."""
-    try:
-        return round(float(to[:-1]) * trained) if to.endswith("x") else int(to)
-    except (ValueError, OverflowError) as error:
-        raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error
+    return length
 
 
 def _announce(console: terminal.Console, model: LanguageModel, request: Request, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """The Ray launcher on a real cluster of two machines' processes; a worker and a machine are killed."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,8 @@ import pytest
 from posenc.errors import StudyError
 from posenc.workbench.launch.ray import Ray
 from posenc.workbench.run.job import Progress, Requirements
-from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.comparison import Comparison
 from support.cluster import MACHINE, ROOT
 from support.launch_jobs import REASONS, Heard, counting, failing, seeing
-from support.studies import TINY, inline, numbers, python_text
 
 LEFT_OPEN = r"ignore:Exception ignored in. <_io\.FileIO:pytest.PytestUnraisableExceptionWarning"
 """Ray's logs, which Ray 2.40 leaves open."""
@@ -76,17 +73,6 @@ def test_a_run_whose_process_dies_is_started_again_and_given_up_if_it_always_die
     Ray()(jobs, heard.done, heard.report)
     assert heard.sums() == {"once": (190, 15)}
     assert "The worker died unexpectedly" in heard.reasons()["always"]
-
-
-@pytest.mark.slow
-def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path) -> None:
-    study = replace(TINY, encodings=("rotary",), tasks=("needle",))
-    for name, launcher in (("ray", Ray()), ("here", inline)):
-        with Ledger(tmp_path / name, write=True) as ledger:
-            assert Comparison(study, python_text(), ledger).run(launcher).failures == ()
-    assert numbers(tmp_path / "ray") == numbers(tmp_path / "here")
-    left = [sorted(file.name for file in (tmp_path / name / "checkpoints").iterdir()) for name in ("ray", "here")]
-    assert left[0] == left[1] != []
 
 
 @pytest.mark.slow

@@ -1,14 +1,11 @@
 """What a researcher asks in one sentence is one file: it runs here and on a cluster that loses a machine, alike."""
 
-import os
-import signal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posenc.workbench.study.presets import read_study
 from support.cluster import MACHINE
 from support.custom import write
 from support.studies import numbers
@@ -31,20 +28,6 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "researcher.toml"
     path.write_text(GUIDE.read_text().partition('```toml title="researcher.toml"')[2].partition("```")[0])
     return path
-
-
-def test_the_whole_of_it_is_planned_and_starts(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    asked = read_study(config=config)
-    plans = asked.plans(asked.source.load())
-    assert len({plan.id for plan in plans}) == 25
-    assert {(plan.width, plan.layers, plan.autocast) for plan in plans} == {(512, 8, "bfloat16")}
-    typed = Typed(tmp_path / "study", config, "--workers", "1")
-    process = typed.started(lambda: typed.rows("steps") > 0)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def test_here_and_on_a_cluster_that_loses_a_machine_are_the_same_numbers(

@@ -94,14 +94,7 @@ def measure(
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
-    if length <= model.original_length:
-        raise InvalidArgument(
-            f"length {request.length} has no whole bucket of {width} positions past the trained length "
-            f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
-        )
-    if request.positions == "pose" and not request.finetune:
-        raise InvalidArgument("positions='pose' applies only to a fine-tune; add --finetune STEPS")
-    model.check_memory(length)
+    _check(model, request, width, length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
     grid = _Grid(model, text, request, ledger, length, width, documents, evaluator is not None)
@@ -135,6 +128,18 @@ def measure(
         key=_rows([runs[job.plan] for job in named]).bool() if named else None,
         evaluator=named_by.as_json() if named_by else {},
     )
+
+
+def _check(model: LanguageModel, request: Request, width: int, length: int) -> None:
+    """Refuse what this model cannot do."""
+    if length <= model.original_length:
+        raise InvalidArgument(
+            f"length {request.length} has no whole bucket of {width} positions past the trained length "
+            f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
+        )
+    if request.positions == "pose" and not request.finetune:
+        raise InvalidArgument("positions='pose' applies only to a fine-tune; add --finetune STEPS")
+    model.check_memory(length)
 
 
 def _rows(runs: list[Run]) -> Float[Tensor, "documents buckets"]:

@@ -21,7 +21,7 @@ import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
@@ -85,7 +85,7 @@ FROM settings JOIN cells USING (run) ORDER BY created, settings.run, cells.rowid
 }
 
 
-class Ledger:
+class Ledger(AbstractContextManager["Ledger"]):
     """The runs of one study, stored in ``ledger.sqlite`` in its folder.
 
     Args:
@@ -237,9 +237,6 @@ class Ledger:
     def close(self) -> None:
         """Close the file, so that another process can write to it."""
         self._opened.close()
-
-    def __enter__(self) -> "Ledger":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -45,13 +45,11 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. If training is killed and started again with the same state file, the final numbers
-    are the same.
+    """Train ``model`` in place. A training that is killed and goes on from its state file ends in the same numbers.
 
     Training ends early, with a verdict, if the loss is NaN or far above the first loss for many steps.
 
     Args:
-        how: the settings, such as schedule and decay.
         run: the plan's id, for reports.
         path: the state file; None for no state.
         work: the amount of the plan's work that one step does.

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
 from posenc.workbench.custom_code import one_sentence
 from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
@@ -72,7 +71,8 @@ class Comparison:
         footprints = []
         alike = {replace(plan, seed=0, learning_rate=1.0): plan for plan in self.missing}
         for plan in alike.values():
-            built = _encoding(plan)
+            with one_sentence(f"encoding {plan.encoding!r}", parse(plan.encoding).foreign):
+                built = encoding(plan)
             if devices:
                 footprints.append(footprint(plan, self.tasks[plan.task, plan.train_length], built))
         if footprints:
@@ -106,12 +106,6 @@ class Comparison:
                 results.append(summarise(self.tasks[name, length], group, title))
         curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
         return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves)
-
-
-def _encoding(plan: Plan) -> Encoding:
-    """The encoding of a plan. An error in a custom class becomes one sentence with the line number."""
-    with one_sentence(f"encoding {plan.encoding!r}", parse(plan.encoding).foreign):
-        return encoding(plan)
 
 
 def _task(plan: Plan, text: Text | None) -> Task:

@@ -120,11 +120,6 @@ class Task(Criteria, ABC):
         """``count`` test sequences of ``length`` tokens, the same on every call."""
 
 
-def random_length(generator: torch.Generator, shortest: int, longest: int) -> int:
-    """A random training length, uniform between the shortest and the longest."""
-    return int(torch.randint(shortest, longest + 1, (), generator=generator))
-
-
 def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
     """Targets with a single answer, at the last position."""
     targets = torch.full((rows, length), IGNORE)
@@ -157,7 +152,8 @@ class DrawnTask(Task):
         """Draw sequences of one length, with balanced answers."""
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        return self.draw(generator, size, random_length(generator, self.shortest, self.train_length))
+        length = int(torch.randint(self.shortest, self.train_length + 1, (), generator=generator))
+        return self.draw(generator, size, length)
 
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
         generator = torch.Generator().manual_seed(1_000_003 + length)
