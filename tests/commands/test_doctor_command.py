@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -47,6 +48,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
             call.main(*command[3:])
         except Exception as error:
             return CompletedProcess(command, 1, stderr=f"{type(error).__name__}: {error}".encode())
+        finally:
+            signal.alarm(0)  # which ends a process that goes on
         return CompletedProcess(command, 0)
 
     monkeypatch.setattr(call.subprocess, "run", run)

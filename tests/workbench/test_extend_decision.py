@@ -96,6 +96,12 @@ def test_few_documents_that_decide_nothing_are_undecided_in_the_headline(documen
     assert "NaN" not in json.dumps(read)
 
 
+def test_two_documents_do_not_hide_what_is_plainly_better() -> None:
+    found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1, 1, 1.2, 1.2, 1.2, 1.2], window=[2])
+    curves = tuple(replace(c, losses=c.losses[:2]) for c in found.curves)
+    assert headline(replace(found, curves=curves, window=found.window[:2])) == "Use YaRN to read 48 tokens"
+
+
 def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     noise = torch.tensor([-3.0, -1.0, 1.0, 3.0], dtype=torch.float64)[:, None]
     found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[4])
