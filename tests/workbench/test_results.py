@@ -132,6 +132,10 @@ def test_runs_are_judged_by_what_they_recorded_and_need_no_text() -> None:
     assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].diverged == 1
+    older = measured("alibi", {64: (2.0, 2.0), 512: (2.0, 2.0)}, text_sha256="of another study")
+    latest = newest([older, known], "language")
+    assert latest is not None
+    assert [row.encoding for row in latest.rows] == ["rotary"]
     alone = newest([diverged], "language")
     assert alone is not None
     assert alone.verdict(alone.rows[0]) == "diverged (1 of 1 runs)"
