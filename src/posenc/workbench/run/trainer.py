@@ -45,7 +45,7 @@ def train(
     work: float = 1.0,
     validate: Callable[[], Tensor] | None = None,
 ) -> LossCurve:
-    """Train ``model`` in place. A training that is killed and goes on from its state file ends in the same numbers.
+    """Train ``model`` in place. A training that is killed and resumes from its state file ends in the same numbers.
 
     Training ends early, with a verdict, if the loss is NaN or far above the first loss for many steps.
 
