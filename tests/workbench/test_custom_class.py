@@ -166,7 +166,8 @@ def test_a_custom_task_trains_beside_ours_and_its_study_is_read_without_it(
     assert own_task in typed_here("runs study").output
     results = Opened(tmp_path / "study").results
     assert list(results) == [own_task, "needle"]
-    assert (results[own_task].task.chance, results[own_task].task.measure) == (1 / 16, "accuracy")
+    task = results[own_task].task
+    assert (task.chance, task.gate, task.measure) == (1 / 16, 0.98, "accuracy")
     assert list(Opened(tmp_path / "study").verdicts["task"]) == [own_task, "needle"]
 
 

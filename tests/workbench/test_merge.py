@@ -70,6 +70,8 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
     train(one, LONGER)
     with Ledger(one, write=True) as ledger:
         ledger.note(Progress("of one alone", 1, 0, LossCurve((1.0, 2.0), 2, 0.5)))
+    for folder in (one, two):  # of a run that both are at
+        (folder / "checkpoints" / "under way.state").write_text(folder.name)
     before = weights(one)
     assert merged(one, two, two, one) == [1, 0, 0]
     assert merged(tmp_path / "three", two, one) == [1, 3]
@@ -79,7 +81,7 @@ def test_parts_come_together_and_nothing_is_replaced(tmp_path: Path) -> None:
             assert len(ledger.ids()) == 4
             assert all(len(run.cells) and len(ledger.curve(run.plan.id).losses) for run in ledger.runs())
             assert ledger.curve("of one alone").losses == (1.0, 2.0)
-            assert {Path(name).stem for name in weights(folder)} == ledger.ids()
+            assert {Path(name).stem for name in weights(folder)} == {*ledger.ids(), "under way"}
     assert train(tmp_path / "three", LONGER) == []
 
 

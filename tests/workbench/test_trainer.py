@@ -85,6 +85,11 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) ->
     assert {outcome.results[0].verdict(row) for row in outcome.results[0].rows} == {"diverged (1 of 1 runs)"}
 
 
+def test_a_loss_that_is_infinite_or_nan_ends_a_training_at_its_step() -> None:
+    for lost in (math.inf, math.nan):
+        assert trainer._judged((1.0, lost, 1.0), 1) == (1, "diverged: at step 1 the loss is NaN or infinite")
+
+
 def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(shared_study: Path) -> None:
     with Ledger(shared_study) as ledger:
         run = ledger.runs()[0]
