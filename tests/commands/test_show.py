@@ -20,6 +20,8 @@ from posenc.teaching.views.catalogue import VIEWS, make
 TELLING = ("bias", "weights", "cat-sat", "floor", "scaling", "shift-both")
 EVERY = [name if name in TELLING else pytest.param(name, marks=pytest.mark.slow) for name in VIEWS]
 """Every view; those that have gone wrong before are looked at each time."""
+PAPERS = [pytest.param(LIGHT, False, marks=pytest.mark.slow), (DARK, True)]
+"""A column on dark paper has less room and less contrast than a page on light paper."""
 
 
 def test_a_view_is_drawn_twice_with_the_same_bytes(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_panels_that_are_compared_share_limits(name: str) -> None:
     assert high == 0.0 or name != "bias"  # no values that cannot occur
 
 
-@pytest.mark.parametrize(("paper", "column"), [(LIGHT, False), (DARK, True)], ids=["light page", "dark column"])
+@pytest.mark.parametrize(("paper", "column"), PAPERS, ids=["light page", "dark column"])
 @pytest.mark.parametrize("name", EVERY)
 def test_every_word_can_be_read_every_curve_is_named_and_no_title_leaves_the_figure(
     name: str, paper: Paper, column: bool
