@@ -1,6 +1,8 @@
 """Every planted mistake is named with its value, no right port is blamed, and no random table is explained."""
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,10 +11,11 @@ import pytest
 
 from integrations.doctor import models, plants_other_models, plants_porters, plants_reader, plants_trim
 from integrations.doctor.models import inverse_frequencies
-from integrations.doctor.plants_porters import GRID, TEXT, Plant, query
+from integrations.doctor.plants_porters import GRID, TEXT, Plant, bf16, query
 from integrations.doctor.plants_porters import rotated as written_down
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.doctor import diagnose
+from posenc.integrations.doctor.doctor import expected, search
 from posenc.integrations.doctor.search import Diagnosis
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -105,6 +108,20 @@ def test_a_random_table_is_not_named(seed: int) -> None:
     assert not answer.right
     assert not answer.causes, answer
     assert "nothing that was tried" in str(answer)
+
+
+@pytest.mark.parametrize("name", ["llama3_1", "gpt_oss", "deepseek_v3"])
+def test_every_mistake_explains_its_own_numbers(name: str) -> None:
+    """Also in 16 bits: the quick test of lengths refuses nothing that the full comparison accepts."""
+    (asked,) = expected(model_of(name)).values()
+    x = query(len(TEXT), models.LAYERS[name].head_dim)
+    numbers = {"positions": TEXT, "x": x, "rotated": x}
+    own = search(asked, numbers)
+    for change in own.single:
+        with suppress(InvalidArgument), np.errstate(all="ignore"):  # some changes do not fit this head
+            rotated, _ = replace(own.right, **change).predict(own.rows[0])
+            for written in (rotated, bf16(rotated)):
+                assert search(asked, numbers | {"rotated": written}).fits(change), change
 
 
 def test_what_cannot_be_told_apart_is_said_to_be_so() -> None:

@@ -11,12 +11,15 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.search import CLOSE, Array, Expected, Rows, rounded
-from posenc.scaling import Default, Linear, Llama3, Proportional, Scaling, planned
+from posenc.scaling import NTK, Default, Linear, Llama3, Proportional, Scaling, planned
 
 Layout = tuple[int, int, int]
 """Start, stride and distance: the channels of pair i are start + stride·i and the one at that distance from it.
 Half pairs are ``(0, 1, D/2)``, interleaved ones ``(0, 2, 1)``. With stride 1, the distance is at least the
 number of pairs."""
+
+LENGTHENED = 0.03
+"""The tolerance of a pair's relative length; six roundings to bfloat16 change it by at most 0.024."""
 
 SERIES: Mapping[str, tuple[str, Callable[["Rotation", Array, Array], Array]]] = {
     "": ("its frequencies follow the formula", lambda port, theta, plain: theta),
@@ -170,6 +173,15 @@ class Rotation:
         axes = np.minimum(fill(np.array(self.axes), self.pairs), where.shape[1] - 1)
         return self.rounded(where[:, axes] * self.rounded(self.theta, "frequencies"), "angles")
 
+    def keeps_lengths(self, rows: Rows) -> bool:
+        """Whether a rotation by some angles gives these rows: pairs keep their lengths, up to the factor."""
+        if "pair" in rows or self.per_channel or self.products == "reflected":
+            return True
+        (a, b), (c, d) = self.both_channels
+        before = self.factor * np.hypot(rows["x"][:, a], rows["x"][:, b])
+        after = np.hypot(rows["y"][:, c], rows["y"][:, d])
+        return bool((np.abs(after - before) <= LENGTHENED * before + 1e-12).all())
+
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         """Predict frequencies if there is a row per pair, and rotated x otherwise."""
         (a, b), (c, d) = self.both_channels
@@ -219,4 +231,9 @@ def channels(start: int, stride: int, distance: int, pairs: int, head_dim: int) 
 def frequencies(scaling: Scaling, pairs: int, span: int, base: float) -> Array:
     """The frequencies of the first pairs, which fall below 1/base if more channels rotate than ``span``."""
     channels = max(span, 2 * pairs)
-    return np.array(scaling.frequencies(channels, base ** (channels / span)).exact[:pairs], float)
+    own = base ** (channels / span)
+    if isinstance(scaling, NTK) and scaling.form == "base":
+        own, scaling = scaling.base(channels, own), Default()
+    if scaling == Default():  # float64 suffices, and the library's 50 digits are slow
+        return np.array(own ** (-2 * np.arange(pairs) / channels))
+    return np.array(scaling.frequencies(channels, own).exact[:pairs], float)

@@ -129,6 +129,8 @@ ROTARY = Kind(
     probe=probe,
     mistakes=mistakes,
     phrases=PHRASES,
+    outer=frozenset(("layout", "written", "turning", "factor", "products", "per_channel")),
+    possible=Rotation.keeps_lengths,
     wanted="Pass positions 0, 1, 2 and some past the trained length, and all channels.",
     free={
         "base": ("base", lambda base, right: base in BASES),

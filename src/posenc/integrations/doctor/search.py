@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,13 +40,6 @@ SHOWN = 3
 """The maximum number of causes in an answer if the numbers cannot tell them apart."""
 UNMEASURED = {"base": None, "factor": None}
 """Fields whose value may be measured. If two values give the numbers, the first is reported."""
-
-
-class Description(Protocol):
-    """A description of what a port computes."""
-
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
-        """``y`` according to this description, and the tolerance of the port's."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ class Kind:
 
     Args:
         right: a function of what is expected and the port's numbers, which may state sizes, that returns the right
-            description.
+            description. Its ``predict`` is a function of rows that returns ``y`` and the tolerance of the port's.
         forms: functions that make rows, by the names of the arrays that a port may give together.
         probe: rows for which any two different descriptions give different numbers.
         mistakes: every single change of the right description, for a port with these rows.
@@ -101,15 +94,19 @@ class Kind:
         wanted: what else to pass if the numbers cannot tell two mistakes apart.
         free: settings that a port may choose if an encoding's string does not state them: the field, and a function
             of its value and the right description that says whether the value is allowed.
+        outer, possible: fields, and a quick test of whether a description that differs in these fields can give
+            the numbers, whatever its other fields are.
     """
 
-    right: Callable[[Expected, Mapping[str, Array]], Description]
+    right: Callable[[Expected, Mapping[str, Array]], Any]
     forms: Mapping[tuple[str, ...], Callable[..., Rows]]
     probe: Callable[[Any], Rows]
     mistakes: Callable[[Any, Sequence[Rows], Expected], Iterable[Change]]
     phrases: Mapping[str, Callable[[Any, Any], str]]
     wanted: str
     free: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = field(default_factory=dict)
+    outer: frozenset[str] = frozenset()
+    possible: Callable[[Any, Rows], bool] = lambda right, rows: True
 
 
 def each(**values: Iterable[Any]) -> list[Change]:
@@ -138,6 +135,7 @@ class Search:
             {name: values[np.linspace(0, len(values) - 1, 4).astype(int)] for name, values in rows.items()}
             for rows in self.rows
         ]
+        self.possible = dict[tuple[Any, ...], bool]()
 
     @cached_property
     def single(self) -> list[Change]:
@@ -150,14 +148,19 @@ class Search:
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """The errors of a port's numbers relative to this change, and which of them exceed the tolerance."""
-        ours, room = replace(self.right, **change).predict(rows)  # type: ignore[type-var]
+        ours, room = replace(self.right, **change).predict(rows)
         apart = np.abs(rows["y"] - ours)
         return apart, ~(apart <= room)
 
     def fits(self, change: Change) -> bool:
         """Whether this change gives the numbers; nearly every wrong one fails on a few rows, tried first."""
+        outer = tuple((name, value) for name, value in change.items() if name in self.kind.outer)
         with suppress(InvalidArgument):  # the library refuses to compute this change
-            return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
+            if outer not in self.possible:
+                port = replace(self.right, **dict(outer))
+                self.possible[outer] = all(self.kind.possible(port, rows) for rows in self.sketch)
+            if self.possible[outer]:
+                return not any(self.compare(change, rows)[1].any() for rows in (*self.sketch, *self.rows))
         return False
 
     def fitting(self, mistakes: int) -> list[Change]:
@@ -173,7 +176,7 @@ class Search:
 
     def same(self, change: Change, other: Change) -> bool:
         """Whether two changes give the same function, up to a measured value."""
-        ports = (replace(self.right, **fields) for fields in (change, other))  # type: ignore[type-var]
+        ports = (replace(self.right, **fields) for fields in (change, other))
         ours, theirs = (port.predict(self.kind.probe(self.right))[0] for port in ports)
         return change | UNMEASURED == other | UNMEASURED or bool((np.abs(ours - theirs) <= 1e-9).all())
 
@@ -192,7 +195,7 @@ class Search:
 
     def words(self, change: Change) -> str:
         """The mistakes of a change, in words."""
-        port = replace(self.right, **change)  # type: ignore[type-var]
+        port = replace(self.right, **change)
         phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         return ", and ".join(dict.fromkeys(phrases))
 
@@ -208,7 +211,8 @@ class Search:
             text = f"these numbers cannot tell apart: {text}. {self.kind.wanted}"
             return Diagnosis(False, causes, text) if chosen else None
         apart = np.concatenate([self.compare(chosen[0], rows)[0].ravel() for rows in self.rows])
-        text = f"{text}; this reproduces all {apart.size:,} numbers to {apart.max():.0e}{self.note}"
+        closely = f"to {apart.max():.0e}" if apart.any() else "exactly"
+        text = f"{text}; this reproduces all {apart.size:,} numbers {closely}{self.note}"
         opening = f"right{': ' * bool(causes[0])}" if right else ""
         hidden = self.fitting(1) if right and not mistakes else []
         if len(hidden) > len(self.single) / 3:
