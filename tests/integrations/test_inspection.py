@@ -110,6 +110,17 @@ def test_the_trained_length_of_qwen3_is_doubted() -> None:
     assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
+@pytest.mark.parametrize("factor", [8.0, 32.0, 16.0])
+def test_the_released_factor_of_llama_3_is_the_configs(factor: float) -> None:
+    """3.1 has factor 8 and 3.2 has factor 32; another one is a mismatch."""
+    config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
+    config["rope_scaling"]["factor"] = factor
+    said = inspect(config).text().replace("\u2009", " ")
+    assert (f"are released with factor {factor:g} and inputs of up to 131 072 tokens." in said) == (factor != 16)
+    assert ("factor mismatch: factor 16 times trained length 8 192 is 131 072" in said) is False
+    assert said.count("released with factor") == (factor != 16)
+
+
 def test_no_invented_risks() -> None:
     assert "mismatch" not in read_aloud("llama-3.1-8b")
     assert "window" not in read_aloud("qwen2.5-7b-yarn") + read_aloud("phi-3-mini-128k") + read_aloud("smollm3-3b")

@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posenc.commands.positions import check_there
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:  # help does not need torch
+    from posenc.integrations.huggingface.model_positions import ModelPositions
 
 
 def inspect(
@@ -56,33 +59,59 @@ def inspect(
 ) -> None:
     """Explain what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
     check_there(path)
-    from posenc.integrations.fingerprint import fingerprint as mark
-    from posenc.integrations.inspection import inspect as look
-    from posenc.integrations.inspection import measured
-    from posenc.integrations.serving import REFUSED, in_words, serving
-    from posenc.integrations.sources import table
-
-    console = screen(soft_wrap=True)
     if programs is not None:
         if as_type is not None or measure or output is not None:
             raise InvalidArgument("--as-type, --measure and --output cannot be combined with --for; omit them")
-        if fingerprint:
-            for one in programs.split(","):
-                typer.echo(mark(table(f"{one.strip()}:{path}")))
-            return
-        answers = [
-            serving(one.strip(), path, scaling, base=base, max_length=max_length) for one in programs.split(",")
-        ]
-        words = "\n\n".join(map(in_words, answers))
-        typer.echo(json.dumps(answers, ensure_ascii=False, indent=1) if as_json else words)
-        if any(note.startswith(REFUSED) for one in answers for note in one["notes"]):
-            raise typer.Exit(1)
+        _for_programs(path, programs, scaling, base, max_length, fingerprint, as_json)
         return
     if scaling is not None or max_length is not None:
         raise InvalidArgument("--scaling and --max-length need --for; add programs, such as --for vllm")
+    if measure and output is not None:
+        raise InvalidArgument(f"--output '{output}' cannot be combined with --measure; omit one of them")
+    _config(path, base, as_type, measure, fingerprint, as_json, output)
+
+
+def _for_programs(
+    path: Path,
+    programs: str,
+    scaling: str | None,
+    base: float | None,
+    max_length: int | None,
+    fingerprint: bool,
+    as_json: bool,
+) -> None:
+    """Print what to type for these programs, or the fingerprint of what each computes."""
+    from posenc.integrations.fingerprint import fingerprint as mark
+    from posenc.integrations.serving import REFUSED, in_words, serving
+    from posenc.integrations.sources import table
+
+    names = [name.strip() for name in programs.split(",")]
+    if fingerprint:
+        typer.echo("\n".join(mark(table(f"{name}:{path}")) for name in names))
+        return
+    answers = [serving(name, path, scaling, base=base, max_length=max_length) for name in names]
+    words = "\n\n".join(map(in_words, answers))
+    typer.echo(json.dumps(answers, ensure_ascii=False, indent=1) if as_json else words)
+    if any(note.startswith(REFUSED) for answer in answers for note in answer["notes"]):
+        raise typer.Exit(1)
+
+
+def _config(
+    path: Path,
+    base: float | None,
+    as_type: str | None,
+    measure: bool,
+    fingerprint: bool,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Print what a config says, or what its model does."""
+    from posenc.integrations.fingerprint import fingerprint as mark
+    from posenc.integrations.inspection import inspect as look
+    from posenc.integrations.inspection import measured
+
+    console = screen(soft_wrap=True)
     if measure:
-        if output is not None:
-            raise InvalidArgument(f"--output '{output}' cannot be combined with --measure; omit one of them")
         words, differs = measured(path, base=base, as_type=as_type)
         console.print(words)
         raise typer.Exit(differs)
@@ -94,12 +123,15 @@ def inspect(
         sentences = {name: getattr(inspection, name) for name in ("answer", "facts", "risks")}
         typer.echo(json.dumps({**sentences, "fingerprint": mark(inspection.table)}, ensure_ascii=False, indent=1))
         return
-    positions = inspection.positions
-    if output is not None and (positions.layout or not positions.rotary_recipes):
+    if output is not None and (inspection.positions.layout or not inspection.positions.rotary_recipes):
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
     console.print(inspection.text())
-    if output is None:
-        return
+    if output is not None:
+        console.print(f"wrote {_draw(inspection.positions, output)}")
+
+
+def _draw(positions: "ModelPositions", output: Path) -> Path:
+    """Draw the frequencies of a model to a file."""
     from posenc.pictures.draw import draw, write
     from posenc.scaling import planned
     from posenc.teaching.views.scaling import drawn
@@ -107,4 +139,4 @@ def inspect(
     rotary = positions.rotary
     plan = planned(rotary.get("scaling"), positions.max_length)
     view = drawn(plan, rotary.get("rotary_dim"), rotary.get("base"), positions.original_length)
-    console.print(f"wrote {write(draw(view), output)}")
+    return write(draw(view), output)

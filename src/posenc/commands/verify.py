@@ -47,14 +47,11 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
         table.add_row(word, outcome.claim.statement, style=None if outcome.stands else "red")
         table.add_row("", outcome.claim.precise, style="dim")
     console.print(table)
-    for outcome in outcomes:
-        if outcome.stands:
-            continue
+    for outcome in (outcome for outcome in outcomes if not outcome.stands):
         console.print(f"\n{outcome.claim.name} does not hold {outcome.error}")
         for finding in outcome.findings:
             if not finding.ok:
-                line = f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}"
-                console.print(line)
+                console.print(f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}")
     standing = sum(o.stands for o in outcomes)
     seconds = sum(o.seconds for o in outcomes)
     console.print(f"\n{standing} of {len(outcomes)} verdicts hold ({seconds:.0f} s)")

@@ -95,9 +95,15 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         ),
         *positions.known_issues,
     ]
-    facts = sentences(table)
-    if any(_shipped(recipe.get("scaling"), positions) for recipe in rotary.values()):
-        facts.append("Llama 3.1 and later are released with factor 8 and inputs of up to 131\u2009072 tokens.")
+    shipped = {recipe.get("scaling") for recipe in rotary.values() if _shipped(recipe.get("scaling"), positions)}
+    facts = [
+        *sentences(table),
+        *(
+            f"Llama 3.1 and later are released with factor {count(scaling.factor)} and inputs of up to "
+            f"{count(positions.max_length)} tokens."
+            for scaling in shipped
+        ),
+    ]
     return Inspection(_answer(positions, table), tuple(facts), tuple(risks), positions, table)
 
 
@@ -164,9 +170,9 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 
 def _shipped(scaling: object, positions: ModelPositions) -> bool:
-    """Whether this is Llama 3.1's scaling, whose factor times trained length is half of the config's length."""
-    shorter = isinstance(scaling, Llama3) and scaling.factor * positions.original_length != positions.max_length
-    return shorter and positions.max_length == 131_072
+    """Whether this is the scaling of Llama 3.1 or 3.2, whose factor does not lead to the config's length."""
+    lengths = positions.original_length, positions.max_length
+    return isinstance(scaling, Llama3) and scaling.factor in (8, 32) and lengths == (8192, 131_072)
 
 
 def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> Iterator[str]:

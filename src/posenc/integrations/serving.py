@@ -56,17 +56,13 @@ def serving(
         UnknownName, InvalidArgument: the program, version, file or scaling is unknown or cannot be read.
     """
     module, version = program_of(program)
-    name, version, gguf = (
-        module.__name__.rpartition(".")[2],
-        module.RELEASES.chosen(version),
-        path.suffix == ".gguf",
-    )
-    fields = llama_cpp.fields(path) if gguf else None
+    version = module.RELEASES.chosen(version)
+    fields = llama_cpp.fields(path) if path.suffix == ".gguf" else None
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     if isinstance(scaling, str):
         scaling = scaling_of(scaling, positions.original_length)
     answer: dict[str, Any] = {
-        "program": name_of(name),
+        "program": name_of(module.__name__.rpartition(".")[2]),
         "version": version,
         "overrides": {},
         "files": {},
@@ -75,7 +71,7 @@ def serving(
         "fingerprint": "",
     }
     try:
-        if gguf and module is not llama_cpp:
+        if fields and module is not llama_cpp:
             raise InvalidArgument(
                 f"{path.name} is a file for llama.cpp; pass the config.json from which it was converted"
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -51,26 +52,6 @@ def read(config: object, version: str | None = None) -> PositionTable:
             "with posenc vectors"
         )
 
-    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        missing: dict[str, Any] = {
-            "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
-            "yarn": {ORIGINAL: 4096},
-        }
-        fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
-        kind = kind_of(entry)
-        if kind == "dynamic" and version == "0.28.4":
-            raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
-        if model_type in PHI and kind != "default" and "type" not in entry:
-            raise InvalidArgument(
-                f"mlx-lm cannot load {model_type} without 'type' in rope_scaling; add it beside rope_type"
-            )
-        if model_type in PHI:
-            entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
-        entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
-        if model_type != "phimoe":
-            entry.pop("long_mscale", None)  # their layer has this argument, but it is never passed
-        return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
-
     known, base = defaults(taken)[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
     if not known["rope_parameters"] and part.get(base) is None and base not in known:
         raise InvalidArgument(
@@ -79,7 +60,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         )
     unread: tuple[str, ...] = () if known["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type in PHI else (ORIGINAL,)  # only inside the dictionary
-    table = table_of("mlx", "mlx-lm", version, config, taken, change, unread=unread)
+    table = table_of("mlx", "mlx-lm", version, config, taken, partial(_entry, version), unread=unread)
     layers = {
         name: replace(
             layer,
@@ -89,6 +70,28 @@ def read(config: object, version: str | None = None) -> PositionTable:
         for name, layer in table.layers.items()
     }
     return replace(table, layers=layers)
+
+
+def _entry(version: str, entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The rope dictionary, whole or of one layer type, as a release reads it."""
+    kind, model_type = kind_of(entry), config["model_type"]
+    missing: dict[str, Any] = {
+        "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
+        "yarn": {ORIGINAL: 4096},
+    }
+    fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
+    if kind == "dynamic" and version == "0.28.4":
+        raise InvalidArgument(f"mlx-lm {version} has no rope_type 'dynamic'; {PLAN}")
+    if model_type in PHI and kind != "default" and "type" not in entry:
+        raise InvalidArgument(
+            f"mlx-lm cannot load {model_type} without 'type' in rope_scaling; add it beside rope_type"
+        )
+    if model_type in PHI:
+        entry = {**entry, ORIGINAL: config.get(ORIGINAL) or 4096}
+    entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
+    if model_type != "phimoe":
+        entry.pop("long_mscale", None)  # their layer has this argument, but it is never passed
+    return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
 
 def spell(
