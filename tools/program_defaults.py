@@ -8,7 +8,6 @@ The file has one line per program and family; ``rope_parameters`` says whether a
 
 import ast
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def asked() -> dict[str, dict[str, dict[str, Any]]]:
     return every
 
 
-def main() -> int:
+def main() -> None:
     kept, now = json.loads(TABLE.read_text()), asked()
     every = {name: now.get(name, kept.get(name)) for name in ("transformers4", "transformers5", *now)}
     lines = [
@@ -113,8 +112,7 @@ def main() -> int:
         for program, table in sorted(every.items())
     ]
     TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -38,8 +38,6 @@ def asked(version: str) -> dict[str, list[str]]:
     llama.llama_model_load_from_file.restype = ctypes.c_void_p
     llama.llama_model_load_from_file.argtypes = [ctypes.c_char_p, Parameters]
     llama.llama_model_rope_type.argtypes = llama.llama_model_free.argtypes = [ctypes.c_void_p]
-    llama.llama_model_free.restype = None
-    llama.llama_log_set.argtypes = [log, ctypes.c_void_p]
     llama.llama_log_set(silent, None)
     llama.llama_backend_init()
     parameters = llama.llama_model_default_params()

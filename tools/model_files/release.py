@@ -48,10 +48,9 @@ class StandIn(types.ModuleType):
     """A stub module: its names are imported from the release or replaced by stubs."""
 
     release = None
+    __version__ = "0.0.0"
 
     def __getattr__(self, name):
-        if name == "__version__":
-            return "0.0.0"
         if name.startswith("__"):
             raise AttributeError(name)
         whole, release = f"{self.__name__}.{name}", StandIn.release
@@ -151,7 +150,6 @@ class Release:
 
     def __init__(self, root):
         self.root = Path(root)
-        self.attentions, self.ropes, self.calls, self.text = [], {}, [], None
 
     def file(self, name):
         path = self.root.joinpath(*name.split("."))

@@ -40,13 +40,6 @@ def layers(count, layer_fn, pp_rank=None, pp_size=None, prefix="", return_tuple=
     return made if pp_rank is pp_size is None and not return_tuple else (made, 0, count)
 
 
-class Missing(nn.Identity):
-    """A placeholder for a layer of another rank."""
-
-    def __init__(self, *_, **__):
-        super().__init__()
-
-
 class Sglang(Release):
     """A release of SGLang."""
 
@@ -99,7 +92,7 @@ class Sglang(Release):
             **dict.fromkeys(("VocabParallelEmbedding", "ParallelLMHead"), Embedding),
             "publish_role": constant(None),
             "get_layer_id": lambda name: int(found[1]) if (found := re.search(r"layers\.(\d+)\.", name)) else None,
-            "PPMissingLayer": Missing,
+            "PPMissingLayer": nn.Identity,
             **dict.fromkeys(("get_bool_env_var", "cpu_has_amx_support"), constant(False)),
             "get_int_env_var": lambda name, default=0: default,
             "get_device": constant(Device("cpu")),

@@ -181,9 +181,7 @@ class Projections(Linear):
 class Norm(Part):
     """An identity in place of a norm, so that rotation preserves norms."""
 
-    def __init__(self, *_, **__):
-        super().__init__()
-        self.variance_epsilon = 1e-6
+    variance_epsilon = 1e-6
 
     def forward(self, x, residual=None, *_, **__):
         return x if residual is None else (x, residual)
