@@ -2,16 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from posenc.commands.positions import check_there
 from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
-
-if TYPE_CHECKING:  # help does not need torch
-    from posenc.integrations.huggingface.model_positions import ModelPositions
 
 
 def inspect(
@@ -123,20 +120,16 @@ def _config(
         sentences = {name: getattr(inspection, name) for name in ("answer", "facts", "risks")}
         typer.echo(json.dumps({**sentences, "fingerprint": mark(inspection.table)}, ensure_ascii=False, indent=1))
         return
-    if output is not None and (inspection.positions.layout or not inspection.positions.rotary_recipes):
+    positions = inspection.positions
+    if output is not None and (positions.layout or not positions.rotary_recipes):
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
     console.print(inspection.text())
     if output is not None:
-        console.print(f"wrote {_draw(inspection.positions, output)}")
+        from posenc.pictures.draw import draw, write
+        from posenc.scaling import planned
+        from posenc.teaching.views.scaling import drawn
 
-
-def _draw(positions: "ModelPositions", output: Path) -> Path:
-    """Draw the frequencies of a model to a file."""
-    from posenc.pictures.draw import draw, write
-    from posenc.scaling import planned
-    from posenc.teaching.views.scaling import drawn
-
-    rotary = positions.rotary
-    plan = planned(rotary.get("scaling"), positions.max_length)
-    view = drawn(plan, rotary.get("rotary_dim"), rotary.get("base"), positions.original_length)
-    return write(draw(view), output)
+        rotary = positions.rotary
+        plan = planned(rotary.get("scaling"), positions.max_length)
+        view = drawn(plan, rotary.get("rotary_dim"), rotary.get("base"), positions.original_length)
+        console.print(f"wrote {write(draw(view), output)}")

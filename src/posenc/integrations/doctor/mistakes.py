@@ -45,13 +45,16 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
     bases = (base for numbers in rows if "pair" in numbers for base in _bases(right, numbers["y"][:, 0]))
     D, d, f, s = right.head_dim, 2 * right.turning, right.factor, getattr(right.scaling, "factor", 1.0)
     stated = expected.recipe.get("scaling")
-    own = {name: fill(np.array(theta), right.pairs) for name, (_, theta) in expected.ladders.items()}
-    others = [name for name in own if not np.allclose(own[name], right.theta, rtol=CLOSE, atol=0)]
+    others = [
+        (name, base, theta)
+        for name, (base, theta) in expected.ladders.items()
+        if not np.allclose(fill(np.array(theta), right.pairs), right.theta, rtol=CLOSE, atol=0)
+    ]
     yarn, ntk = 0.1 * math.log(s) + 1, (right.base * s, right.base * s ** (d / max(1, d - 2)))
     return [
         *_channels(right),
         *each(
-            ladder=[(name, *expected.ladders[name]) for name in others],
+            ladder=others,
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
             base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk, *bases),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],

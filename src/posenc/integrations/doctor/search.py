@@ -95,7 +95,7 @@ class Kind:
         free: settings that a port may choose if an encoding's string does not state them: the field, and a function
             of its value and the right description that says whether the value is allowed.
         outer, possible: fields, and a quick test of whether a description that differs in these fields can give
-            the numbers, whatever its other fields are.
+            the numbers for some values of its other fields.
     """
 
     right: Callable[[Expected, Mapping[str, Array]], Any]

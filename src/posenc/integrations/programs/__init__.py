@@ -77,8 +77,6 @@ class Line:
     file: str = ""
 
 
-Read = Callable[[object, str | None], PositionTable]
-Spell = Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
 PROVED = ("axes", "encoding", "query_scale")
 """Fields that must match in addition to those that change cos and scores."""
 
@@ -106,8 +104,8 @@ class Program:
     title: str
     releases: Releases
     line: Line
-    read: Read
-    spell: Spell
+    read: Callable[[object, str | None], PositionTable]
+    spell: Callable[[ModelPositions, Scaling | LengthScaling | None, int | None, str], dict[str, Any]]
 
     def write(
         self,
