@@ -191,23 +191,23 @@ def tables_of(makers: Mapping[str, Any], asked: Expected) -> list[tuple[list[Any
     Each has forms for one row of tokens and for a batch, and a note for the answer with its origin and the
     functions of the file that were not tested.
     """
-    made, untested = list[tuple[list[Any], str]](), ""
+    tables, untested = list[tuple[list[Any], str]](), ""
     for name, maker in makers.items():
         errors: list[Exception] = []
         known = [values(asked) | {"positions": [at]} for at in (NEAR, NEAR.expand(BATCH, -1))]
         if forms := [table for each in known for table in first(maker, each, errors)]:
-            made.append((forms, f", with {name}"))
+            tables.append((forms, f", with {name}"))
         else:
             untested += f"; {name} was not tested: {str(errors[0]).partition(';')[0]}"
-    if not made and asked.recipe.name == "rotary":
+    if not tables and asked.recipe.name == "rotary":
         longest = next(reversed(asked.lengths), None)
         rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=longest))
         at = NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR
         turns = torch.complex(*rotary.cos_sin(at, torch.float32, rotary.attention_factor))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
         layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
-        made = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]
-    return [(forms, note + untested) for forms, note in made]
+        tables = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]
+    return [(forms, note + untested) for forms, note in tables]
 
 
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
@@ -264,9 +264,9 @@ def main(path: str, name: str, out: str, seconds: str) -> None:
     signal.alarm(int(seconds))
     names = runpy.run_path(path)
     one_of("function", name, [key for key, value in names.items() if callable(value)])
-    found = {layer: searches(names, name, each) for layer, each in asked.items()}
+    searched = {layer: searches(names, name, right) for layer, right in asked.items()}
     signal.alarm(0)
-    Path(out).write_bytes(pickle.dumps({layer: diagnosed(each) for layer, each in found.items()}))
+    Path(out).write_bytes(pickle.dumps({layer: diagnosed(tried) for layer, tried in searched.items()}))
 
 
 if __name__ == "__main__":
