@@ -173,19 +173,10 @@ def test_weights_sum_to_one_however_large_the_scores() -> None:
     v = torch.randn(1, 4, 9, 8, requires_grad=True)
     y, _ = posenc.attention(q, k, v, placed, return_logsumexp=True)
     y.sum().backward()
-    assert placed.bias is not None
     weights = placed.bias.rows(0, 1, 9).double().softmax(-1)
     atol = 2.0**-24 * 16 * v.abs().max().item()  # subtraction and exponential, sums of nine, quotient, product
     torch.testing.assert_close(y.double(), weights @ v.double(), rtol=0, atol=atol)
     torch.testing.assert_close(v.grad, weights.mT.expand(1, 4, 9, 8).float(), rtol=0, atol=2.0**-24 * 16)
-
-
-def test_scale_comes_before_the_bias() -> None:
-    q, k, v = qkv(1, 4, 4, 9, 9)
-    bias = reference.Slopes(reference.slopes(4)).bias(arange(9), arange(9))
-    want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True), scale=1.0)
-    y = attend(q, k, v, ALiBi(4).at(arange(9)), causal=True, scale=1.0)
-    torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
 
 
 def test_values_may_have_other_channels_than_keys() -> None:

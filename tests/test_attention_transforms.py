@@ -30,18 +30,6 @@ def qkv(*, requires_grad: bool = False, dtype: torch.dtype = torch.float64) -> t
     return q.requires_grad_(requires_grad), k.requires_grad_(requires_grad), v.requires_grad_(requires_grad)
 
 
-@pytest.mark.parametrize("hiding", HIDING)
-@pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
-def test_shapes_can_be_tried_on_meta(name: str, hiding: str) -> None:
-    """A forward of a model on meta costs nothing, and says every shape."""
-    with torch.device("meta"):
-        q, k, v = torch.empty(1, HEADS, LENGTH, 8), torch.empty(1, 2, LENGTH, 8), torch.empty(1, 2, LENGTH, 3)
-        placed = encoding(name).at(arange(LENGTH))
-    y = attend(*placed.rotate(q, k), v, placed, causal=True, **masks(hiding, LENGTH, "meta"))
-    assert y.is_meta
-    assert y.shape == (1, HEADS, LENGTH, 3)
-
-
 def loops(name: str, hiding: str, which: str) -> None:
     """vmap over some of q, k and v equals the calls one by one."""
     placed, hidden = encoding(name).at(arange(LENGTH)), masks(hiding, LENGTH)

@@ -173,8 +173,6 @@ STAGE = r"`/(\w+)#([\w-]+)`"
 def build() -> ModuleType:
     """``docs/build.py``, which the site is built with."""
     spec = importlib.util.spec_from_file_location("build", DOCS / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,9 +1,7 @@
 """Our exceptions cross process borders, copies and pickles as themselves."""
 
 import copy
-import multiprocessing
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -18,10 +16,6 @@ def made(kind: type[PosencError]) -> PosencError:
     if kind is UnknownName:
         return UnknownName("encoding", "rotray", ("nope", "rotary"))
     return MissingExtra("ray", "ray") if kind is MissingExtra else kind("k=3 must be even; pass 4")
-
-
-def raised(kind: type[PosencError]) -> None:
-    raise made(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,11 +33,3 @@ def test_every_exception_survives_pickle_and_copies(kind: type[PosencError]) -> 
 def test_a_message_lists_no_more_names_than_are_read() -> None:
     said = str(UnknownName("model_type", "zzz", [f"model{i}" for i in range(402)]))
     assert said.endswith("model98, model99 and 302 more")
-
-
-def test_a_workers_error_arrives_as_itself() -> None:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        for kind in (UnknownName, MissingExtra):
-            with pytest.raises(kind) as caught:
-                pool.submit(raised, kind).result()
-            assert str(caught.value) == str(made(kind))

@@ -138,18 +138,3 @@ def test_names_are_those_of_the_list() -> None:
         UnknownName, match=r"unknown backend 'lines'.*auto, documents, reach, low_rank, dense, sdpa, toeplitz"
     ):
         explain(*given("rotary"), backend="lines")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["rotary", "alibi", "t5"])
-@pytest.mark.parametrize("backend", ["operators", "blocks"])
-def test_ways_that_serve_every_call_give_the_same_with_gradients(name: str, backend: Backend) -> None:
-    q, k, v, placed = given(name)
-    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-    for settings in ({"causal": True}, {}, {"mask": PADDED}, {"mask": PACKED}):
-        ways = [attention(q, k, v, placed, **settings, backend=way) for way in ("auto", backend)]
-        grads = [torch.autograd.grad(y.sin().sum(), (q, k, v)) for y in ways]
-        for one, other in zip((ways[0], *grads[0]), (ways[1], *grads[1]), strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=CLOSE * (1 + one.abs().max().item()))
-        with torch.no_grad():
-            quiet = attention(q, k, v, placed, **settings, backend=backend)
-        torch.testing.assert_close(quiet, ways[0].detach(), rtol=0, atol=CLOSE)

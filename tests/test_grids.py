@@ -1,7 +1,5 @@
 """Positions of grids: crops, centres, fractions of a picture, and pictures of several sizes in one batch."""
 
-import math
-
 import pytest
 import torch
 
@@ -38,14 +36,6 @@ def test_midpoints_are_fractions_of_the_picture() -> None:
     at = midpoints(2, 3, parts=6).unflatten(1, (2, 3))
     assert (at[0, :, 0] / 6).tolist() == [-0.5, 0.5]
     assert at[1, 0].tolist() == [-4, 0, 4]
-
-
-def test_midpoints_of_two_sizes_share_their_unit() -> None:
-    """The same place in the picture has the same number: the middle cell of three, and of five."""
-    parts = math.lcm(3, 5)
-    assert midpoints(3, 3, parts=parts)[:, 4].tolist() == midpoints(5, 5, parts=parts)[:, 12].tolist() == [0, 0]
-    assert midpoints(3, 3, parts=parts).max() == 10
-    assert midpoints(5, 5, parts=parts).max() == 12
 
 
 def test_pictures_of_several_sizes_are_one_batch() -> None:

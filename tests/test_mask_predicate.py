@@ -118,7 +118,6 @@ def test_a_field_is_declared_in_one_place(more: dict[str, Any]) -> None:
     ):
         torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
     sees = mask.modifier(80, 80, CPU)
-    assert sees is not None
     b, i, j = torch.meshgrid(*(torch.arange(n) for n in (B, 80, 80)), indexing="ij")
     assert torch.equal(sees(b, torch.tensor(0), i, j), whole(hidden, 80, 80)[:, 0])
     part = mask.cut(row=1, queries=slice(3, 9), keys=slice(0, 9))

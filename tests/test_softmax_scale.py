@@ -9,7 +9,6 @@ from torch import Tensor
 
 import posenc
 from posenc.attend.call import scale_of_scores
-from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.positions import arange
@@ -54,11 +53,6 @@ def test_a_stack_has_one_scale() -> None:
         both.at(arange(4))
     with pytest.raises(InvalidArgument, match="softmax_scale=0 must be a finite number above 0"):
         posenc.T5(4, softmax_scale=0)
-
-
-def test_a_text_says_the_scale() -> None:
-    for text in ("t5(heads=4, softmax_scale=1)", "rotary(head_dim=8, pairing=half, softmax_factor=1.5)"):
-        assert str(parse(text)) == text
 
 
 def test_yarns_second_factor_is_applied_once_by_what_is_read() -> None:

@@ -208,12 +208,3 @@ def test_spans_are_scores_forward_and_backward(case: str, name: str) -> None:
     got, theirs = (torch.autograd.grad((out * weight).sum(), wanted, retain_graph=True) for out in (y, want))
     for mine, other in zip(got, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-10 * (1 + other.abs().max().item()))
-
-
-def test_padding_gets_zeros() -> None:
-    mask = torch.ones(1, T, dtype=torch.bool)
-    mask[0, :5] = False
-    _, q, k, v = inputs(1)
-    y = attention(q, k, v, NoPE().at(left_padded(mask)), Mask(causal=True, key_mask=mask))
-    assert not y[:, :, :5].any()
-    assert y[:, :, 5:].all()

@@ -1,4 +1,4 @@
-"""What every encoding refuses of its settings, and of what does not fit them."""
+"""What every encoding refuses of its settings, of what does not fit them, and of positions."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ import torch
 
 from posenc import (
     FIRE,
+    T5,
     ALiBi,
     CoPE,
     DeBERTa,
@@ -16,7 +17,9 @@ from posenc import (
     Inkling,
     Kerple,
     Layers,
+    LayoutLM,
     Learned,
+    LearnedGrid,
     LearnedRotary,
     NoPE,
     PoPE,
@@ -25,16 +28,26 @@ from posenc import (
     Sandwich,
     Shaw,
     Sinusoidal,
+    SinusoidalGrid,
     SSMax,
+    Stack,
     TransformerXL,
+    Window,
     XPos,
     attention,
     encoding,
+    rerotate,
 )
+from posenc.clock import Clock
+from posenc.encodings.axes import AxisMap, alternating, axial, chunked, dealt, first_last, strided
+from posenc.encodings.resize import gathered
 from posenc.errors import InvalidArgument, PosencError, PositionOutOfRange, UnknownName
-from posenc.positions import arange, grid
+from posenc.layouts import from_bthd
+from posenc.positions import arange, from_cu_seqlens, grid, packed, sharded
+from posenc.scaling import NTK, Default, DynamicNTK, Frequencies, PerPair
 
 THREE_HEADS = torch.zeros(1, 3, 2, 8)
+HEADS, ROPE = torch.zeros(2, 4, 3, 8), Rotary(8, pairing="half")
 
 NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: ALiBi(0), "heads=0 must be at least 1"),
@@ -121,6 +134,191 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         "scale_base=8 must be a whole number of positions, at least 64; the paper",
     ),
     (lambda: XPos(8, pairing="half", gamma=0), "gamma=0 must be a number above 0; the paper uses"),
+    (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must use every axis from 0 to the largest"),
+    (
+        lambda: AxisMap((0, 1), (0,)),
+        r"index_of_pair=\(0,\) must be 2 numbers, each below the number of pairs of its axis",
+    ),
+    (lambda: AxisMap((0, 1), (0, 2)), r"index_of_pair=\(0, 2\) must be 2 numbers"),
+    (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
+    (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of pairs, at least 1 for every axis"),
+    (lambda: strided(1, 2), r"strided\(1, 2\) cannot be interleaved; the first section must be the larg"),
+    (lambda: alternating(2, 5), r"alternating\(2, 5\) needs pairs to be a multiple of axes"),
+    (
+        lambda: first_last(2, 1, 2),
+        r"first_last\(2, 1, 2\) needs a section for time and equal ones for the other",
+    ),
+    (lambda: dealt(2, 5), r"dealt\(2, 5\) needs pairs to be a multiple of axes"),
+    (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must name every axis from 0 to 1 once"),
+    (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
+    (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
+    (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, but rotary_dim=10"),
+    (
+        lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
+        r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",
+    ),
+    (lambda: Window(0), "heads=0 must be at least 1"),
+    (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two whole numbers of at least 1"),
+    (lambda: Window(2, size=(7, 0)), r"size=\(7, 0\) must be two whole numbers"),
+    (lambda: LayoutLM(2, buckets=(32, 64)), r"buckets=\(32, 64\) and max_distance=\(128, 256, 256\) must each"),
+    (lambda: LayoutLM(2, buckets=(32, 7, 64)), "buckets=7 must be even"),
+    (lambda: Stack(), r"stack takes encodings; got \[\]"),
+    (lambda: Stack(ROPE, "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
+    (lambda: ALiBi(4).at(arange(3)).slice_heads(0, "2"), "last='2' must be an integer"),
+    (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
+    (
+        lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
+        "encodings in this stack have 4 and 8 heads; build all",
+    ),
+    (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack have 1 and 8 heads"),
+    (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack have 4 and 8 heads"),
+    (
+        lambda: ALiBi(8).at(arange(3)).slice_heads(4, 12),
+        "first=4 and last=12 are outside the 8 heads of the bias",
+    ),
+    (
+        lambda: SSMax(8).at(arange(3)).slice_heads(4, 12),
+        "first=4 and last=12 are outside the 8 heads of the scale",
+    ),
+    (lambda: SinusoidalGrid(10), "width=10 must be a multiple of 4 for two axes; or give axes"),
+    (lambda: SinusoidalGrid(16, axes=axial(2, 2)), r"axes=axial\(2, 2\) has 4 pairs, 8 channels; width=16"),
+    (lambda: SinusoidalGrid(16, order="rows"), "unknown order 'rows'"),
+    (lambda: SinusoidalGrid(16).at(torch.arange(3)), r"positions has shape \(3,\); this encoding has 2 axes"),
+    (lambda: Rotary(64.0, pairing="half"), "head_dim=64.0 must be an integer"),
+    (lambda: Rotary(8, pairing="half", base="1e4"), "base='1e4' must be a number"),
+    (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
+    (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
+    (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
+    (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes the base overflow"),
+    (
+        lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
+        "use phases='exact'",
+    ),
+    (lambda: ROPE.at(3), "positions=3 is not a tensor"),
+    (lambda: ROPE.at([0, 1]), r"positions=\[0, 1\] is not a tensor"),
+    (
+        lambda: ROPE.at(arange(3), dtype=torch.int64),
+        "dtype=torch.int64 must be a floating",
+    ),
+    (
+        lambda: Rotary(7, pairing="half"),
+        "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8",
+    ),
+    (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
+    (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
+    (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
+    (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
+    (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
+    (
+        lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
+        r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code replaces",
+    ),
+    (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
+    (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2; every"),
+    (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
+    (
+        lambda: from_cu_seqlens(torch.tensor([1, 2])),
+        r"cu_seqlens is torch.int64 of shape \(2,\) and begins \[1, 2\]",
+    ),
+    (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
+    (lambda: from_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, T, H, D\)"),
+    (lambda: arange(3.5), "length=3.5 must be an integer"),
+    (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
+    (
+        lambda: ROPE.at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, dtype=torch.int64)),
+        "q is torch.int64; expected a floating type",
+    ),
+    (
+        lambda: Rotary(8, pairing="half").to("meta").at(arange(3)),
+        "positions is on cpu and the encoding's",
+    ),
+    (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu and the encoding's"),
+    (
+        lambda: ROPE.at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
+        "q is on meta and the encoding was placed on cpu",
+    ),
+    (
+        lambda: ROPE.at(arange(6).view(2, 3)).rotate(*torch.ones(2, 2, 2, 4, 3, 8)),
+        r"q has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
+    ),
+    (
+        lambda: Sinusoidal(8).at(arange(6).view(2, 3)).embed(torch.zeros(2, 2, 3, 8)),
+        r"x has shape \(2, 2, 3, 8\); expected \(B, length, channels\)",
+    ),
+    (lambda: Sinusoidal(8).at(arange(2)).embed(torch.zeros(2, 8)), r"x has shape \(2, 8\); expected"),
+    (
+        lambda: rerotate(
+            torch.ones(2, 2, 4, 3, 8),
+            arange(6).view(2, 3),
+            Rotary(8, pairing="half"),
+            Rotary(8, pairing="half", base=5e5),
+        ),
+        r"k has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
+    ),
+    (
+        lambda: ALiBi(2, slopes=(0.5,)),
+        r"slopes=\(0.5,\) must be a list of 2 finite numbers of at least 0, one per head; 0 for no bias",
+    ),
+    (lambda: ALiBi(2, slopes=(0.5, -0.5)), "must be a list of 2 finite numbers"),
+    (lambda: ALiBi(2, slopes=(0.5, float("nan"))), "must be a list of 2 finite numbers"),
+    (lambda: ALiBi(2, slopes=0.5), "must be a list of 2 finite numbers"),
+    (lambda: ALiBi(2, slopes=(0.5, 0), max_exponent=4), "max_exponent=4 and slopes were both given; pass one"),
+    (lambda: T5(heads=0), "heads=0 must be at least 1"),
+    (lambda: T5(heads=2, buckets=2), "buckets=2 must be even and at least 4; T5 has 32"),
+    (lambda: T5(heads=2, buckets=31), "buckets=31 must be even and at least 4; T5 has 32"),
+    (lambda: T5(heads=2, max_distance=16), "max_distance=16 must be above 16; nearer keys have their own buckets"),
+    (lambda: T5(heads=2, max_distance=8, two_sided=True), "max_distance=8 must be above 8"),
+    (lambda: LearnedGrid(0, 8), "num_positions=0 must be at least 1"),
+    (lambda: LearnedGrid(4, 8, tables="rows"), "unknown tables 'rows'"),
+    (lambda: LearnedGrid(4, 8, resize="timn"), "unknown resize 'timn'; did you mean 'timm'"),
+    (lambda: LearnedGrid(4, 8).resized(2, 2), "resize is missing; name the convention that"),
+    (lambda: LearnedGrid(4, 8).resized(0, 2, "vit"), "rows=0 must be at least 1"),
+    (
+        lambda: gathered(torch.zeros(4, 4, 8), grid(2, 2), grid(2, 2), "timm"),
+        r"reads a number of cells that depends on the size; resize the table first, with LearnedGrid.resized",
+    ),
+    (lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)), "positions is on cpu and the encoding's weight on meta"),
+    (
+        lambda: Rotary(8, pairing="half", rotary_dim=10),
+        "rotary_dim=10 is more than head_dim=8; use head_dim or less",
+    ),
+    (lambda: Rotary(8, pairing="half", rotary_dim=0), "rotary_dim=0 must be even and at least 2"),
+    (lambda: Rotary(8, pairing="half", rotary_dim=-2), "rotary_dim=-2 must be even and at least 2"),
+    (lambda: Rotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
+    (lambda: Clock(Frequencies((), ())), "frequencies is empty; pass at least one"),
+    (
+        lambda: ROPE.at(arange(3)).rotate(torch.zeros(2, 4, 3, 6), HEADS),
+        r"q has shape \(2, 4, 3, 6\); its last axis must be head_dim=8",
+    ),
+    (lambda: ROPE.at(arange(3)).rotate(HEADS, HEADS[:, :, :2]), "k has length 2 but the encoding was"),
+    (
+        lambda: ROPE.at(torch.zeros(3, 3, dtype=torch.int64)).rotate(HEADS, HEADS),
+        "q has batch size 2 but the encoding was placed at 3 rows of positions",
+    ),
+    (
+        lambda: Sinusoidal(8).at(arange(3)).embed(torch.zeros(1, 3, 6)),
+        r"\(1, 3, 6\); expected \(B, length, channels\), width=8",
+    ),
+    (lambda: Sinusoidal(8).at(arange(3)).embed(torch.zeros(1, 4, 8)), "x has length 4 but the encoding was placed"),
+    (
+        lambda: Sinusoidal(8).at(torch.zeros(3, 4, dtype=torch.int64)).embed(torch.zeros(2, 4, 8)),
+        "x has batch size 2 but the encoding was placed at 3 rows of positions",
+    ),
+    (
+        lambda: attention(HEADS, HEADS, HEADS, FoX(6, 4).at(arange(3)), causal=True),
+        r"still has to read tokens; call here, state = placed\[layer\].with_content",
+    ),
+    (
+        lambda: attention(
+            HEADS[:, :, 2:],
+            HEADS,
+            HEADS,
+            FoX(6, 4).at(arange(1, offset=2), arange(3)).with_content(torch.zeros(2, 1, 6))[0],
+            causal=True,
+        ),
+        "gates of 1 keys, but there are 3; pass the state of the cached keys to with_content",
+    ),
+    (lambda: CoPE(4, 2).at(arange(3)).bias.rows(0, 3, 3), "this bias is made from scores: call"),
 ]
 
 NAMES: list[tuple[Callable[[], object], str]] = [
@@ -135,6 +333,8 @@ NAMES: list[tuple[Callable[[], object], str]] = [
     (lambda: Sinusoidal(8, order="blocks"), "unknown order 'blocks'; did you mean 'block'"),
     (lambda: Sinusoidal(8, spacing="papers"), "unknown spacing 'papers'; did you mean 'paper'"),
     (lambda: TransformerXL(8, 2, 8, order="blocks"), "blocks"),
+    (lambda: Rotary(8, pairing="halves"), "unknown pairing 'halves'; did you mean 'half'"),
+    (lambda: Clock(Default().frequencies(8, 1e4), "float"), "unknown phases 'float'; did you mean 'float32'"),
 ]
 
 POSITIONS: list[tuple[Callable[[], object], str]] = [
@@ -143,6 +343,19 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
         r"q?_?positions\[1\] holds 4; the last position here is 2",
     ),
     (lambda: LearnedRotary(8, pairing="half").at(torch.tensor([-1])), "-1"),
+    (
+        lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
+        r"positions\[1\] holds 5, but this table is for pictures of 4 rows and 5 columns; call resized",
+    ),
+    (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), "holds -1; positions start at 0"),
+    (
+        lambda: Window(2, size=(3, 4)).at(torch.tensor([[3], [0]])),
+        r"positions\[0\] holds 3; the last position here is 2",
+    ),
+    (
+        lambda: Window(2, size=(3, 4)).at(torch.tensor([[0], [4]])),
+        r"positions\[1\] holds 4; the last position here is 3",
+    ),
 ]
 
 

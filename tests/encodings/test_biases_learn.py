@@ -1,4 +1,5 @@
-"""Every bias of the scores trains: a small model learns which token came two before, which needs positions."""
+"""Every bias of the scores trains, as do learned rotations and scales: a small model learns which token came two
+before, which needs positions."""
 
 import math
 
@@ -11,8 +12,9 @@ from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
 
 VOCABULARY, LENGTH, BACK = 6, 16, 2
-SOME = ("fire", "cope(positions=8)")
+SOME = ("cope(positions=8)",)
 OTHERS = (
+    "fire",
     "kerple",
     "kerple(kernel=power)",
     "shaw(behind=8, ahead=0)",
@@ -42,3 +44,15 @@ def test_a_models_loss_falls(text: str) -> None:
     assert sum(losses[-10:]) / 10 < math.log(VOCABULARY) * 2 / 3
     still = [n for n, p in model.encoding.named_parameters() if torch.equal(p, before[n])]
     assert all(name.endswith(".m") for name in still), "FIRE's m waits for positions beyond it"
+
+
+@pytest.mark.parametrize(
+    "text", ["fope(groups=2)", "rotary-learned(groups=2, shared=False)", "pope(start=uniform)", "ssmax(length=64)"]
+)
+def test_a_model_trains_every_parameter_of_its_rotation_or_scale(text: str) -> None:
+    encoding = posenc.encoding(text, width=32, heads=4, head_dim=8, num_positions=64, layers=2)
+    model = Transformer(Model(width=32, layers=2, heads=4), encoding, 17).initialise(0)
+    model(torch.randint(17, (2, 12))).square().sum().backward()
+    for parameter in model.encoding.parameters():
+        assert parameter.grad.isfinite().all()
+        assert parameter.grad.any()

@@ -5,20 +5,20 @@ import torch
 
 import posenc
 from posenc import (
-    T5,
     ALiBi,
     FoX,
+    Kerple,
     Layers,
     NoPE,
     QueryScale,
     Rotary,
+    Shaw,
     Sinusoidal,
-    SSMax,
     Stack,
 )
 from posenc.encodings.axes import chunked
 from posenc.encodings.layers import for_layers
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.positions import arange
 
 
@@ -33,13 +33,14 @@ def test_a_stack_declares_what_its_parts_declare_together() -> None:
     assert stack.needs_content
     assert stack.per_layer
     assert Stack(rope(), NoPE()).relative
+    assert not Stack(rope(), Shaw(8, 4)).relative, "rotated queries read offsets differently at every position"
+    assert Stack(rope(), Kerple(4)).relative
 
 
 def test_scales_multiply_and_biases_add() -> None:
     scale = QueryScale(floor=2)
     placed = Stack(scale, scale, ALiBi(4), ALiBi(4)).at(arange(5))
     torch.testing.assert_close(placed.scale, scale.at(arange(5)).scale ** 2)
-    assert placed.bias is not None
     one = ALiBi(4).at(arange(5)).bias
     assert torch.equal(placed.bias.rows(0, 5, 5), 2 * one.rows(0, 5, 5))
     assert torch.equal(placed.bias.toeplitz, 2 * one.toeplitz)
@@ -138,42 +139,6 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
     assert torch.equal(for_layers(pattern, 2).layer(0).weight, pattern.weight)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Stack(), r"stack takes encodings; got \[\]"),
-        (lambda: Stack(rope(), "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
-        (lambda: ALiBi(4).at(arange(3)).slice_heads(0, "2"), "last='2' must be an integer"),
-        (lambda: ALiBi(4).at(arange(3)).slice_heads(2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
-        (
-            lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
-            "encodings in this stack have 4 and 8 heads; build all",
-        ),
-        (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack have 1 and 8 heads"),
-        (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack have 4 and 8 heads"),
-        (
-            lambda: ALiBi(8).at(arange(3)).slice_heads(4, 12),
-            "first=4 and last=12 are outside the 8 heads of the bias",
-        ),
-        (
-            lambda: SSMax(8).at(arange(3)).slice_heads(4, 12),
-            "first=4 and last=12 are outside the 8 heads of the scale",
-        ),
-        (lambda: Layers({"a": NoPE()}, ()), "layer_types is empty; name the type of every layer"),
-        (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_what_cannot_be_composed_is_refused(make, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        make()
-
-
-def test_unknown_kinds_are_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown layer type 'rop'; did you mean 'rope'"):
-        Layers({"rope": rope()}, ("rop",))
-
-
 def test_a_type_of_one_axis_gets_the_first_of_several() -> None:
     layers = Layers(
         {"rotary": Rotary(8, pairing="half", axes=chunked(2, 1, 1)), "alibi": ALiBi(4)}, ("rotary", "alibi")
@@ -182,3 +147,18 @@ def test_a_type_of_one_axis_gets_the_first_of_several() -> None:
     assert torch.equal(layers.at(at)[1].bias.rows(0, 5, 5), ALiBi(4).at(arange(5)).bias.rows(0, 5, 5))
     with pytest.raises(InvalidArgument, match=r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)"):
         layers.at(arange(5))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    {
+        "fire": 18,
+        "fire(shared=True)": 6,
+        "kerple": 6,
+        "kerple(shared=True)": 2,
+        "t5(shared=False)": 3,
+        "t5": 1,
+    }.items(),
+)
+def test_three_layers_have_parameters_of_their_own_unless_they_share_them(text: str, count: int) -> None:
+    assert len(list(posenc.encoding(f"layers({text})", heads=2, layers=3).parameters())) == count

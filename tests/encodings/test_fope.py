@@ -5,11 +5,8 @@ import math
 import pytest
 import torch
 
-import posenc
 from posenc import FoPE, Rotary
 from posenc.positions import arange
-from posenc.workbench.run.settings import Model
-from posenc.workbench.run.transformer import Transformer
 
 
 def test_dropped_pairs_turn_by_45_degrees_and_grow() -> None:
@@ -54,10 +51,3 @@ def test_fresh_coefficients_are_the_identity_and_some_noise() -> None:
     noise = encoding.cos.detach() - torch.eye(n)
     # Xavier's deviation √(2/(n + n)), of 8·n² draws: their standard deviation is known to 1/√(16·n²).
     assert noise.std().item() == pytest.approx(0.5 * n**-0.5, rel=5 / (4 * n))
-
-
-def test_a_model_trains_both_mixtures() -> None:
-    made = posenc.encoding("fope(groups=2)", heads=4, head_dim=8, num_positions=64)
-    model = Transformer(Model(width=32, layers=2, heads=4), made, 17).initialise(0)
-    model(torch.randint(17, (2, 12))).square().sum().backward()
-    assert sorted(name for name, p in model.encoding.named_parameters() if p.grad is not None) == ["cos", "sin"]

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from posenc import FoX, attention
-from posenc.encodings.fox import ForgetBias
 from posenc.positions import arange
 
 U = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
@@ -37,7 +36,6 @@ def test_gates_are_never_below_float32(dtype: torch.dtype, autocast: bool) -> No
     fox, x = FoX(16, 4).to(dtype), torch.randn(2, 9, 16, dtype=dtype)
     with torch.autocast("cpu", enabled=autocast):
         _, state = fox.at(arange(9)).with_content(x)
-    assert state is not None
     assert state.dtype == torch.float32
     wide = torch.nn.functional.linear(x.float(), fox.weight.float(), fox.bias.float())
     assert torch.equal(state, torch.nn.functional.logsigmoid(wide).mT)
@@ -52,14 +50,12 @@ def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, leng
     Three pieces of 16-bit numbers hold what float32 holds, in float16 down to its smallest number.
     """
     bias = placed(gates(keep, length)).bias
-    assert bias is not None
     bias = bias.ordered(arange(1, offset=length - 1), arange(length))
     q, k = bias.low_rank(dtype, 1.0) or ()
     for pieces in (q, k):
         assert torch.equal(pieces.to(dtype).float(), pieces), "every piece is held by the type"
     row = (q[:, :, :1].double() * k.double()).sum(-1)
     want = bias.rows(0, 1, length)[:, :, 0].double()
-    assert isinstance(bias, ForgetBias)
     exact = bias.q_sums - bias.k_sums  # type: ignore[operator]
     largest = exact.abs().max()
     smallest = 256 * 2.0**-25 if dtype == torch.float16 else 0.0
@@ -104,21 +100,3 @@ def test_gradients_of_gates_through_channels() -> None:
     # And float32's own sums of as many terms.
     assert ((got - want).abs() <= bound + length * 2.0**-24 * want.abs().max()).all()
     assert (want.abs() > 4 * bound).any(), "the bound tells right from wrong"
-
-
-def test_long_sequences_lose_nothing_that_matters() -> None:
-    """At 32 768 tokens and gates of .99 the weights of the last row move by less than 1e-4 in all.
-
-    A score is off by 2^-24 of the sum, ln .99·32768 = 329, once where it is rounded and thrice where it is summed.
-    """
-    length = 32_768
-    log_gates = gates(0.99, length, heads=1)
-    bias = placed(log_gates).bias
-    assert bias is not None
-    q, k = bias.ordered(arange(1, offset=length - 1), arange(length)).low_rank(torch.bfloat16, 1.0) or ()
-    row = (q[0, 0, :1].float() @ k[0, 0].float().mT)[0]
-    sums = log_gates[0, 0].double().cumsum(-1)
-    want = (sums[-1] - sums).softmax(-1)
-    bound = 2 * 4 * 2.0**-24 * (sums[-1].abs().item() * 1.01)
-    assert bound < 2e-4
-    assert (row.double().softmax(-1) - want).abs().sum() / 2 < bound / 2

@@ -1,7 +1,6 @@
 """Encodings as text: a recipe's full text builds what the recipe builds, and its short text says what differs."""
 
 import pytest
-import torch
 
 import posenc
 from posenc.encodings.catalogue import canonical
@@ -31,13 +30,3 @@ def test_a_full_text_says_every_setting_and_is_its_own_full_text(text: str) -> N
 def test_a_setting_that_a_class_does_not_take_is_refused(text: str) -> None:
     with pytest.raises(UnknownName, match="unknown setting of"):
         canonical(parse(text))
-
-
-@pytest.mark.parametrize("text", [*posenc.CATALOGUE, *COMPOSED])
-def test_resetting_reaches_the_parameters_of_every_part(text: str) -> None:
-    made = posenc.encoding(text, **SHAPE)
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.fill_(float("nan"))
-    made.reset_parameters()
-    assert all(parameter.isfinite().all() for parameter in made.parameters())

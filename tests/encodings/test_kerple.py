@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-import posenc
 from posenc import ALiBi, Kerple
 from posenc.encodings.alibi import slopes
 from posenc.positions import arange
@@ -19,14 +18,7 @@ def made(kernel: str, size: list[float], growth: list[float]) -> Kerple:
 
 def at_distance(kerple: Kerple, distance: int) -> list[float]:
     bias = kerple.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias
-    assert bias is not None
     return bias.rows(0, 1, 1)[0, :, 0, 0].tolist()
-
-
-def test_known_numbers() -> None:
-    """−1.5·ln(1 + .5·1024) and −.5·√100."""
-    assert at_distance(made("log", [1.5], [0.5]), 1024) == [pytest.approx(-9.360414, abs=5e-7)]
-    assert at_distance(made("power", [0.5], [0.5]), 100) == [pytest.approx(-5.0, abs=1e-12)]
 
 
 @pytest.mark.parametrize("distance", [0, 1, 7, 300, 2**31 - 1])
@@ -75,7 +67,6 @@ def test_second_derivatives_are_finite_at_distance_zero(kernel: str) -> None:
     """In floating point the logarithm that 0^g is differentiated by is infinite."""
     kerple = Kerple(2, kernel=kernel).double()
     bias = kerple.at(torch.arange(3), dtype=torch.float64).bias
-    assert bias is not None
     (first,) = torch.autograd.grad(bias.rows(0, 3, 3).square().sum(), kerple.growth, create_graph=True)
     for second in torch.autograd.grad(first.sum(), list(kerple.parameters())):
         assert second.isfinite().all()
@@ -83,13 +74,6 @@ def test_second_derivatives_are_finite_at_distance_zero(kernel: str) -> None:
 
 def test_far_distances_are_told_apart_in_a_bf16_model() -> None:
     """bfloat16 holds no whole number between 256 and 258."""
-    bias = Kerple(1).bfloat16().at(torch.tensor([2**20]), torch.tensor([0, 1, 2])).bias
-    assert bias is not None
     rows = Kerple(1, kernel="power").bfloat16().at(torch.tensor([300]), torch.tensor([0, 1, 2])).bias.rows(0, 1, 3)
     assert (rows.diff() > 0).all()
-    assert bias.rows(0, 1, 3).dtype == torch.float32
-
-
-def test_layers_have_their_own_unless_shared() -> None:
-    assert len(list(posenc.encoding("layers(kerple)", heads=2, layers=3).parameters())) == 6
-    assert len(list(posenc.encoding("layers(kerple(shared=True))", heads=2, layers=3).parameters())) == 2
+    assert rows.dtype == torch.float32

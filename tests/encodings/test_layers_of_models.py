@@ -6,7 +6,6 @@ import torch
 import posenc
 from posenc import Layers, Mask, NoPE, Rotary, attention
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from posenc.scaling import Linear
 from posenc.workbench.run.settings import Model
@@ -51,30 +50,12 @@ def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
     assert placed[0] is placed[6], "a kind is placed once for all its layers"
 
 
-def test_a_window_narrows_what_the_model_sees_and_never_widens_it() -> None:
-    placed = gemma3().at(arange(9))
-    assert (placed[0].window, placed[5].window) == (3, None)
-    q, k, v = torch.randn(3, 1, 2, 9, 8)
-    for layer in (0, 5):
-        for window in (None, 2, 3, 9):
-            narrower = min(window or 9, placed[layer].window or 9)
-            got = posenc.attention(q, k, v, placed[layer], Mask(causal=True, window=window))
-            assert torch.equal(
-                got, posenc.attention(q, k, v, posenc.NoPE().at(arange(9)), Mask(causal=True, window=narrower))
-            )
-            assert torch.equal(
-                posenc.scores(q, k, placed[layer], Mask(causal=True, window=window)),
-                posenc.scores(q, k, posenc.NoPE().at(arange(9)), Mask(causal=True, window=narrower)),
-            )
-
-
 def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
     layers = posenc.encoding("layers(rotary*3 + stack(nope, query-scale))", head_dim=8, layers=8)
     placed = layers.at(arange(2, offset=8190))
     assert [rotates(placed[i]) for i in range(8)] == [True, True, True, False] * 2
     assert [placed[i].scale is None for i in range(8)] == [True, True, True, False] * 2
     scale = placed[3].scale
-    assert scale is not None
     assert scale.flatten().tolist() == pytest.approx([1.0, 1.0693147], abs=6e-8)
     assert layers.describe().splitlines()[1] == (
         "layer 3: stack(nope, query-scale): nope + query-scale: rule='llama4', amount=0.1, floor=8192"
@@ -110,16 +91,3 @@ def test_bases_schedules_and_shares_of_a_head_by_layer() -> None:
     assert posenc.encoding(str(parse(text)), head_dim=8, layers=10).describe() == layers.describe()
     still = layers.with_scaling(None)  # DroPE: trained with rotation, and read on without
     assert {still.layer(i).name for i in range(10)} == {"nope"}
-
-
-def test_layers_are_asked_for_by_number() -> None:
-    """All layers together have no positions of their own, and must not pass for none."""
-    layers = Layers({"rope": Rotary(8, pairing="half"), "nope": NoPE()}, ("rope", "nope"))
-    placed, q = layers.at(arange(3)), torch.randn(1, 2, 3, 8)
-    message = r"these are the placed encodings of all layers; pass the one of this layer: placed\[layer\]"
-    with pytest.raises(InvalidArgument, match=message):
-        placed.rotate(q, q)
-    with pytest.raises(InvalidArgument, match=message):
-        placed.with_content(torch.randn(1, 3, 16))
-    with pytest.raises(InvalidArgument, match="differs from layer to layer"):
-        attention(q, q, q, placed, causal=True)

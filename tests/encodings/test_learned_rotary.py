@@ -8,8 +8,6 @@ import torch
 import posenc
 from posenc import LearnedRotary, Rotary, scores
 from posenc.positions import arange
-from posenc.workbench.run.settings import Model
-from posenc.workbench.run.transformer import Transformer
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
@@ -96,12 +94,3 @@ def test_a_cast_rounds_what_is_trained_until_it_is_loaded_into_float32() -> None
     assert (rounded - want).abs().max().item() == pytest.approx(0.7, abs=0.05)
     encoding.float().load_state_dict(weights)
     assert torch.equal(encoding.tables(far)[0], want)
-
-
-def test_a_model_trains_its_frequencies() -> None:
-    made = posenc.encoding("rotary-learned(groups=2, shared=False)", heads=4, head_dim=8, layers=2)
-    model = Transformer(Model(width=32, layers=2, heads=4), made, 17).initialise(0)
-    model(torch.randint(17, (2, 12))).square().sum().backward()
-    gradients = [p.grad for p in model.encoding.parameters()]
-    assert len(gradients) == 2
-    assert all(g is not None and bool(g.any()) and bool(g.isfinite().all()) for g in gradients)

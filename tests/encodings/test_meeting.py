@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-import posenc
-from posenc import CoPE, DeBERTa, Encoding, Mask, Shaw, TransformerXL, attention, scores
-from posenc.positions import arange, left_padded, packed
+from posenc import CoPE, DeBERTa, Encoding, Mask, Shaw, TransformerXL, attention
+from posenc.positions import arange, packed
 from support import reference
 from support.memory import peak_bytes
 
@@ -75,12 +74,12 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
 @pytest.mark.parametrize("how", ["whole", "packed", "two-sided"])
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> None:
-    T, e = 14, made(name)
+    T, e = 10, made(name)
     q, k, v = given(T)
     causal = how != "two-sided"
     at, mask, seen = arange(T), Mask(causal=causal), reference.visible(T, T, causal=causal)
     if how == "packed":
-        at, segments = packed([5, 9])
+        at, segments = packed([3, 7])
         mask, seen = Mask(causal=True, q_segments=segments), seen & (segments == segments[:, None])
     placed = e.at(at, dtype=torch.float64)
     y = attention(q, k, v, placed, mask)
@@ -92,51 +91,12 @@ def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> N
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_second_derivatives_count_what_comes_from_queries_once(name: str) -> None:
-    """The bias holds numbers made of q; their part of a gradient must not be added to q's own a second time."""
-    e = made(name)
-    q, k, v = (x.detach()[:1, :, :4].requires_grad_() for x in given(4))
-
-    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attention(q, k, v, e.at(arange(4), dtype=torch.float64), causal=True)
-
-    assert torch.autograd.gradgradcheck(run, (q, k, v), fast_mode=True)
-    y = scores(q, k, e.at(arange(4), dtype=torch.float64), causal=True).softmax(-1) @ v.repeat_interleave(
-        H // K, dim=1
-    )
-    found = []
-    for out in (run(q, k, v), y):
-        (once,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
-        found.append(torch.autograd.grad(once.square().sum(), q)[0])
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_left_padding_and_a_rank_s_heads(name: str) -> None:
-    """Rows of positions in a batch; half of the heads alone, with half of the keys."""
-    T, e = 9, made(name)
-    q, k, v = (x.detach() for x in given(T))
-    mask = torch.ones(2, T, dtype=torch.bool)
-    mask[0, :3] = False
-    placed = e.at(left_padded(mask), dtype=torch.float64)
-    y = attention(q, k, v, placed, Mask(causal=True, key_mask=mask))
-    alone = attention(q[:1, :, 3:], k[:1, :, 3:], v[:1, :, 3:], e.at(arange(6), dtype=torch.float64), causal=True)
-    torch.testing.assert_close(y[:1, :, 3:], alone, rtol=0, atol=1e-12)
-
-    whole = attention(q, k, v, e.at(arange(T), dtype=torch.float64), causal=True)
-    half = e.at(arange(T), dtype=torch.float64).slice_heads(2, 4)
-    torch.testing.assert_close(
-        attention(q[:, 2:], k[:, 1:], v[:, 1:], half, causal=True), whole[:, 2:], rtol=0, atol=1e-12
-    )
-
-
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_grows_linearly(name: str) -> None:
     """Twice the length takes about twice the memory, training included; T×S of anything would take four times.
 
-    In blocks an eighth as tall as usual, so that a quarter of the length still has many.
+    In blocks an eighth as tall as usual, so that an eighth of the length still has many.
     """
     e = made(name).float()
 
@@ -148,7 +108,7 @@ def test_memory_grows_linearly(name: str) -> None:
 
         return peak_bytes(train)
 
-    assert step(512) < 2.3 * step(256)
+    assert step(256) < 2.3 * step(128)
 
 
 def test_a_token_that_meets_a_cache_maps_no_table_of_distances() -> None:
@@ -158,10 +118,3 @@ def test_a_token_that_meets_a_cache_maps_no_table_of_distances() -> None:
     with torch.no_grad(), FlopCounterMode(display=False) as counted:
         attention(q, k, k, encoding.at(arange(1, offset=length - 1), arange(length)), causal=True)
     assert counted.get_total_flops() < 4 * length * 4 * (32 + 2 * 8)
-
-
-def test_a_stack_with_a_rotation_is_not_relative() -> None:
-    """Queries that were turned say something else of an offset at every position."""
-    stack = posenc.encoding("stack(rotary, shaw)", heads=2, head_dim=8)
-    assert not stack.relative
-    assert posenc.encoding("stack(rotary, kerple)", heads=2, head_dim=8).relative

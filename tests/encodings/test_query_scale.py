@@ -8,7 +8,7 @@ import torch
 import posenc
 from posenc import Mask, NoPE, QueryScale, Rotary, Stack, attention, scores
 from posenc.encodings.query_scale import Rule
-from posenc.positions import arange, left_padded, packed
+from posenc.positions import arange
 
 STEPS = {
     "llama4": {0: 1.0, 8190: 1.0, 8191: 1.0693147, 1048575: 1.4859812},
@@ -57,7 +57,6 @@ def test_scores_are_multiplied_and_a_bias_is_not() -> None:
     torch.testing.assert_close(got, plainly * factors[:, None], rtol=1e-7, atol=0)
     alibi = posenc.ALiBi(2)
     bias = alibi.at(at).bias
-    assert bias is not None
     both = scores(q, k, Stack(alibi, QueryScale()).at(at))
     torch.testing.assert_close(both - bias.rows(0, 5, 5), got, rtol=1e-6, atol=1e-6)
 
@@ -68,7 +67,6 @@ def test_a_16_bit_model_has_float32_factors(dtype: torch.dtype) -> None:
     model = Stack(Rotary(8, pairing="half"), QueryScale()).to(dtype)
     with torch.autocast("cpu"):
         scale = model.at(arange(3, offset=8190)).scale
-    assert scale is not None
     assert scale.dtype == torch.float32
     assert scale.flatten().tolist() == pytest.approx([1.0, 1.0693147, 1.0693147], abs=6e-8)
 
@@ -92,20 +90,3 @@ def test_attention_equals_scaled_queries() -> None:
         torch.testing.assert_close(got, want, rtol=0, atol=1e-14)
         gradients = (torch.autograd.grad(y.square().sum(), q)[0] for y in (got, want))
         torch.testing.assert_close(*gradients, rtol=0, atol=1e-13)
-
-
-def test_positions_count_and_neither_rows_nor_keys() -> None:
-    """Packed documents start anew, padding does not count, a cache goes on."""
-    encoding = QueryScale(floor=2)
-    at, _ = packed([3, 4])
-    want = encoding.factors(arange(4))
-    scale = encoding.at(at).scale
-    assert scale is not None
-    assert torch.equal(scale.flatten(), torch.cat((want[:3], want)))
-    mask = torch.tensor([[False, True, True, True, True], [True] * 5])
-    padded = encoding.at(left_padded(mask)).scale
-    assert padded is not None
-    assert torch.equal(padded[0, 0, 1:, 0], want)
-    cached = encoding.at(arange(1, offset=3), arange(4)).scale
-    assert cached is not None
-    assert cached.item() == want[3].item()

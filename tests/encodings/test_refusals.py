@@ -9,96 +9,12 @@ import pytest
 import torch
 
 import posenc
-from posenc import FoPE, Kerple, Layers, Learned, LearnedRotary, NoPE, PoPE, Rotary, Sinusoidal
+from posenc import NoPE, Rotary, Sinusoidal
 from posenc.errors import InvalidArgument
-from posenc.layouts import from_bthd
-from posenc.positions import arange, from_cu_seqlens, packed, sharded
-from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
+from posenc.positions import arange
+from posenc.scaling import DynamicNTK, Linear, PerPair, YaRN
 from support.cases import CASES
 from support.checking import annotations_unchecked
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("act", "message"),
-    [
-        (lambda: Rotary(64.0, pairing="half"), "head_dim=64.0 must be an integer"),
-        (lambda: Rotary(8, pairing="half", base="1e4"), "base='1e4' must be a number"),
-        (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
-        (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
-        (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
-        (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes the base overflow"),
-        (
-            lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
-            "use phases='exact'",
-        ),
-        (lambda: Rotary(8, pairing="half").at(3), "positions=3 is not a tensor"),
-        (lambda: Rotary(8, pairing="half").at([0, 1]), r"positions=\[0, 1\] is not a tensor"),
-        (
-            lambda: Rotary(8, pairing="half").at(arange(3), dtype=torch.int64),
-            "dtype=torch.int64 must be a floating",
-        ),
-        (
-            lambda: Rotary(7, pairing="half"),
-            "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8",
-        ),
-        (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
-        (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
-        (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
-        (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
-        (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
-        (
-            lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
-            r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code replaces",
-        ),
-        (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
-        (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2; every"),
-        (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
-        (
-            lambda: from_cu_seqlens(torch.tensor([1, 2])),
-            r"cu_seqlens is torch.int64 of shape \(2,\) and begins \[1, 2\]",
-        ),
-        (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
-        (lambda: from_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, T, H, D\)"),
-        (lambda: arange(3.5), "length=3.5 must be an integer"),
-        (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
-        (
-            lambda: Rotary(8, pairing="half").at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, dtype=torch.int64)),
-            "q is torch.int64; expected a floating type",
-        ),
-        (
-            lambda: Rotary(8, pairing="half").to("meta").at(arange(3)),
-            "positions is on cpu and the encoding's",
-        ),
-        (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu and the encoding's"),
-        (
-            lambda: Rotary(8, pairing="half").at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
-            "q is on meta and the encoding was placed on cpu",
-        ),
-        (
-            lambda: Rotary(8, pairing="half").at(arange(6).view(2, 3)).rotate(*torch.ones(2, 2, 2, 4, 3, 8)),
-            r"q has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
-        ),
-        (
-            lambda: Sinusoidal(8).at(arange(6).view(2, 3)).embed(torch.zeros(2, 2, 3, 8)),
-            r"x has shape \(2, 2, 3, 8\); expected \(B, length, channels\)",
-        ),
-        (lambda: Sinusoidal(8).at(arange(2)).embed(torch.zeros(2, 8)), r"x has shape \(2, 8\); expected"),
-        (
-            lambda: posenc.rerotate(
-                torch.ones(2, 2, 4, 3, 8),
-                arange(6).view(2, 3),
-                Rotary(8, pairing="half"),
-                Rotary(8, pairing="half", base=5e5),
-            ),
-            r"k has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
-        ),
-    ],
-)
-def test_it_is_one_sentence(act, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        act()
-
 
 WHOLE = [
     (name, setting)

@@ -17,19 +17,7 @@ def summed(distance: int, channels: int, first: int) -> float:
 
 def at_distance(sandwich: Sandwich, distance: int) -> torch.Tensor:
     bias = sandwich.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias
-    assert bias is not None
     return bias.rows(0, 1, 1)[0, :, 0, 0]
-
-
-GOLDEN = {0: 64.0, 1: 62.0937, 10: 42.8200, 100: 30.5435, 1000: 10.1777, 10_000: -1.7852}
-"""Sums of 64 cosines from i = 0 on, C = 128, to four digits: math.fsum of math.cos, as ``summed`` does it."""
-
-
-@pytest.mark.parametrize("distance", GOLDEN)
-def test_known_sums(distance: int) -> None:
-    """Of one head in eight the sum is divided by 8·8/8 = 8."""
-    eighth = at_distance(Sandwich(8, first=0), distance)[7].item()
-    assert eighth * 8 + 64 == pytest.approx(GOLDEN[distance], abs=5e-5)
 
 
 def test_two_codes_start_the_sum_at_other_numbers() -> None:
@@ -53,8 +41,6 @@ def test_products_of_sinusoids_are_the_sums_looked_up() -> None:
     sandwich, at = Sandwich(4, channels=32), arange(50, offset=7)
     looked_up = sandwich.at(at, dtype=torch.float64).bias
     batched = sandwich.at(at[None], dtype=torch.float64).bias
-    assert looked_up is not None
-    assert batched is not None
     assert looked_up.toeplitz is not None
     assert batched.toeplitz is None
     a, b = (bias.rows(3, 40, 45) for bias in (looked_up, batched))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from posenc import Sinusoidal
 from posenc.encodings.sinusoidal import sinusoid_frequencies
-from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from support import reference
 
@@ -80,17 +79,3 @@ def test_scale_and_order() -> None:
     torch.testing.assert_close(Sinusoidal(8, scale=0.25).table(at), rows / 4, rtol=0, atol=0)
     block = Sinusoidal(8, order="block").table(at)
     assert torch.equal(block, torch.cat((rows[:, ::2], rows[:, 1::2]), dim=-1))
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_embeddings_that_do_not_fit_are_refused() -> None:
-    placed = Sinusoidal(8).at(arange(3))
-    with pytest.raises(InvalidArgument, match=r"\(1, 3, 6\); expected \(B, length, channels\), width=8"):
-        placed.embed(torch.zeros(1, 3, 6))
-    with pytest.raises(InvalidArgument, match="x has length 4 but the encoding was placed"):
-        placed.embed(torch.zeros(1, 4, 8))
-    rows = Sinusoidal(8).at(torch.zeros(3, 4, dtype=torch.int64))
-    with pytest.raises(
-        InvalidArgument, match="x has batch size 2 but the encoding was placed at 3 rows of positions"
-    ):
-        rows.embed(torch.zeros(2, 4, 8))

@@ -1,11 +1,9 @@
 """Sinusoids of a grid against their formula, as MAE lays it out, and what they refuse."""
 
-import pytest
 import torch
 
 from posenc import Sinusoidal, SinusoidalGrid
 from posenc.encodings.axes import axial
-from posenc.errors import InvalidArgument
 from posenc.positions import grid
 
 
@@ -28,18 +26,3 @@ def test_each_axis_is_the_table_of_half_the_width() -> None:
 def test_one_axis_is_the_table_of_a_line() -> None:
     at = torch.randint(10**6, (9,))
     assert torch.equal(SinusoidalGrid(16, axes=axial(8)).table(at), Sinusoidal(16).table(at))
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: SinusoidalGrid(10), "width=10 must be a multiple of 4 for two axes; or give axes"),
-        (lambda: SinusoidalGrid(16, axes=axial(2, 2)), r"axes=axial\(2, 2\) has 4 pairs, 8 channels; width=16"),
-        (lambda: SinusoidalGrid(16, order="rows"), "unknown order 'rows'"),
-        (lambda: SinusoidalGrid(16).at(torch.arange(3)), r"positions has shape \(3,\); this encoding has 2 axes"),
-    ],
-)
-def test_what_it_has_no_formula_for_is_refused(make, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        make()

@@ -69,14 +69,6 @@ def test_trainable_numbers_that_are_not_named_are_refused_when_placed(named: str
     Slopes(2, named).requires_grad_(False).at(arange(4))
 
 
-def test_a_bias_of_ones_own_learns_through_its_attributes() -> None:
-    q, weight = torch.randn(1, 2, 4, 8), nn.Parameter(torch.randn(2))
-    placed = Placed(arange(4), arange(4), bias=Anything(weight))
-    posenc.attention(q, q, q, placed, causal=True, backend="blocks").square().sum().backward()
-    assert weight.grad is not None
-    assert weight.grad.abs().min() > 0
-
-
 class Kept(Anything):
     """The same with its weight in a list or a dict."""
 
@@ -100,7 +92,6 @@ def test_tensors_in_lists_and_dicts_of_a_bias_learn(keep: Callable[[Tensor], Any
         placed = Placed(arange(4), arange(4), bias=bias)
         posenc.attention(q, q, q, placed, causal=True, backend="blocks").square().sum().backward()
         grads.append(weight.grad)
-    assert grads[0] is not None
     assert torch.equal(*grads)
 
 
@@ -167,31 +158,7 @@ def test_a_network_of_the_distance_trains() -> None:
     ).square().sum().backward()
     # The last layer's bias adds one number to all scores of a row, which softmax does not see.
     for name, parameter in network.named_parameters():
-        assert parameter.grad is not None
         assert name == "2.bias" or parameter.grad.abs().max() > 0
-
-
-@pytest.mark.parametrize("text", ["t5", "kerple", "fire", "rotary-learned", "learned", "ssmax", "pope", "fope"])
-def test_a_placing_from_before_the_training_loop_is_refused_in_its_second_step(text: str) -> None:
-    encoding = posenc.encoding(text, width=16, heads=2, head_dim=8, num_positions=16)
-    optimiser = torch.optim.AdamW(encoding.parameters(), lr=0.1)
-    placed, x, q = encoding.at(arange(6)), torch.randn(1, 6, 16), torch.randn(1, 2, 6, 8)
-
-    def step() -> None:
-        here = placed[0]
-        q2, k2 = here.rotate(q, q + 1)
-        (
-            posenc.attention(q2, k2, q, here, causal=True, backend="blocks").square().sum()
-            + here.embed(x).square().sum()
-        ).backward()
-        optimiser.step()
-        optimiser.zero_grad()
-
-    step()
-    with pytest.raises(InvalidArgument, match=r"have changed since it was placed.*place it again, once per step"):
-        step()
-    placed = encoding.at(arange(6))
-    step()
 
 
 def test_copies_of_a_placing_are_no_older_than_their_numbers() -> None:

@@ -9,8 +9,6 @@ import posenc
 from posenc import Mask, XPos, attention, scores
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import arange, packed
-from posenc.workbench.run.settings import Model
-from posenc.workbench.run.transformer import Transformer
 
 
 def test_the_golden_factors() -> None:
@@ -161,7 +159,6 @@ def test_channels_fade_along_the_first_of_several_axes() -> None:
     placed, alone = posenc.Stack(fades, window).at(at, dtype=torch.float64), fades.at(at[0], dtype=torch.float64)
     turned = placed.rotate(q, k)
     added = window.at(at, dtype=torch.float64).bias
-    assert added is not None
     want = (scores(*turned, alone, causal=True) + added.rows(0, 6, 6)).softmax(-1) @ v
     torch.testing.assert_close(attention(*turned, v, placed, causal=True), want, rtol=0, atol=1e-12)
     torch.testing.assert_close(scores(*turned, placed, causal=True).softmax(-1) @ v, want, rtol=0, atol=1e-12)
@@ -175,23 +172,3 @@ def test_what_it_rotated_comes_undone() -> None:
     torch.testing.assert_close(placed.unrotate(placed.rotate(None, x)[1]), x, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(xpos.unrotate(placed.rotate(None, x)[1], at), x, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(xpos.rotate_keys(x, at), placed.rotate(None, x)[1], rtol=1e-13, atol=1e-13)
-
-
-def test_far_keys_fade_and_near_ones_do_not() -> None:
-    """The size of products, whatever the angle: of a pair turned back."""
-    q, xpos = torch.ones(1, 1, 1, 8), XPos(8, pairing="half", gamma=0.1)
-    sizes = []
-    for n in (0, 512, 5120):
-        turned_q, turned_k = xpos.at(torch.tensor([n])).rotate(q, q)[0], xpos.at(torch.tensor([0])).rotate(q, q)[1]
-        pairs_q, pairs_k = (x.unflatten(-1, (2, 4)).norm(dim=-2) for x in (turned_q, turned_k))
-        sizes.append(float((pairs_q * pairs_k).sum()))
-    assert sizes[0] > 1.5 * sizes[1] > 3 * sizes[2] > 0
-
-
-def test_a_model_trains_and_reads_pieces_as_the_whole() -> None:
-    config = Model(width=32, layers=2, heads=4)
-    model = Transformer(config, posenc.encoding("xpos", head_dim=8), 17).initialise(0)
-    model(torch.randint(17, (2, 9))).square().sum().backward()
-    assert posenc.encoding("xpos(scale_base=64)", head_dim=8).extra_repr() == (
-        "head_dim=8, pairing='half', base=10000, scale_base=64, gamma=0.4, phases='exact'"
-    )

@@ -109,7 +109,6 @@ def of_offsets(encoding: Encoding, head: int = 0) -> torch.Tensor:
     """The bias of one query at the distances of the golden numbers, in float64."""
     far = torch.tensor([golden.DISTANCES[-1]])
     bias = encoding.double().at(far, far - torch.tensor(golden.DISTANCES), dtype=torch.float64).bias
-    assert bias is not None
     return bias.rows(0, 1, len(golden.DISTANCES))[0, head, 0]
 
 
@@ -169,7 +168,6 @@ def test_fire() -> None:
             parameter.fill_(value)
     for (position, distance), want in zip(golden.ROWS, GOLDEN["fire"], strict=True):
         bias = made.at(torch.tensor([position]), torch.tensor([position - distance]), dtype=torch.float64).bias
-        assert bias is not None
         close(bias.rows(0, 1, 1)[0, 0, 0], [want], 1e-15)
 
 

@@ -9,10 +9,9 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc import ALiBi, FoX, Mask, attention, scores
+from posenc import ALiBi, FoX, attention, scores
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.bias import climbs
-from posenc.errors import UnknownName
 from posenc.kernels.attention import low_rank
 from posenc.kernels.attention.low_rank import SPAN, exact, linear
 from posenc.positions import arange
@@ -139,29 +138,3 @@ def test_a_compiler_is_promised_nothing_of_so_many_positions(monkeypatch: pytest
             at, slope = torch.arange(length), torch.ones(1)
             assert (LinearBias(slope, at, at).low_rank(torch.bfloat16, 1.0) is not None) == channels
     assert len(asserted) == 1
-
-
-GATES = torch.rand(2, 1, 3, 41).add(0.01) * torch.tensor([[0.003], [1.0], [9.0]])
-"""Of three heads, of queries and of keys."""
-
-
-def test_ways_can_be_named_and_give_the_same() -> None:
-    (q, k, v), here = given("alibi", 40, 2)
-    first, *others = (
-        attention(q, k, v, here, causal=True, backend=way) for way in ("toeplitz", "low_rank", "blocks", "auto")
-    )
-    for y in others:
-        torch.testing.assert_close(y, first, rtol=0, atol=40 * 2.0**-23)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_an_unknown_way_is_refused() -> None:
-    (q, k, v), here = given("alibi", 5, 4)
-    with pytest.raises(UnknownName, match="lines"):
-        attention(q, k, v, here, causal=True, backend="lines")  # type: ignore[call-overload]
-
-
-def test_weights_are_dropped_without_a_square() -> None:
-    (q, k, v), here = given("alibi", 40, 4)
-    y = attention(q, k, torch.ones_like(v), here, Mask(causal=True), dropout=0.5)
-    assert y.std() > 0.1

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import pytest
 import torch
@@ -127,13 +126,6 @@ class TestOut:
         torch.testing.assert_close(grad, 2 * k)
 
 
-def test_out_of_another_kind_is_refused() -> None:
-    placed = Rotary(16, pairing="half").at(positions.arange(6))
-    q, k = qk()
-    with pytest.raises(InvalidArgument, match=r"out is torch.float64 .* pass a tensor like it"):
-        placed.rotate(q, k, out=(q.double(), k))
-
-
 @pytest.mark.parametrize("backend", ["torch", *ENGINES])
 @pytest.mark.usefixtures("native_built")
 def test_out_that_holds_one_number_in_several_places_is_refused(backend: str) -> None:
@@ -194,9 +186,3 @@ class TestChoose:
         assert torch.autograd.grad(rotate_both(q, k, made, made, "half")[0].sum(), made.cos)[0].any()
         with pytest.raises(InvalidArgument, match="which backend='eager' does not return; use backend='torch'"):
             rotate_both(q, k, made, made, "half", "eager")
-
-
-def test_no_warning_is_raised_on_the_way() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Rotary(16, pairing="half").at(positions.arange(6)).rotate(*qk())

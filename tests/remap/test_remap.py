@@ -312,7 +312,6 @@ def test_others_in_the_stack_act_in_every_part() -> None:
     scale = posenc.encoding("query-scale(floor=16)")
     stack = posenc.Stack(ReRoPE(ROPE, 7), scale)
     placed = stack.at(at, dtype=torch.float64)
-    assert placed.scale is not None
     placed.scale = factors[None, None, :, None]
     assert near(posenc.attention(*placed.rotate(q, k), v, placed, causal=True), want)
     for way in (posenc.Stack(posenc.ALiBi(4), ReRoPE(ROPE, 7)), posenc.Stack(ReRoPE(ROPE, 7), posenc.ALiBi(4))):

@@ -214,9 +214,7 @@ class MeetsByRow(Biased):
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         S = k_positions.shape[-1]
         rows = torch.arange(S - q_positions.shape[-1], S), torch.arange(S)
-        bias = self.shaw.at(*rows, dtype=torch.float64).bias
-        assert bias is not None
-        return bias
+        return self.shaw.at(*rows, dtype=torch.float64).bias
 
 
 class ScaleLate(Encoding):

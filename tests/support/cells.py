@@ -75,7 +75,6 @@ class Cell:
     def outcome(self) -> str:
         """``"refused: …"``, ``"not run"``, ``"run"`` by another test, or ``""`` for one that is to be asked."""
         case = self.case
-        assert case is not None
         try:
             given = WRITE[self.program](case)
         except InvalidArgument as error:
@@ -147,7 +146,6 @@ def run(program: str) -> dict[str, dict[str, str]]:
     open_ones = [cell for cell, outcome in outcomes.items() if not outcome]
     cases = [cell.case for cell in open_ones]
     for cell, case, answer in zip(open_ones, cases, ASK[program](cases) if cases else [], strict=True):  # type: ignore[arg-type]
-        assert case is not None
         try:
             case.check(answer["tables"])
             assert abs(answer["scores"] / case.scores - 1) < 1e-12

@@ -22,8 +22,6 @@ def _no_formula(subject: Subject) -> str:
 @law(_no_formula)
 def follows_its_formula(case: Subject) -> None:
     """Every door equals the paper's formula in float64, at (T,) and at (B, T) positions."""
-    assert isinstance(case, Case)
-    assert case.formula is not None
     x, q, k, v = inputs(case, 9, torch.float64)
     positions = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34])
     placed = case.build().at(positions, dtype=torch.float64)
@@ -37,9 +35,7 @@ def follows_its_formula(case: Subject) -> None:
     if isinstance(bias, Tensor):
         far = torch.tensor([0, 257, 1001, 4099, 65_537])
         placed_far = case.build().at(far).bias
-        assert placed_far is not None
         want = case.formula.bias(far, far)
-        assert isinstance(want, Tensor)
         near(placed_far.rows(0, 5, 5)[0], want, 2**-23 * want.abs(), "bias far apart")
     for causal in (True, False):
         y = posenc.attention(turned_q, turned_k, v, placed, causal=causal)

@@ -1,7 +1,5 @@
 """One tiny random transformers model per family, with the positions of the family's real checkpoints."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -184,12 +182,6 @@ def tiny(family: str, dtype: torch.dtype = torch.float32) -> nn.Module:
             if parameter.dim() == 2:
                 parameter.normal_(0, 2 * parameter.shape[1] ** -0.5)
     return model.to(dtype)
-
-
-@contextmanager
-def no_gradients() -> Iterator[None]:
-    with torch.no_grad():
-        yield
 
 
 def tokens(length: int = 48) -> Tensor:

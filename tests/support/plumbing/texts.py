@@ -22,9 +22,7 @@ def texts_are_encodings(subject: Subject) -> None:
 
     Keep every argument of ``__init__`` by name, and build the same from equal arguments.
     """
-    assert isinstance(subject, Case)
     recipe = subject.recipe
-    assert recipe is not None
     owed(parse(str(recipe)) == recipe, f"{recipe} parses to {parse(str(recipe))!r}")
     shape = ModelShape(subject.width, subject.heads, subject.head_dim, ROWS, subject.layers)
     want = effects(subject, subject.build(), subject.plain(9))
