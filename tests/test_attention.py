@@ -218,6 +218,11 @@ def call(**changes: object) -> None:
     attend(**arguments)  # type: ignore[arg-type]
 
 
+META = {
+    name: torch.empty(2, heads, T, 8, device="meta") for name, heads, T in (("q", 4, 3), ("k", 2, 5), ("v", 2, 5))
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -264,6 +269,13 @@ def call(**changes: object) -> None:
             r"q_segments is torch.float32; expected integers: pass q_segments.long\(\)",
         ),
         ({"segments": torch.zeros(5) == 0}, "q_segments is torch.bool; expected integers"),
+        (META, "q is on meta and the encoding was placed on cpu"),
+        ({"k": torch.empty(2, 2, 5, 8, device="meta")}, "q is on cpu and k on meta; move one"),
+        *(
+            ({"placed": placed, name: mask.to("meta")}, f"{name} is on meta and q on cpu; move it")
+            for placed in (placed(), NoPE().at(arange(3, offset=2), arange(5)))
+            for name, mask in (("key_mask", torch.ones(2, 5) > 0), ("segments", arange(5)))
+        ),
         ({"placed": None}, r"placed is None; place the encoding first: encoding.at\(positions\)"),
         ({"placed": ALiBi(4)}, "placed is ALiBi; place the encoding first"),
         *(
@@ -292,21 +304,6 @@ def test_more_queries_than_keys_are_refused_where_rows_must_align() -> None:
     apart = posenc.Mask(causal=True, q_order=arange(5), k_order=arange(3))
     assert posenc.attention(q, k, v, at, apart).shape == (1, 4, 5, 8)
     assert attend(q, k, v, at).shape == (1, 4, 5, 8)
-
-
-def test_two_devices_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="q is on cpu and k on meta; move one"):
-        call(k=torch.empty(2, 2, 5, 8, device="meta"))
-    shapes = {"q": (2, 4, 3, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8)}
-    moved = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
-    with pytest.raises(InvalidArgument, match="q is on meta and the encoding was placed on cpu"):
-        call(**moved)
-    hiding = {"key_mask": torch.ones(2, 5, dtype=torch.bool), "segments": arange(5)}
-    for name, mask in hiding.items():
-        for encoding in (ALiBi(4), NoPE()):
-            at = encoding.at(arange(3, offset=2), arange(5))
-            with pytest.raises(InvalidArgument, match=f"{name} is on meta and q on cpu; move it"):
-                call(placed=at, **{name: mask.to("meta")})
 
 
 def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:

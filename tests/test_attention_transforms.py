@@ -30,7 +30,12 @@ def qkv(*, requires_grad: bool = False, dtype: torch.dtype = torch.float64) -> t
     return q.requires_grad_(requires_grad), k.requires_grad_(requires_grad), v.requires_grad_(requires_grad)
 
 
-def loops(name: str, hiding: str, which: str) -> None:
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch loops where it has no batched kernel
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("which", ["q", "kv", "qkv"])
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_vmap_is_a_loop(name: str, hiding: str, which: str, recorded: bool) -> None:
     """vmap over some of q, k and v equals the calls one by one."""
     placed, hidden = encoding(name).at(arange(LENGTH)), masks(hiding, LENGTH)
     given = [torch.stack([x + i for i in range(3)]) if c in which else x for c, x in zip("qkv", qkv(), strict=True)]
@@ -39,25 +44,11 @@ def loops(name: str, hiding: str, which: str) -> None:
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attend(q, k, v, placed, causal=True, **hidden)
 
-    got = torch.func.vmap(call, in_dims=axes)(*given)
+    with torch.set_grad_enabled(recorded):
+        got = torch.func.vmap(call, in_dims=axes)(*given)
     for i in range(3):
         one = (x if axis is None else x[i] for x, axis in zip(given, axes, strict=True))
         torch.testing.assert_close(got[i], call(*one), rtol=0, atol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch loops where it has no batched kernel
-@pytest.mark.parametrize("which", ["q", "kv", "qkv"])
-@pytest.mark.parametrize("hiding", HIDING)
-@pytest.mark.parametrize("name", ["nope", "alibi"])
-def test_vmap_is_a_loop(name: str, hiding: str, which: str) -> None:
-    loops(name, hiding, which)
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize(("name", "which"), [("nope", "kv"), ("alibi", "qkv"), ("alibi", "kv")])
-def test_vmap_is_a_loop_without_autograd(name: str, which: str) -> None:
-    with torch.no_grad():
-        loops(name, "nothing", which)
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
@@ -106,8 +97,7 @@ def test_forward_derivatives_are_exact(name: str, hiding: str) -> None:
     torch.testing.assert_close(dual, want, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("hiding", HIDING)
-@pytest.mark.parametrize("name", ["nope", "alibi"])
+@pytest.mark.parametrize(("name", "hiding"), [("alibi", "nothing"), ("alibi", "key_mask"), ("nope", "segments")])
 def test_training_memory_grows_with_the_length_and_not_with_its_square(name: str, hiding: str) -> None:
     """What is linear in the length, plus a constant, at most doubles with it; a square grows by four."""
     whole = encoding(name)

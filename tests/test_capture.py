@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from posenc import Mask, NoPE, attention, positions
 from posenc.laws.effects import inputs
 from posenc.laws.subject import each_layer
-from support.cases import CASES, Case
+from support.cases import TIERS, Case
 from support.checking import annotations_unchecked
 
 WAITS = {"_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "_unique2", "unique_consecutive"}
@@ -69,14 +69,14 @@ def taken_for_tensors_of_a_device() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", TIERS, ids=str)
 def test_nothing_looks_at_values_on_a_device(case: Case) -> None:
     case.declared  # noqa: B018  made outside
     with taken_for_tensors_of_a_device():
         run(case, "meta", WAITS)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", TIERS, ids=str)
 def test_no_numbers_are_sent_from_the_host(case: Case) -> None:
     run(case, "cpu", COPIES)
 

@@ -7,9 +7,9 @@ import torch
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.laws import LAWS, Law, Subject
+from posenc.laws import LAWS, Subject
 from posenc.laws.check import Report, Verdict, verdict
-from posenc.laws.law import Broken, law, near
+from posenc.laws.law import Broken, near
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -132,8 +132,6 @@ def test_an_error_inside_a_law_is_no_broken_law() -> None:
 
 def test_every_law_says_how_others_keep_it() -> None:
     assert [law.name for law in LAWS if not law.remedy.endswith(".")] == []
-    broken = Verdict("a", "Says.", "broken", "off by 1", "Do so.")
-    assert str(broken) == "BROKEN  a\n          Says.\n          off by 1\n          remedy: Do so."
 
 
 def test_compilers_run_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +179,8 @@ def test_what_is_no_encoding_is_refused() -> None:
 
 
 def test_a_verdict_says_it_in_words() -> None:
+    broken = Verdict("a", "Says.", "broken", "off by 1", "Do so.")
+    assert str(broken) == "BROKEN  a\n          Says.\n          off by 1\n          remedy: Do so."
     assert str(Verdict("a", "Says.", "kept")) == "kept    a"
     assert str(Verdict("a", "Says.", "not owed", "why")) == "  –     a: why"
     assert str(Verdict("a", "Says.", "error", "KeyError: 1")) == "ERROR   a\n          Says.\n          KeyError: 1"
@@ -192,15 +192,6 @@ def test_a_counterexample_says_where_and_how_far() -> None:
     with pytest.raises(Broken, match="got nan"):
         near(torch.tensor([float("nan")]), torch.tensor([0.0]))
     near(torch.tensor([float("-inf")]), torch.tensor([float("-inf")]), 0.0)
-
-    @law()
-    def fails(subject: Subject) -> None:
-        """Fails."""
-        raise Broken("so")
-
-    assert isinstance(fails, Law)
-    with pytest.raises(Broken, match="so"):
-        fails(Subject("x", posenc.NoPE))
 
 
 class LogFrequencies(posenc.Rotation):

@@ -51,10 +51,3 @@ def test_no_cast_touches_it(phases: str, dtype: torch.dtype) -> None:
         for mine, theirs in zip(cast(at), want, strict=True):
             assert torch.equal(mine, theirs)
             assert mine.dtype == torch.float32
-
-
-def test_it_counts_positions_in_any_shape() -> None:
-    clock = Clock(Default().frequencies(8, 1e4))
-    cos, sin = clock(torch.arange(12).view(3, 4))
-    assert cos.shape == sin.shape == (3, 4, 4)
-    assert torch.equal(cos[1, 2], clock(torch.tensor([6]))[0][0])

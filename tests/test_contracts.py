@@ -4,17 +4,15 @@ import pytest
 
 from posenc.attend import blocks
 from posenc.laws import Law, paths
-from support.cases import BREADTH, CASES, Case
+from support.cases import BREADTH, CASES, TIERS, Case
 from support.checking import annotations_unchecked
 from support.contracts import HERE
-
-TIERS = [pytest.param(case, marks=[pytest.mark.slow] if str(case) in BREADTH else []) for case in CASES]
 
 ANNOTATED = {"whole_is_pieces", "paths_are_scores"}
 """Between them they open every door and pass every shape."""
 
 
-FEW = {"sinusoidal", "rotary", "alibi", "t5", "shaw", "fox", "cope", "layers with a window"}
+FEW = {"sinusoidal", "rotary", "t5", "shaw", "fox", "cope"}
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -45,9 +43,8 @@ def test_names_are_of_laws_and_cases() -> None:
 
 
 def test_long_sequences_meet_several_blocks() -> None:
-    assert (
-        max(2 * blocks.ROWS, blocks.TRAINING_ROWS) < paths.SEVERAL_BLOCKS
-    )  # and half as many again with gradients
+    """And half as many again with gradients."""
+    assert max(2 * blocks.ROWS, blocks.TRAINING_ROWS) < paths.SEVERAL_BLOCKS
 
 
 @pytest.mark.slow

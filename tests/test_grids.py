@@ -1,10 +1,8 @@
 """Positions of grids: crops, centres, fractions of a picture, and pictures of several sizes in one batch."""
 
-import pytest
 import torch
 
-from posenc.errors import InvalidArgument
-from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes, packed_rows
+from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes
 
 
 def test_the_last_axis_is_fastest() -> None:
@@ -51,31 +49,3 @@ def test_pictures_of_several_sizes_are_one_batch() -> None:
 def test_text_has_one_position_on_every_axis() -> None:
     assert on_axes(torch.tensor([4, 7]), 1).tolist() == [4, 7]
     assert on_axes(torch.tensor([[4, 7]]), 3).tolist() == [[[4, 7]]] * 3
-
-
-def test_pictures_of_several_sizes_are_one_row() -> None:
-    at, segments = packed_rows([grid(1, 2), grid(2, 2)])
-    assert segments.tolist() == [0, 0, 1, 1, 1, 1]
-    assert torch.equal(at, torch.cat((grid(1, 2), grid(2, 2)), 1))
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: grid(), r"shape=\(\) must be at least 1 along every axis"),
-        (lambda: grid(2, 0), r"shape=\(2, 0\) must be at least 1 along every axis; omit empty images"),
-        (lambda: grid(2, 2.5), r"shape\[1\]=2.5 must be an integer"),
-        (lambda: grid(2, 2, corner=(1,)), r"corner=\(1,\) has 1 numbers for 2 axes; pass 1, or 2"),
-        (lambda: grid(2, 2, step=0.5), "step=0.5 must be an integer"),
-        (lambda: midpoints(2, 3, parts=4), r"parts=4 must be a multiple of the cells along every axis, \(2, 3\)"),
-        (
-            lambda: left_padded_rows([]),
-            r"rows have shapes \[\]; expected one or more, each \(A, T\) with equal A",
-        ),
-        (lambda: packed_rows([grid(2), grid(2, 2)]), r"rows have shapes \[\(1, 2\), \(2, 4\)\]; expected"),
-    ],
-)
-def test_what_is_no_grid_is_refused(make, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        make()

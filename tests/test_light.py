@@ -1,6 +1,7 @@
 """What is loaded when: a name of the face, help, completion and the lab's pages load only what they need."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -8,28 +9,58 @@ from importlib import import_module
 import pytest
 
 import posenc
+from test_house import HOMES
 
 HEAVY = {"torch", "numpy", "jaxtyping", "matplotlib", "scipy", "safetensors", "transformers", "triton", "ray"}
 LAB = {"starlette", "uvicorn"}
+OPTIONAL = {*HOMES, "sympy", "x_transformers", "rotary_embedding_torch", "hypothesis", "pytest", "beartype"}
 
 
-def loaded_by(program: str, **environment: str) -> set[str]:
-    """Top names of the modules that a fresh Python holds after the program."""
-    program += "\nimport sys; print(); print(*{m.split('.')[0] for m in sys.modules})"
+def output(program: str, **environment: str) -> str:
+    """What a fresh Python prints."""
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}
     )
     assert run.returncode == 0, run.stderr
-    return set(run.stdout.splitlines()[-1].split())
+    return run.stdout
+
+
+def loaded_by(program: str) -> set[str]:
+    """Top names of the modules that a fresh Python holds after the program."""
+    program += "\nimport sys; print(); print(*{m.split('.')[0] for m in sys.modules})"
+    return set(output(program).splitlines()[-1].split())
 
 
 def test_importing_posenc_loads_no_torch() -> None:
     assert not loaded_by("import posenc, posenc.errors; posenc.errors.PosencError; dir(posenc)") & HEAVY
 
 
-def test_a_name_loads_torch_and_nothing_optional() -> None:
-    program = "import posenc; posenc.Rotary(8, pairing='half')"
-    assert loaded_by(program) & (HEAVY | LAB | {"typer", "rich"}) <= {"torch", "numpy", "jaxtyping"}
+def test_names_load_torch_and_nothing_optional() -> None:
+    """All public names and the first rotation: asking a meta tensor for strides would load sympy, most of a second.
+
+    Nor is torch's compiler loaded, a second more, where what the first study needs is counted.
+    """
+    program = """
+import sys, torch, posenc
+for name in posenc.__all__:
+    getattr(posenc, name)
+q = torch.randn(1, 2, 4, 8)
+posenc.Rotary(8, pairing="half").at(posenc.positions.arange(4)).rotate(q, q)
+print(*sys.modules)
+from posenc.workbench.run.footprint import footprint
+from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.run.training import encoding, task_of
+study = PRESETS["quick"].study
+text = study.source.load()
+for plan in study.plans(text):
+    footprint(plan, task_of(plan, text), encoding(plan))
+print("torch._dynamo" in sys.modules)
+"""
+    names, compiler = output(program).splitlines()
+    loaded = {name.split(".")[0] for name in names.split()}
+    assert loaded & (HEAVY | LAB | OPTIONAL) == {"torch", "numpy", "jaxtyping"}
+    assert not re.search(r"\bposenc\.(pictures|workbench|teaching|commands)\b", names)
+    assert compiler == "False"
 
 
 def test_the_table_of_names_is_what_there_is() -> None:
@@ -37,10 +68,9 @@ def test_the_table_of_names_is_what_there_is() -> None:
     assert set(posenc.__all__) <= set(dir(posenc))
 
 
-@pytest.mark.parametrize("name", posenc.__all__)
-def test_every_name_is_what_its_home_calls_so(name: str) -> None:
-    home = import_module(posenc._HOMES[name])
-    assert getattr(posenc, name) is getattr(home, name)
+def test_every_name_is_what_its_home_calls_so() -> None:
+    for name in posenc.__all__:
+        assert getattr(posenc, name) is getattr(import_module(posenc._HOMES[name]), name), name
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -90,38 +120,9 @@ main()
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split()) - 1),
     }
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **asked}
-    )
-    assert run.stdout.splitlines()[0] == offered
-    assert not {m.split(".")[0] for m in run.stdout.split()} & HEAVY
-
-
-def test_the_first_rotation_loads_no_compiler() -> None:
-    """Asking a meta tensor for strides would load sympy: most of a second, in every process."""
-    program = """
-import torch, posenc
-q = torch.randn(1, 2, 4, 8)
-placed = posenc.Rotary(8, pairing="half").at(posenc.positions.arange(4))
-placed.rotate(q, q)
-"""
-    assert not loaded_by(program) & {"sympy"}
-
-
-def test_what_a_study_needs_is_counted_without_torchs_compiler() -> None:
-    """Which takes a second to load, before the first run."""
-    program = """
-import sys
-from posenc.workbench.run.footprint import footprint
-from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.run.training import encoding, task_of
-study = PRESETS["quick"].study
-text = study.source.load()
-for plan in study.plans(text):
-    footprint(plan, task_of(plan, text), encoding(plan))
-assert "torch._dynamo" not in sys.modules
-"""
-    loaded_by(program)
+    first, modules = output(program, **asked).splitlines()
+    assert first == offered
+    assert not {m.split(".")[0] for m in modules.split()} & HEAVY
 
 
 def test_the_lab_is_started_without_torch() -> None:
@@ -137,7 +138,7 @@ assert CliRunner().invoke(app, ["lab", "--no-open"]).output == "serving 127.0.0.
 
 
 def test_pages_of_the_lab_appear_before_torch() -> None:
-    """Home, a room, the quiz, style and script; the first number is what loads torch."""
+    """Home, a room, the quiz, style and script."""
     pytest.importorskip("starlette", reason="starlette is not installed")
     program = """
 import asyncio, json, sys
@@ -158,10 +159,6 @@ async def main():
     pages = ("/", "/order", "/rotation", "/results", "/check", "/claims", "/lessons")
     for path in (*pages, "/colours.css", "/static/lab.js", "/static/first.js", "/static/figure.js"):
         await get(path)
-    print("torch" in sys.modules)
-    await get("/api/shift-both")
-    print("torch" in sys.modules)
 asyncio.run(main())
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.stdout.split() == ["False", "True"], run.stderr
+    assert "torch" not in loaded_by(program)

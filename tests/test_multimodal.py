@@ -8,26 +8,17 @@ import torch
 
 import posenc
 from posenc.encodings.axes import chunked
-from posenc.errors import InvalidArgument
 from posenc.positions import (
     COUNTINGS,
     Image,
     Text,
     Video,
-    arange,
     left_padded_rows,
     multimodal,
     packed_rows,
 )
 
 CONVERSATION = [Text(3), Image(4, 6), Text(2), Image(2, 2), Text(1)]
-
-
-@pytest.mark.parametrize("family", COUNTINGS)
-def test_text_is_plain(family: str) -> None:
-    at, after = multimodal([Text(4), Text(3)], family)
-    assert torch.equal(at, arange(7).expand(3, -1))
-    assert after == 7
 
 
 @pytest.mark.parametrize("family", COUNTINGS)
@@ -106,31 +97,3 @@ def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
         alone = posenc.attention(*placed.rotate(own_q, own_k), own_v, placed, causal=True)
         torch.testing.assert_close(batched[i][None, :, mask[i]], alone, rtol=0, atol=2e-6)
         torch.testing.assert_close(in_a_row[:, :, segments == i], alone, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    ("spans", "family", "message"),
-    [
-        ([Text(0)], "qwen2-vl", r"Text\(tokens=0\) has tokens=0; it must be at least 1, or omit the span"),
-        (
-            [Image(4, 5)],
-            "qwen2-vl",
-            r"has columns=5; it must be a multiple of 2, because 2 make one token; resize it",
-        ),
-        ([Image(0, 4)], "qwen2-vl", "has rows=0; it must be at least 1"),
-        ([Video(3, 4, 4)], "ernie-4.5-vl", "has frames=3; it must be a multiple of 2"),
-        ([Video(2, 4, 4)], "qwen2.5-vl", "needs seconds above 0, how long one frame of its grid lasts"),
-        ([Video(2, 4, 4, seconds=0.0)], "qwen2.5-vl", "needs seconds above 0"),
-        ([Video(2, 4, 4, seconds=float("nan"))], "qwen2.5-vl", "needs seconds above 0"),
-        ([Video(2, 4, 4)], "qwen3-vl", "cannot be one span here: this family has text with a time between frames"),
-        ([Text(1)], "qwen2vl", "unknown counting 'qwen2vl'"),
-    ],
-)
-def test_what_cannot_be_counted_is_refused(spans, family: str, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        multimodal(spans, family)
-
-
-def test_positions_start_at_zero_or_above() -> None:
-    with pytest.raises(InvalidArgument, match="start=-1 must not be negative"):
-        multimodal([Text(1)], "qwen2-vl", start=-1)

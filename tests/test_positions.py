@@ -12,8 +12,26 @@ import posenc
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.laws.effects import effects
 from posenc.laws.law import same
-from posenc.positions import LIMIT, arange, check, coupled, left_padded, packed, pose, randomised
-from support.cases import CASES, Case
+from posenc.positions import (
+    LIMIT,
+    Image,
+    Text,
+    Video,
+    arange,
+    check,
+    coupled,
+    grid,
+    left_padded,
+    left_padded_rows,
+    midpoints,
+    multimodal,
+    packed,
+    packed_rows,
+    pose,
+    randomised,
+    sharded,
+)
+from support.cases import TIERS, Case
 
 
 @given(st.integers(0, 50), st.integers(0, LIMIT - 50))
@@ -23,16 +41,8 @@ def test_plain_counts_from_its_offset(length: int, offset: int) -> None:
     assert at.tolist() == list(range(offset, offset + length))
 
 
-def test_plain_reaches_the_last_position_and_no_further() -> None:
+def test_plain_reaches_the_last_position() -> None:
     assert arange(2, offset=LIMIT - 2).tolist() == [LIMIT - 2, LIMIT - 1]
-    with pytest.raises(
-        PositionOutOfRange, match="offset=2147483647 with length=2 is outside the positions 0 … 2147483647"
-    ):
-        arange(2, offset=LIMIT - 1)
-    with pytest.raises(PositionOutOfRange, match="offset=-1"):
-        arange(2, offset=-1)
-    with pytest.raises(InvalidArgument, match="length=-1 must not be negative"):
-        arange(-1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=4))
@@ -45,14 +55,6 @@ def test_left_padded_counts_real_tokens_of_each_row(rows: list[tuple[int, int]])
         assert row == [0] * (longest - real) + list(range(real))
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_a_mask_is_bool_and_has_rows() -> None:
-    with pytest.raises(InvalidArgument, match=r"mask is torch.int64 with shape \(2, 3\); expected bool \(B, T\)"):
-        left_padded(torch.ones(2, 3, dtype=torch.int64))
-    with pytest.raises(InvalidArgument, match=r"mask is torch.bool with shape \(3,\)"):
-        left_padded(torch.ones(3, dtype=torch.bool))
-
-
 @given(st.lists(st.integers(1, 9), max_size=6))
 def test_packed_starts_every_document_at_zero(lengths: list[int]) -> None:
     at, segments = packed(lengths)
@@ -61,43 +63,12 @@ def test_packed_starts_every_document_at_zero(lengths: list[int]) -> None:
     assert segments.tolist() == [i for i, length in enumerate(lengths) for _ in range(length)]
 
 
-def test_packed_refuses_empty_documents() -> None:
-    with pytest.raises(InvalidArgument, match=r"lengths=\[2, 0\] must all be at least 1; omit empty documents"):
-        packed([2, 0])
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            torch.tensor([0.0]),
-            "positions is torch.float32; positions are exact integers: pass int64 or int32",
-        ),
-        (torch.tensor([0], dtype=torch.int16), "positions is torch.int16"),
-        (torch.tensor(0), r"positions has shape \(\); expected \(T,\) or \(B, T\)"),
-        (torch.zeros(1, 1, 1, dtype=torch.int64), r"positions has shape \(1, 1, 1\)"),
-    ],
-)
-def test_what_is_no_position_is_refused(wrong: torch.Tensor, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        check(wrong)
-
-
-def test_what_is_out_of_range_is_refused() -> None:
-    with pytest.raises(PositionOutOfRange, match="k_positions holds -3; positions start at 0"):
-        check(torch.tensor([4, -3]), "k_positions")
-    with pytest.raises(
-        PositionOutOfRange, match="positions holds 2147483648; the last position here is 2147483647"
-    ):
-        check(torch.tensor([[0, LIMIT]]))
-    with pytest.raises(IndexError, match="positions holds 8; the last position here is 7"):
-        check(torch.tensor([8]), limit=8)
+def test_positions_in_range_pass() -> None:
     check(torch.tensor([], dtype=torch.int64))
     check(torch.tensor([0, LIMIT - 1]))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", TIERS, ids=str)
 def test_int32_positions_are_those_positions(case: Case) -> None:
     """Widened before anything is computed with them: bit for bit, at the last position too."""
     at = case.plain(9, case.declared.position_limit - 9)
@@ -165,22 +136,127 @@ def test_what_is_coupled_stays_so_under_a_start_of_its_row() -> None:
     assert (drawn == drawn[:, :1]).all()
     assert near_counts(torch.bincount(drawn[:, 0], minlength=6).tolist(), [1 / 6] * 6)
     assert torch.equal(coupled(groups, 4), groups)
-    with pytest.raises(PositionOutOfRange, match="groups holds -1"):
-        coupled(groups - 1, 4)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: coupled(torch.tensor([0, 4]), 4), r"up_to=4 must be above max\(groups\)=4"),
-        (lambda: randomised(5, 4), "up_to=4 must lie between T=5"),
-        (lambda: randomised(5, LIMIT + 1), "must lie between"),
-        (lambda: randomised(0, 4), "at least 1"),
-        (lambda: pose(5, 4), "up_to=4 must lie between T=5"),
-        (lambda: pose(5, 9, 6), "chunks=6 is more than T=5"),
-        (lambda: pose(5, 9, 0), "chunks=0 must be at least 1"),
-    ],
-)
-def test_ranges_that_cannot_be_drawn_from_are_refused(make: Callable[[], torch.Tensor], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (
+        lambda: arange(2, offset=LIMIT - 1),
+        PositionOutOfRange,
+        "offset=2147483647 with length=2 is outside the positions 0 … 2147483647",
+    ),
+    (lambda: arange(2, offset=-1), PositionOutOfRange, "offset=-1"),
+    (lambda: arange(-1), InvalidArgument, "length=-1 must not be negative"),
+    (
+        lambda: left_padded(torch.ones(2, 3, dtype=torch.int64)),
+        InvalidArgument,
+        r"mask is torch.int64 with shape \(2, 3\); expected bool \(B, T\)",
+    ),
+    (
+        lambda: left_padded(torch.ones(3, dtype=torch.bool)),
+        InvalidArgument,
+        r"mask is torch.bool with shape \(3,\)",
+    ),
+    (
+        lambda: packed([2, 0]),
+        InvalidArgument,
+        r"lengths=\[2, 0\] must all be at least 1; omit empty documents",
+    ),
+    (
+        lambda: check(torch.tensor([0.0])),
+        InvalidArgument,
+        "positions is torch.float32; positions are exact integers: pass int64 or int32",
+    ),
+    (lambda: check(torch.tensor([0], dtype=torch.int16)), InvalidArgument, "positions is torch.int16"),
+    (lambda: check(torch.tensor(0)), InvalidArgument, r"positions has shape \(\); expected \(T,\) or \(B, T\)"),
+    (lambda: check(torch.zeros(1, 1, 1).long()), InvalidArgument, r"positions has shape \(1, 1, 1\)"),
+    (
+        lambda: check(torch.tensor([4, -3]), "k_positions"),
+        PositionOutOfRange,
+        "k_positions holds -3; positions start at 0",
+    ),
+    (
+        lambda: check(torch.tensor([[0, LIMIT]])),
+        PositionOutOfRange,
+        "positions holds 2147483648; the last position here is 2147483647",
+    ),
+    (lambda: check(torch.tensor([8]), limit=8), IndexError, "positions holds 8; the last position here is 7"),
+    (lambda: coupled(torch.tensor([-1, 3]), 4), PositionOutOfRange, "groups holds -1"),
+    (lambda: coupled(torch.tensor([0, 4]), 4), InvalidArgument, r"up_to=4 must be above max\(groups\)=4"),
+    (lambda: randomised(5, 4), InvalidArgument, "up_to=4 must lie between T=5"),
+    (lambda: randomised(5, LIMIT + 1), InvalidArgument, "must lie between"),
+    (lambda: randomised(0, 4), InvalidArgument, "at least 1"),
+    (lambda: pose(5, 4), InvalidArgument, "up_to=4 must lie between T=5"),
+    (lambda: pose(5, 9, 6), InvalidArgument, "chunks=6 is more than T=5"),
+    (lambda: pose(5, 9, 0), InvalidArgument, "chunks=0 must be at least 1"),
+    (
+        lambda: sharded(9, 0, 2, zigzag=True),
+        InvalidArgument,
+        "length=9 must be a multiple of 4 for 2 ranks; pad it",
+    ),
+    (lambda: sharded(8, 2, 2), InvalidArgument, "rank=2 must be between 0 and ranks−1=1"),
+    (lambda: grid(), InvalidArgument, r"shape=\(\) must be at least 1 along every axis"),
+    (lambda: grid(2, 0), InvalidArgument, r"shape=\(2, 0\) must be at least 1 along every axis; omit empty images"),
+    (lambda: grid(2, 2.5), InvalidArgument, r"shape\[1\]=2.5 must be an integer"),
+    (lambda: grid(2, 2, corner=(1,)), InvalidArgument, r"corner=\(1,\) has 1 numbers for 2 axes; pass 1, or 2"),
+    (lambda: grid(2, 2, step=0.5), InvalidArgument, "step=0.5 must be an integer"),
+    (
+        lambda: midpoints(2, 3, parts=4),
+        InvalidArgument,
+        r"parts=4 must be a multiple of the cells along every axis, \(2, 3\)",
+    ),
+    (
+        lambda: left_padded_rows([]),
+        InvalidArgument,
+        r"rows have shapes \[\]; expected one or more, each \(A, T\) with equal A",
+    ),
+    (
+        lambda: packed_rows([grid(2), grid(2, 2)]),
+        InvalidArgument,
+        r"rows have shapes \[\(1, 2\), \(2, 4\)\]; expected",
+    ),
+    (
+        lambda: multimodal([Text(0)], "qwen2-vl"),
+        InvalidArgument,
+        r"Text\(tokens=0\) has tokens=0; it must be at least 1, or omit the span",
+    ),
+    (
+        lambda: multimodal([Image(4, 5)], "qwen2-vl"),
+        InvalidArgument,
+        r"has columns=5; it must be a multiple of 2, because 2 make one token; resize it",
+    ),
+    (lambda: multimodal([Image(0, 4)], "qwen2-vl"), InvalidArgument, "has rows=0; it must be at least 1"),
+    (
+        lambda: multimodal([Video(3, 4, 4)], "ernie-4.5-vl"),
+        InvalidArgument,
+        "has frames=3; it must be a multiple of 2",
+    ),
+    (
+        lambda: multimodal([Video(2, 4, 4)], "qwen2.5-vl"),
+        InvalidArgument,
+        "needs seconds above 0, how long one frame of its grid lasts",
+    ),
+    (lambda: multimodal([Video(2, 4, 4, seconds=0.0)], "qwen2.5-vl"), InvalidArgument, "needs seconds above 0"),
+    (
+        lambda: multimodal([Video(2, 4, 4, seconds=float("nan"))], "qwen2.5-vl"),
+        InvalidArgument,
+        "needs seconds above 0",
+    ),
+    (
+        lambda: multimodal([Video(2, 4, 4)], "qwen3-vl"),
+        InvalidArgument,
+        "cannot be one span here: this family has text with a time between frames",
+    ),
+    (lambda: multimodal([Text(1)], "qwen2vl"), InvalidArgument, "unknown counting 'qwen2vl'"),
+    (
+        lambda: multimodal([Text(1)], "qwen2-vl", start=-1),
+        InvalidArgument,
+        "start=-1 must not be negative",
+    ),
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("make", "error", "message"), REFUSED)
+def test_what_is_no_position_is_refused(make: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         make()

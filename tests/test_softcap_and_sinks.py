@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -104,7 +104,6 @@ MASKS = {
     training=st.booleans(),
     way=st.sampled_from(["auto", "blocks", "operators"]),
 )
-@settings(max_examples=120, deadline=None)
 def test_combinations_are_scores(
     name: str, kind: str, lengths: tuple[int, int], softcap: float | None, sinks: bool, training: bool, way: Any
 ) -> None:

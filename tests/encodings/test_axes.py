@@ -1,6 +1,5 @@
 """Axis maps: which coordinate every pair turns by, on which rung, in what unit; and rotation under them."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -13,7 +12,7 @@ from posenc import Rotary, rerotate
 from posenc.encodings.axes import AxisMap, alternating, axial, chunked, dealt, first_last, strided
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.errors import InvalidArgument
 from posenc.positions import arange
 
 T, H, W = 0, 1, 2
@@ -145,8 +144,6 @@ def test_coordinates_may_be_signed_where_it_is_said() -> None:
     assert torch.equal(cos, other_cos)
     assert torch.equal(sin, -other_sin)
     rotary.at(-at)
-    with pytest.raises(PositionOutOfRange, match="positions holds -2147483647; positions start at 0"):
-        Rotary(8, pairing="half", axes=axial(2, 2)).at(-at)
 
 
 def test_cached_keys_move_to_another_base() -> None:
@@ -154,8 +151,6 @@ def test_cached_keys_move_to_another_base() -> None:
     at, k = torch.randint(1000, (3, 9)), torch.randn(1, 2, 9, 8, dtype=torch.float64)
     turned, want = (r.at(at, dtype=torch.float64).rotate(k, k)[1] for r in (old, new))
     torch.testing.assert_close(rerotate(turned, at, old, new), want, rtol=0, atol=1e-13)
-    with pytest.raises(InvalidArgument, match="from_ has axis_map="):
-        rerotate(turned, at, old, Rotary(8, pairing="half", axes=chunked(2, 1, 1)))
 
 
 def test_a_part_without_axes_takes_the_first() -> None:
@@ -174,14 +169,6 @@ def test_a_map_and_its_text_are_one(made: AxisMap) -> None:
     again = str(canonical(parse(text)))
     assert str(canonical(parse(again))) == again
     assert str(made) in again
-
-
-def test_units_are_part_of_a_maps_text() -> None:
-    """So that two maps with one text are one map, however they came about."""
-    coarse = axial(2, 2)
-    fine = replace(coarse, units=(Fraction(1, 14), Fraction(1)))
-    assert str(fine) == "axial(2, 2, units=('1/14', '1'))"
-    assert fine == axial(2, 2, units=("1/14", 1)) != coarse
 
 
 @pytest.mark.parametrize("made", ["chunked({n}, 1, 1)", "axial(2, {n})", "strided({n}, 1)", "dealt(2, {n})"])

@@ -12,6 +12,7 @@ from posenc import (
     CoPE,
     DeBERTa,
     Decomposed,
+    Encoding,
     FoPE,
     FoX,
     Inkling,
@@ -48,6 +49,38 @@ from posenc.scaling import NTK, Default, DynamicNTK, Frequencies, PerPair
 
 THREE_HEADS = torch.zeros(1, 3, 2, 8)
 HEADS, ROPE = torch.zeros(2, 4, 3, 8), Rotary(8, pairing="half")
+CHUNKED = Rotary(8, pairing="half", axes=chunked(2, 1, 1))
+LAYERED = Layers({"rope": ROPE, "nope": NoPE()}, ("rope", "nope"))
+XPOS, LAST = XPos(16, pairing="half"), 26_156
+"""⌊64·512/ln(1.4/0.4)⌋ is the last position of xPos."""
+PAST = f"holds {LAST + 1}; the last position here is {LAST}"
+
+ADDED = "cannot be moved: positions were added to the token embeddings"
+IMMOVABLE: list[tuple[Encoding, Encoding, str]] = [
+    *(
+        (*pair, f"of {encoding.name} {reason}")
+        for encoding, reason in (
+            (Sinusoidal(16), ADDED),
+            (Learned(64, 16), ADDED),
+            (FoPE(16, 64, pairing="half"), "cannot be moved: its mixtures of cosines and sines are not"),
+            (
+                Layers({"rope": Rotary(16, pairing="half")}, ("rope",)),
+                r"cannot be moved: every layer has its own; move those of layer i with encoding.layer\(i\)",
+            ),
+            (Stack(Sinusoidal(16), ALiBi(3)), "cannot be moved: sinusoidal: positions were"),
+        )
+        for pair in ((encoding, NoPE()), (NoPE(), encoding))
+    ),
+    (
+        ROPE,
+        Rotary(8, pairing="interleaved"),
+        "from_ has pairing='half' and to has pairing='interleaved'; which channels rotate together",
+    ),
+    (Stack(ROPE, ALiBi(2)), Rotary(8, pairing="interleaved"), "which channels rotate together"),
+    (Stack(ROPE, ALiBi(2)), Stack(Rotary(8, pairing="interleaved"), ALiBi(2)), "which channels rotate together"),
+    (Stack(LearnedRotary(8, pairing="half", rotary_dim=4)), ROPE, "which channels rotate together"),
+]
+"""Encodings between which cached keys cannot be moved."""
 
 NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: ALiBi(0), "heads=0 must be at least 1"),
@@ -287,6 +320,47 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: Rotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
     (lambda: Clock(Frequencies((), ())), "frequencies is empty; pass at least one"),
     (
+        lambda: NoPE().at(arange(3), arange(3, device="meta")),
+        r"positions is on cpu and k_positions on meta; move one: k_positions.to",
+    ),
+    *(
+        (act, r"pass the one of this layer: placed\[layer\]")
+        for act in (
+            lambda: LAYERED.at(arange(3)).rotate(HEADS, HEADS),
+            lambda: LAYERED.at(arange(3)).with_content(torch.zeros(1, 3, 32)),
+        )
+    ),
+    (
+        lambda: attention(HEADS, HEADS, HEADS, LAYERED.at(arange(3))),
+        r"differs from layer to layer, .* placed\[layer\].with_content",
+    ),
+    (
+        lambda: LAYERED.at(arange(5)).slice_heads(0, 4),
+        r"heads can be sliced only in one layer .* placed\[layer\]",
+    ),
+    (lambda: Stack(ROPE, FoX(16, 4)).at(arange(5)).slice_heads(0, 2), r"then here\.slice_heads"),
+    (
+        lambda: Layers({"rope": CHUNKED, "alibi": ALiBi(4)}, ("rope", "alibi")).at(arange(5)),
+        r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)",
+    ),
+    (lambda: Decomposed(8, 2, size=(4, 5)).enlarged(6), r"places=\(6,\) must be 2 numbers, one per axis"),
+    (
+        lambda: rerotate(
+            HEADS, torch.zeros(3, 3).long(), CHUNKED, Rotary(8, pairing="half", axes=strided(2, 1, 1))
+        ),
+        "from_ has axis_map=",
+    ),
+    (lambda: ROPE.at(arange(7)).unrotate(HEADS), "placed at 7 positions"),
+    (lambda: Stack(XPOS, Shaw(8, 2)), "xPos shrinks queries and grows keys"),
+    (lambda: Stack(XPOS, XPos(8, pairing="half")), "xPos shrinks queries and grows keys"),
+    *(
+        (
+            lambda old=old, new=new: rerotate(torch.zeros(1, 3, 9, 16), arange(9), old, new),
+            message,
+        )
+        for old, new, message in IMMOVABLE
+    ),
+    (
         lambda: ROPE.at(arange(3)).rotate(torch.zeros(2, 4, 3, 6), HEADS),
         r"q has shape \(2, 4, 3, 6\); its last axis must be head_dim=8",
     ),
@@ -343,6 +417,33 @@ POSITIONS: list[tuple[Callable[[], object], str]] = [
         r"q?_?positions\[1\] holds 4; the last position here is 2",
     ),
     (lambda: LearnedRotary(8, pairing="half").at(torch.tensor([-1])), "-1"),
+    (
+        lambda: Learned(512, 8).at(arange(513)),
+        "positions holds 512, but the learned table has 512 rows: its last position is 511",
+    ),
+    (lambda: Learned(512, 8).at(arange(600)), "train a longer table, or pass past_end='clamp'"),
+    (lambda: Learned(512, 8).at(arange(3), arange(600)), "k_positions holds 599"),
+    *(
+        (
+            lambda past_end=past_end: Learned(8, 4, past_end=past_end).at(torch.tensor([-1, 99])),
+            "positions holds -1; positions start at 0",
+        )
+        for past_end in ("error", "clamp")
+    ),
+    (
+        lambda: Learned(8, 4, past_end="clamp").at(torch.tensor([2**31])),
+        "positions holds 2147483648; the last position here is 2147483647",
+    ),
+    (
+        lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(torch.tensor([[-LAST], [0]])),
+        f"positions holds -{LAST}; positions start at 0",
+    ),
+    (lambda: XPOS.at(torch.tensor([LAST + 1])), PAST),
+    (lambda: XPOS.at(torch.tensor([5]), torch.tensor([LAST + 1])), PAST),
+    (
+        lambda: rerotate(torch.randn(1, 1, 1, 16), torch.tensor([5]), XPOS, XPOS, torch.tensor([LAST + 1])),
+        PAST,
+    ),
     (
         lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
         r"positions\[1\] holds 5, but this table is for pictures of 4 rows and 5 columns; call resized",

@@ -6,7 +6,6 @@ import torch
 import posenc
 from posenc import Decomposed, Rotary, Stack
 from posenc.encodings.axes import axial
-from posenc.errors import InvalidArgument
 from posenc.positions import grid
 
 
@@ -68,5 +67,3 @@ def test_a_picture_that_fits_leaves_the_tables_and_a_larger_one_resizes_them() -
     assert [again.layer(i).name for i in range(4)] == ["decomposed", "nope"] * 2
     assert again.layer(2).size == (6, 6)
     assert layers.layer(2).size == (4, 5)
-    with pytest.raises(InvalidArgument, match=r"places=\(6,\) must be 2 numbers, one per axis"):
-        tables.enlarged(6)

@@ -1,7 +1,5 @@
 """FoX against its sum written out, however its tokens arrive: cached, permuted, packed, padded, in other layers."""
 
-import math
-
 import pytest
 import torch
 from torch import Tensor
@@ -42,19 +40,9 @@ def alone(fox: FoX, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return reference.attention(q, k, v, written_out(fox, x), reference.visible(length, length, causal=True))
 
 
-def test_the_row_of_equal_gates() -> None:
-    """Gates of .9: the query's own counts, the key's does not."""
-    fox = FoX(C, 1, bias=math.log(9))
-    torch.nn.init.zeros_(fox.weight)
-    here, state = fox.at(arange(5)).with_content(torch.randn(1, 5, C))
-    row = scores(torch.zeros(1, 1, 5, D), torch.zeros(1, 1, 5, D), here, causal=True)[0, 0, 4]
-    want = torch.tensor([-0.421442, -0.316082, -0.210721, -0.105361, 0.0])
-    torch.testing.assert_close(row, want, rtol=0, atol=6e-7)
-    assert state.shape == (1, 1, 5)
-
-
 def test_values_and_gradients_are_those_of_the_sum_written_out() -> None:
     fox, given = made(), [x.requires_grad_() for x in tensors()]
+    assert (fox.bias == 1.0).all()
     here, _ = fox.at(arange(T), dtype=torch.float64).with_content(given[0])
     y, want = attention(*given[1:], here, causal=True), alone(fox, *given)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import posenc
-from posenc import Layers, Mask, NoPE, Rotary, attention
+from posenc import NoPE, Rotary
 from posenc.encodings.text import parse
 from posenc.positions import arange
 from posenc.scaling import Linear
@@ -15,39 +15,6 @@ from posenc.workbench.run.transformer import Cache, Transformer
 def rotates(placed: posenc.Placed) -> bool:
     q = torch.ones(1, 1, 2, 8)
     return not torch.equal(placed.rotate(q, q)[0], q)
-
-
-def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
-    layers = posenc.encoding("layers(rotary(base=5000000)*3 + nope)", head_dim=8, layers=36)
-    placed = layers.at(arange(2))
-    assert [i for i in range(36) if not rotates(placed[i])] == list(range(3, 36, 4))
-    lines = layers.describe().splitlines()
-    assert len(lines) == 18
-    assert lines[0].startswith("layers 0–2: rotary: head_dim=8, pairing='half', base=5000000")
-    assert lines[1] == "layer 3: nope"
-    assert lines[-1] == "layer 35: nope"
-
-
-def gemma3() -> Layers:
-    local, full = (Rotary(8, pairing="half", base=base) for base in (1e4, 1e6))
-    return Layers({"local": local, "full": full}, ("local",) * 5 + ("full",), layers=12, windows={"local": 3})
-
-
-def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
-    layers, at = gemma3(), arange(9)
-    placed = layers.at(at)
-    q, k, v = torch.randn(3, 1, 2, 9, 8)
-    for i in range(12):
-        is_full = i % 6 == 5
-        alone = Rotary(8, pairing="half", base=1e6 if is_full else 1e4).at(at)
-        got = attention(*placed[i].rotate(q, k), v, placed[i], causal=True)
-        want = attention(*alone.rotate(q, k), v, alone, Mask(causal=True, window=None if is_full else 3))
-        assert torch.equal(got, want)
-    lines = layers.describe().splitlines()
-    assert [line.split(": ")[0] for line in lines] == ["layers 0–4", "layer 5", "layers 6–10", "layer 11"]
-    assert lines[0].endswith(", window 3")
-    assert "window" not in lines[1]
-    assert placed[0] is placed[6], "a kind is placed once for all its layers"
 
 
 def test_llama4_scales_queries_where_it_does_not_rotate() -> None:

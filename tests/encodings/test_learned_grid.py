@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import posenc
 from posenc import LearnedGrid
 from posenc.encodings.resize import RESIZES, gathered, matrix
 from posenc.positions import grid
@@ -53,13 +52,6 @@ def test_sixteen_bits_are_resized_in_float32() -> None:
         want.weight.copy_(table.weight)
     assert table.resized(7, 7).table().dtype == torch.float32
     torch.testing.assert_close(table.resized(7, 7).table(), want.resized(7, 7).table(), rtol=0, atol=0)
-
-
-def test_what_it_does_is_described() -> None:
-    table = LearnedGrid(3, 8, columns=5, resize="vit")
-    assert table.describe() == "a learned table of 3×5 positions"
-    assert table.resized(6, 2).describe() == "a learned table of 3×5 positions, resized to 6×2"
-    assert posenc.encoding("learned-grid", num_positions=3, width=8).describe() == "learned tables of 3×3 positions"
 
 
 def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() -> None:

@@ -2,23 +2,12 @@
 
 import math
 
-import pytest
 import torch
 from torch import Tensor
 
 from posenc import PoPE, attention, scores
 from posenc.positions import arange
 from posenc.scaling import Linear, YaRN
-
-
-def test_the_golden_score() -> None:
-    """Zero vectors at positions 7 and 4 of four channels: ln²2·Σ_c cos(3·10000^(−c/4)), by hand."""
-    zero = torch.zeros(1, 1, 1, 4, dtype=torch.float64)
-    placed = PoPE(4, 1).at(torch.tensor([7]), torch.tensor([4]), dtype=torch.float64)
-    got = scores(*placed.rotate(zero, zero), placed, scale=1.0)
-    want = math.log(2) ** 2 * sum(math.cos(3 * 10_000 ** (-c / 4)) for c in range(4))
-    assert want == pytest.approx(0.944037, abs=5e-7)
-    assert got.item() == pytest.approx(want, abs=1e-14)
 
 
 def test_scores_by_complex_numbers() -> None:

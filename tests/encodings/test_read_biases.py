@@ -3,15 +3,9 @@
 import math
 
 import torch
-from torch import Tensor
 
-from posenc import CoPE, DeBERTa, Encoding, Mask, scores
+from posenc import CoPE, DeBERTa, Mask, scores
 from posenc.positions import arange
-
-
-def row(e: Encoding, q: Tensor, k: Tensor, at: int) -> list[float]:
-    """The scores of the query at this position."""
-    return scores(q, k, e.at(arange(q.shape[2])), Mask(causal=True))[0, 0, at].tolist()
 
 
 def test_debertas_buckets() -> None:
@@ -22,16 +16,6 @@ def test_debertas_buckets() -> None:
         behind, ahead = bucket(torch.tensor([-distance, distance])).tolist()
         assert (behind, ahead) == (min(256 + size, 511), 256 - size), distance
     assert bucket(torch.tensor([0, -1, 1, -(2**31), 2**31])).tolist() == [256, 257, 255, 511, 0]
-
-
-def test_cope_counts_both_ends() -> None:
-    """Scores of zero open every gate by half: five keys count .5, 1 … 2.5 from the query back."""
-    cope = CoPE(1, 1, positions=4)
-    with torch.no_grad():
-        cope.weight.copy_(torch.tensor([[0.0], [10.0], [20.0], [30.0]]))
-    q = torch.ones(1, 1, 5, 1)
-    assert row(cope, q, torch.zeros(1, 1, 5, 1), 4) == [25, 20, 15, 10, 5]
-    assert row(cope, q, torch.full((1, 1, 5, 1), 50.0), 4) == [80, 80, 80, 70, 60], "clamped at its last row"
 
 
 def test_cope_does_not_count_what_is_hidden() -> None:

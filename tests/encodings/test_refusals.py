@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import posenc
-from posenc import NoPE, Rotary, Sinusoidal
+from posenc import NoPE, Rotary
 from posenc.errors import InvalidArgument
 from posenc.positions import arange
 from posenc.scaling import DynamicNTK, Linear, PerPair, YaRN
@@ -42,15 +42,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     want = Rotary(8, pairing="half", scaling=Linear(2.0))
     assert torch.equal(rotary.clock.turns, want.clock.turns)
     assert type(rotary.scaling.factor) is float
-
-
-def test_to_empty_leaves_no_garbage() -> None:
-    """Buffers are filled as they leave the meta device, also where reset_parameters is forgotten."""
-    with torch.device("meta"):
-        model = torch.nn.Sequential(Rotary(8, pairing="half"), Sinusoidal(8))
-    model = model.to_empty(device="cpu")
-    assert torch.equal(model[0].clock.turns, Rotary(8, pairing="half").clock.turns)
-    assert torch.equal(model[1].clock.turns, Sinusoidal(8).clock.turns)
 
 
 def test_an_attention_factor_adds_no_rounding() -> None:

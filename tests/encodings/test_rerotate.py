@@ -6,7 +6,6 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.axes import chunked
-from posenc.errors import InvalidArgument
 from posenc.scaling import NTK, YaRN
 
 
@@ -109,38 +108,6 @@ def test_a_16_bit_cache_is_rounded_once_more() -> None:
     pair = want.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)
     # Each of the two roundings moves a channel by 2^-8 of itself; turning spreads the first over its pair.
     assert bool(((got.double() - want).abs() <= 2.0**-8 * (1 + 2**0.5) * pair).all())
-
-
-@pytest.mark.parametrize(
-    ("encoding", "reason"),
-    [
-        (posenc.Sinusoidal(16), "of sinusoidal cannot be moved: positions were added to the token embeddings"),
-        (posenc.Learned(64, 16), "of learned cannot be moved: positions were added to the token embeddings"),
-        (
-            posenc.FoPE(16, 64, pairing="half"),
-            "of fope cannot be moved: its mixtures of cosines and sines are not",
-        ),
-        (
-            posenc.Layers({"rope": posenc.Rotary(16, pairing="half")}, ("rope",)),
-            r"of layers cannot be moved: every layer has its own; move those of layer i with encoding.layer\(i\)",
-        ),
-        (
-            posenc.Stack(posenc.Sinusoidal(16), posenc.ALiBi(3)),
-            "of stack cannot be moved: sinusoidal: positions were",
-        ),
-    ],
-    ids=lambda value: value.name if isinstance(value, posenc.Encoding) else "",
-)
-def test_the_others_say_why_not(encoding: posenc.Encoding, reason: str) -> None:
-    for pair in ((encoding, posenc.NoPE()), (posenc.NoPE(), encoding)):
-        with pytest.raises(InvalidArgument, match=reason):
-            posenc.rerotate(keys(), torch.arange(9), *pair)
-
-
-def test_other_channels_are_refused() -> None:
-    one, other = posenc.Rotary(8, pairing="half"), posenc.Rotary(8, pairing="interleaved")
-    with pytest.raises(InvalidArgument, match="from_ has pairing='half' and to has pairing='interleaved'; which"):
-        posenc.rerotate(torch.zeros(1, 1, 2, 8), torch.arange(2), one, other)
 
 
 @pytest.mark.parametrize("rows", [False, True])

@@ -116,10 +116,3 @@ def test_another_in_every_layer_stays_so() -> None:
     assert made.layer(0) is layers.layer(0)
     assert made.layer(2) is not made.layer(0)
     assert not made.per_layer
-
-
-def test_composed_encodings_reset_their_parts() -> None:
-    t5 = posenc.T5(2)
-    torch.nn.init.ones_(t5.weight)
-    posenc.Layers({"rotary": ROTARY, "t5": t5}, ("rotary", "t5")).reset_parameters()
-    assert not (t5.weight == 1).all()

@@ -20,13 +20,6 @@ def at_distance(sandwich: Sandwich, distance: int) -> torch.Tensor:
     return bias.rows(0, 1, 1)[0, :, 0, 0]
 
 
-def test_two_codes_start_the_sum_at_other_numbers() -> None:
-    """At distance 1 with 64 channels: NeMo from 1, attention-gym from 0."""
-    found = [at_distance(Sandwich(8, channels=64, first=first), 1)[7].item() * 8 for first in (1, 0)]
-    assert found == [pytest.approx(-0.6235, abs=5e-5), pytest.approx(-1.0832, abs=5e-5)]
-    assert Sandwich(8).first == 1
-
-
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("distance", [0, 1, 63, 4097, 10**6])
 def test_every_head_against_the_sum_written_out(distance: int, first: int) -> None:

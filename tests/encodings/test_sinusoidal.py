@@ -8,26 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc import Sinusoidal
-from posenc.encodings.sinusoidal import sinusoid_frequencies
 from posenc.positions import arange
 from support import reference
-
-
-def test_the_lessons_exercise_at_width_four() -> None:
-    """E13.1: dot products of positions at one offset are equal, 1.540252 at offset 1 and 1.282412 at offset 5."""
-    table = Sinusoidal(4).table(torch.tensor([0, 1, 5, 6]), torch.float64)
-    want = [
-        [0.0, 1.0, 0.0, 1.0],
-        [0.841471, 0.540302, 0.010000, 0.999950],
-        [-0.958924, 0.283662, 0.049979, 0.998750],
-        [-0.279415, 0.960170, 0.059964, 0.998201],
-    ]
-    torch.testing.assert_close(table, torch.tensor(want, dtype=torch.float64), rtol=0, atol=5e-7)
-    dot = table @ table.T
-    assert dot[0, 1].item() == pytest.approx(1.540252, abs=5e-7)
-    assert dot[0, 2].item() == pytest.approx(1.282412, abs=5e-7)
-    assert dot[2, 3].item() == pytest.approx(dot[0, 1].item(), abs=1e-15)
-    assert dot[1, 3].item() == pytest.approx(dot[0, 2].item(), abs=1e-15)
 
 
 @given(st.integers(1, 40), st.floats(1.5, 1e7), st.sampled_from(["interleaved", "block"]), st.integers(0, 500))
@@ -64,13 +46,6 @@ def test_one_rotation_takes_every_position_k_further() -> None:
     sin, cos = here[:, ::2], here[:, 1::2]
     torch.testing.assert_close(there[:, ::2], sin * phase.cos() + cos * phase.sin(), rtol=0, atol=1e-13)
     torch.testing.assert_close(there[:, 1::2], cos * phase.cos() - sin * phase.sin(), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("width", "wavelength"), [(512, 60_611), (128, 54_410), (64, 47_117), (8, 6_283), (4, 628)]
-)
-def test_the_longest_wavelength_is_not_62832(width: int, wavelength: int) -> None:
-    assert round(2 * math.pi / float(sinusoid_frequencies(width).exact[-1])) == wavelength
 
 
 def test_scale_and_order() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import posenc
-from posenc import ALiBi, LearnedRotary, Mask, PoPE, Rotary, Sinusoidal, Stack, attention, layouts, merge
+from posenc import Mask, PoPE, Rotary, Sinusoidal, attention, layouts, merge
 from posenc import positions as P
 from posenc.errors import PosencError
 from support.checking import annotations_unchecked
@@ -62,21 +62,6 @@ def test_what_was_placed_in_inference_mode_serves_in_training(text: str) -> None
     q, x = Q.clone().requires_grad_(), torch.randn(1, 4, 16).requires_grad_()
     (attention(*placed.rotate(q, q), q, placed, causal=True).sum() + placed.embed(x).sum()).backward()
     assert q.grad is not None
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (Stack(ROTARY, ALiBi(2)), Rotary(8, pairing="interleaved")),
-        (Stack(ROTARY, ALiBi(2)), Stack(Rotary(8, pairing="interleaved"), ALiBi(2))),
-        (Stack(LearnedRotary(8, pairing="half", rotary_dim=4)), ROTARY),
-    ],
-)
-def test_keys_are_not_moved_to_other_channels_inside_a_composition(
-    old: posenc.Encoding, new: posenc.Encoding
-) -> None:
-    with pytest.raises(PosencError, match="which channels rotate together"):
-        posenc.rerotate(Q, AT, old, new)
 
 
 def test_a_placed_pope_keeps_the_angles_that_it_was_placed_with() -> None:

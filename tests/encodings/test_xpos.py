@@ -7,15 +7,8 @@ import torch
 
 import posenc
 from posenc import Mask, XPos, attention, scores
-from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.errors import InvalidArgument
 from posenc.positions import arange, packed
-
-
-def test_the_golden_factors() -> None:
-    """D=64: ζ = .285714, .308036 … .977679; 512 tokens back pair 0 keeps 28.6 %."""
-    kept = [math.exp(512 * x) for x in XPos(64, pairing="half").fading]
-    assert kept[:2] == pytest.approx([0.285714, 0.308036], abs=5e-7)
-    assert kept[-1] == pytest.approx(0.977679, abs=5e-7)
 
 
 def formula(
@@ -79,18 +72,6 @@ def test_the_last_position_is_as_exact_as_the_first(dtype: torch.dtype) -> None:
         torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=off * (1 + float(theirs.abs().max())))
 
 
-def test_one_position_past_the_last_is_refused() -> None:
-    xpos = XPos(16, pairing="half")
-    message = f"holds {LAST + 1}; the last position here is {LAST}"
-    with pytest.raises(PositionOutOfRange, match=message):
-        xpos.at(torch.tensor([LAST + 1]))
-    with pytest.raises(PositionOutOfRange, match=message):
-        xpos.at(torch.tensor([5]), torch.tensor([LAST + 1]))
-    k = torch.randn(1, 1, 1, 16)
-    with pytest.raises(PositionOutOfRange, match=message):
-        posenc.rerotate(k, torch.tensor([5]), xpos, xpos, torch.tensor([LAST + 1]))
-
-
 @pytest.mark.parametrize("settings", [{"scale_base": 64}, {"gamma": 1e-9, "scale_base": 64}], ids=str)
 def test_fast_fading_ends_sooner(settings: dict) -> None:
     """At its own last position as at the paper's."""
@@ -124,13 +105,6 @@ def test_float16_is_refused() -> None:
         placed.rotate(x, x)  # which attention would round
     with torch.autocast("cpu", torch.bfloat16):
         placed.rotate(x, x)
-
-
-def test_one_more_that_reads_or_fades_is_refused_in_a_stack() -> None:
-    xpos = XPos(8, pairing="half")
-    for other in (posenc.Shaw(8, 2), XPos(8, pairing="half")):
-        with pytest.raises(InvalidArgument, match="xPos shrinks queries and grows keys"):
-            posenc.Stack(xpos, other)
 
 
 def test_packed_documents_and_a_bias_beside_it() -> None:

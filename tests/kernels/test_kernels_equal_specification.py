@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from posenc import Rotary
+from posenc.kernels import native
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.by_native import by_native
 from posenc.kernels.rotary.eager import blockwise
@@ -139,19 +140,13 @@ ENGINES = {
 """Who must give the same bits: of the native kernel every instruction set."""
 
 
-@given(cases())
-def test_the_specification_keeps_its_own_budget(case: dict) -> None:
-    law(specification, case)
+NATIVE = pytest.param(by_native, marks=pytest.mark.skipif(bool(native.lacking()), reason=native.lacking()))
 
 
-@given(cases())
-def test_blocks_equal_the_specification(case: dict) -> None:
-    law(blockwise, case)
-
-
-@given(cases())
-def test_the_fusable_formula_equals_the_specification(case: dict) -> None:
-    law(fusable, case)
+@pytest.mark.parametrize("engine", [specification, blockwise, fusable, NATIVE], ids=lambda engine: engine.__name__)
+@given(case=cases())
+def test_every_engine_keeps_the_budget(engine: Engine, case: dict) -> None:
+    law(engine, case)
 
 
 @pytest.mark.parametrize("engine", [blockwise, fusable])
@@ -164,11 +159,6 @@ def test_no_engine_returns_a_view(engine: Engine, pairing: str) -> None:
 
 @pytest.mark.usefixtures("native_built")
 class TestNative:
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(cases())
-    def test_it_keeps_the_budget(self, case: dict) -> None:
-        law(by_native, case)
-
     @pytest.mark.parametrize("dtype", UNIT)
     @pytest.mark.parametrize("pairing", ["half", "interleaved"])
     @pytest.mark.parametrize("level", LEVELS)

@@ -27,16 +27,6 @@ def qk(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.usefixtures("native_built")
 class TestOneOfTwo:
-    def test_the_other_is_none(self, backend: str, pairing: str) -> None:
-        here, (q, k) = placed(backend, pairing), qk()
-        want = here.rotate(q, k)
-        for recorded in (False, True):
-            with torch.set_grad_enabled(recorded):
-                assert torch.equal(here.rotate(q, None)[0], want[0])
-                assert here.rotate(q, None)[1] is None
-                assert torch.equal(here.rotate(None, k)[1], want[1])
-                assert here.rotate(None, k)[0] is None
-
     def test_into_memory_at_hand(self, backend: str, pairing: str) -> None:
         here, (q, k) = placed(backend, pairing), qk()
         want = here.rotate(q, k)

@@ -223,10 +223,6 @@ class AutocastTable(BrokenRotary):
         return insert_head_axis(angle.float().cos().to(dtype)), insert_head_axis(angle.float().sin().to(dtype))
 
 
-class KeptFromInference(LengthCache):
-    """A table first made under inference_mode is kept and meets autograd later."""
-
-
 class SilentClamp(Encoding):
     """A learned table that gives positions past its end the last row, and says nothing."""
 

@@ -22,8 +22,12 @@ class Biased(Encoding):
     acts_on = ("bias",)
     relative = True
 
+    def __init__(self, kind: type[LinearBias] = LinearBias) -> None:
+        super().__init__()
+        self.kind = kind
+
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return LinearBias(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+        return self.kind(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, bias=self.bias(q_positions, k_positions))
@@ -46,11 +50,6 @@ class TooSteep(LinearBias):
         return 64 * self.slopes
 
 
-class FallsTooFast(Biased):
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return TooSteep(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
-
-
 class FirstRows(LinearBias):
     """Every block has the first rows' distances."""
 
@@ -65,27 +64,12 @@ class FirstKeys(LinearBias):
         return super().rows(first, last, keys - start)
 
 
-class BlocksFromTheFirstKey(Biased):
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return FirstKeys(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
-
-
-class BlocksFromTheStart(Biased):
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return FirstRows(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
-
-
 class KeepsQuiet(LinearBias):
     """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         whole = super().rows(first, last, keys, scores, start)
         return whole - whole.amax(-1, keepdim=True)
-
-
-class LeavesOutUntold(Biased):
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return KeepsQuiet(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
 
 
 class FirstHeadPlain(BrokenRotary):
@@ -136,11 +120,6 @@ class FromTheOrigin(LinearBias):
         return q[:, :, 1:], k[:, :, 1:]
 
 
-class NotAnchored(Biased):
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return FromTheOrigin(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
-
-
 class BrokenFoX(Encoding):
     """FoX with another bias made of its gates; as it should be if that is a ForgetBias."""
 
@@ -177,19 +156,6 @@ class PlacedBroken(Placed):
         return here
 
 
-class Counts(Biased):
-    """CoPE inside, whose bias each mutant below makes another of."""
-
-    uses_queries = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cope = CoPE(8, 4, positions=5, std=1.0)
-
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return CountedBias(self.cope.weight.double(), 4)
-
-
 class CountedByRow(CountedBias):
     """Adds gates up along the rows of the tensors, and not along the order of tokens."""
 
@@ -197,7 +163,15 @@ class CountedByRow(CountedBias):
         return CountedByRow(self.table, self.heads, torch.arange(k_order.shape[-1]))
 
 
-class CountsByRow(Counts):
+class CountsByRow(Biased):
+    """CoPE inside."""
+
+    uses_queries = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cope = CoPE(8, 4, positions=5, std=1.0)
+
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         return CountedByRow(self.cope.weight.double(), 4)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
+
 import posenc
 from posenc import (
     FIRE,
@@ -263,3 +265,5 @@ BREADTH = {
     "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
 }
 """Further settings of kinds that other cases stand for; their laws run in ``make slow``."""
+TIERS = [pytest.param(case, marks=[pytest.mark.slow] if str(case) in BREADTH else []) for case in CASES]
+"""All cases as parameters of a test that holds all encodings."""

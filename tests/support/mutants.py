@@ -8,7 +8,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.laws import Law, computes, feeding, independence, paths, sharding, survival, tracing
 from support import broken, broken_layers, broken_scores, contracts, plumbing, reference
 from support.broken import BrokenALiBi, BrokenRotary
-from support.broken_scores import BrokenFoX, TwoAxes
+from support.broken_scores import Biased, BrokenFoX, TwoAxes
 from support.cases import Case
 
 
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.sharded_is_whole),
     Mutant("scores counted by row", broken_scores.CountsByRow, sharding.sharded_is_whole),
     Mutant("distances of what queries meet between rows", broken_scores.MeetsByRow, sharding.sharded_is_whole),
-    Mutant("a row's number left out untold", broken_scores.LeavesOutUntold, sharding.ring_is_whole),
+    Mutant("a row's number left out untold", lambda: Biased(broken_scores.KeepsQuiet), sharding.ring_is_whole),
     Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),
     Mutant("a line off by one", broken_scores.LineOffByOne, plumbing.scores.shortcuts_are_rows),
     Mutant(
@@ -84,12 +84,16 @@ MUTANTS = [
         lambda: BrokenFoX(broken_scores.WrongChannels),
         plumbing.scores.shortcuts_are_rows,
     ),
-    Mutant("channels that are not anchored", broken_scores.NotAnchored, plumbing.scores.shortcuts_are_rows),
+    Mutant(
+        "channels that are not anchored",
+        lambda: Biased(broken_scores.FromTheOrigin),
+        plumbing.scores.shortcuts_are_rows,
+    ),
     Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
-    Mutant("later keys the first", broken_scores.BlocksFromTheFirstKey, plumbing.scores.shortcuts_are_rows),
-    Mutant("every block the first", broken_scores.BlocksFromTheStart, plumbing.scores.rows_are_scores),
+    Mutant("later keys the first", lambda: Biased(broken_scores.FirstKeys), plumbing.scores.shortcuts_are_rows),
+    Mutant("every block the first", lambda: Biased(broken_scores.FirstRows), plumbing.scores.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
-    Mutant("a fall steeper than the bias", broken_scores.FallsTooFast, paths.paths_are_scores),
+    Mutant("a fall steeper than the bias", lambda: Biased(broken_scores.TooSteep), paths.paths_are_scores),
     Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),
     Mutant("a table cut off", broken_layers.TableOfAllLayers, plumbing.layers.shared_placings_train),
     Mutant(
@@ -115,7 +119,7 @@ MUTANTS = [
     ),
     Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
     Mutant("angles that autocast rounds", broken.AutocastTable, survival.survives_autocast),
-    Mutant("a table from inference_mode", broken.KeptFromInference, plumbing.survival.survives_inference_mode),
+    Mutant("a table from inference_mode", broken.LengthCache, plumbing.survival.survives_inference_mode),
     Mutant(
         "angles of the default type", broken_scores.DefaultTyped, plumbing.survival.survives_another_default_dtype
     ),

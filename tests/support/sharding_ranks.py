@@ -1,7 +1,8 @@
 """What one rank of a sharded attention layer does, and a way to run it in as many processes as there are ranks.
 
 Every rank holds its tokens of two sequences. The whole is computed beside it, so that each rank can compare what it
-has: outputs of its tokens, and the gradients of inputs and of the encoding's parameters summed over ranks.
+has: outputs of its tokens, and the gradients of inputs and of the encoding's parameters summed over ranks. Heads on
+ranks of their own send nothing, and a law holds them.
 """
 
 import socket
@@ -189,26 +190,6 @@ def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
         _near(g, w)
 
 
-def heads_apart(name: str, zigzag: bool) -> None:
-    """Every rank has some heads, and of the encoding what belongs to them."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    first, last = rank * H // ranks, (rank + 1) * H // ranks
-    encoding = made(name)
-    x, q, k, v, weight = tensors()
-    mine, shared = slice(first, last), slice(first * K // H, last * K // H)
-    given = [x.requires_grad_(), *(t.clone().requires_grad_() for t in (q[:, mine], k[:, shared], v[:, shared]))]
-    here = encoding.at(arange(LENGTH), dtype=torch.float64).with_content(given[0])[0].slice_heads(first, last)
-    y = posenc.attention(*here.rotate(given[1], given[2]), given[3], here, causal=True)
-    want, gradients = whole(name)
-    _near(y, want[:, mine])
-    got = _gradients((y * weight[:, mine]).sum(), given, encoding)
-    for g, w, part in zip(got[1:4], gradients[1:4], (mine, shared, shared), strict=True):
-        _near(g, w[:, part])
-    for g, w in zip([got[0], *got[4:]], [gradients[0], *gradients[4:]], strict=True):
-        dist.all_reduce(g)
-        _near(g, w)
-
-
 def _compare(got: list[Tensor], want: list[Tensor], own: Tensor) -> None:
     """A rank's tokens' gradients are its own; parameters' are summed over ranks."""
     _near(got[0], want[0][:, own])
@@ -238,7 +219,6 @@ WAYS = {
     "ring": ring,
     "masks": ring_with_all_that_masks_say,
     "refused": refused,
-    "heads": heads_apart,
 }
 
 
