@@ -1,4 +1,4 @@
-"""Attention under what torch does to functions: the meta device, vmap, tracing, second derivatives, training."""
+"""Attention under what torch does to functions: vmap, tracing, second and forward derivatives, training."""
 
 import pytest
 import torch

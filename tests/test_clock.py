@@ -1,4 +1,4 @@
-"""The clock against 200-bit arithmetic, against its float32 mode, and through casts."""
+"""The clock against 200-bit arithmetic, under another decimal context, and through casts."""
 
 import decimal
 

@@ -1,4 +1,4 @@
-"""Our exceptions cross process borders, copies and pickles as themselves."""
+"""Our exceptions survive copies and pickles as themselves."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""ALiBi: slopes for every head count, the sign, both sides, and a bias that never becomes a square."""
+"""ALiBi: slopes for every head count, given ones, both sides, and a line where positions are consecutive."""
 
 import pytest
 import torch

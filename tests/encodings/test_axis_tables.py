@@ -1,4 +1,4 @@
-"""Tables over axes: Swin's windows and LayoutLM's page, known numbers, refusals."""
+"""Tables over axes: rows of a window, positions shared by a batch, LayoutLMv3's own module."""
 
 import pytest
 import torch

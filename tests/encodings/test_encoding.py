@@ -1,4 +1,4 @@
-"""The catalogue, where encodings act, and the errors that every encoding shares."""
+"""The catalogue: facts that are asked for, settings that come back, and the types of errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""FoX against its sum written out, however its tokens arrive: cached, permuted, packed, padded, in other layers."""
+"""FoX against its sum written out, whatever order and documents its tokens come in; its sums in 16 bits."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""KERPLE's two kernels against their formula in float64, its parameters as checkpoints have them, its refusals."""
+"""KERPLE's two kernels against their formula in float64, and its parameters as checkpoints have them."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Layers as models have them: SmolLM3, Gemma 3, Llama 4; and what a layer's description says."""
+"""Layers as models have them: Llama 4, mixed layers read in pieces, bases and scalings by layer."""
 
 import pytest
 import torch

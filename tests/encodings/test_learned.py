@@ -1,4 +1,4 @@
-"""Learned positions: a row each, and a clear end of the table."""
+"""Learned positions: a row each, a clamped end, gradients and the first numbers."""
 
 import pytest
 import torch

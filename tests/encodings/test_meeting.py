@@ -1,4 +1,4 @@
-"""Biases that read queries and keys: what each adds written out, gradients of every path, memory, composition."""
+"""Biases that read queries and keys: what each adds written out, gradients, memory, a step of decoding."""
 
 import math
 

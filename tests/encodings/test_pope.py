@@ -1,4 +1,4 @@
-"""PoPE: golden score, its two derivations, what it does to widths and caches, gradients of its angles."""
+"""PoPE: scores by a second derivation, what it does to widths, gradients of its angles, its scalings."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The scale of queries by position: both rules at their steps, float32 under any type, packed documents too."""
+"""The scale of queries by position: every rule at its steps, float32 under any type, and attention."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Known numbers and refusals of Shaw, Inkling, Transformer-XL, DeBERTa and CoPE."""
+"""Buckets of DeBERTa, and which keys CoPE counts."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Sandwich against its sum one cosine at a time, where two public codes start it, and positions of every kind."""
+"""Sandwich against its sum one cosine at a time, and positions of every kind."""
 
 import math
 

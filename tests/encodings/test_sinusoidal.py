@@ -1,4 +1,4 @@
-"""Sinusoidal positions: the paper's numbers, its identities, and every layout."""
+"""Sinusoidal positions: their formula, their identities, and every layout."""
 
 import math
 

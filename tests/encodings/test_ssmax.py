@@ -1,4 +1,4 @@
-"""Scalable softmax: its factors, what it makes of softmax over many keys, its gradients, float32 under any type."""
+"""Scalable softmax: its factors, what it makes of softmax over many keys, and scores that it multiplies."""
 
 import math
 

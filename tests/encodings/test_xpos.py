@@ -1,4 +1,4 @@
-"""xPos: golden ζ, scores by their formula up to the last position, caches that stay valid, and where it ends."""
+"""xPos: scores by their formula up to the last position, caches that stay valid, and a float16 that is refused."""
 
 import math
 
