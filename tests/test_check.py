@@ -84,9 +84,9 @@ def test_a_good_encoding_of_forty_lines_keeps_every_law(theirs: str) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_class_and_an_instance_are_checked_alike() -> None:
-    for encoding in (posenc.ALiBi, posenc.ALiBi(6)):
-        assert checked(Subject.of(encoding)).ok
-    assert Subject.of(posenc.ALiBi(6)).heads == 6
+    subject = Subject.of(posenc.ALiBi(6))
+    assert checked(subject).ok
+    assert (subject.heads, Subject.of(posenc.ALiBi).heads) == (6, 4)
     assert Subject.of("layers(rotary*5 + nope)").layers == 6
 
 

@@ -41,8 +41,7 @@ def test_gates_are_never_below_float32(dtype: torch.dtype, autocast: bool) -> No
     assert torch.equal(state, torch.nn.functional.logsigmoid(wide).mT)
 
 
-@pytest.mark.parametrize("keep", [0.999, 0.9, 1e-3])
-@pytest.mark.parametrize("length", [512, 32_768])
+@pytest.mark.parametrize(("keep", "length"), [(0.999, 32_768), (0.9, 512), (1e-3, 32_768)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, length: int, keep: float) -> None:
     """Of the last row, where all keys count. Sums are rounded to float32 once: 2^-24 of the largest.
@@ -63,8 +62,14 @@ def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, leng
     assert (want - exact).abs().max() <= largest * 2.0**-24
 
 
-@pytest.mark.parametrize("keep", [0.99, pytest.param(0.5, marks=pytest.mark.slow), 1e-16])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("dtype", "keep"),
+    [
+        (torch.bfloat16, 0.99),
+        (torch.float16, 1e-16),
+        *(pytest.param(*way, marks=pytest.mark.slow) for way in ((torch.bfloat16, 1e-16), (torch.float16, 0.5))),
+    ],
+)
 def test_a_16_bit_model_forgets_as_exactly_as_it_attends(dtype: torch.dtype, keep: float) -> None:
     """2048 tokens; with gates near zero the sums pass what float16 holds.
 

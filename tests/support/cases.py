@@ -257,6 +257,7 @@ BREADTH = {
         "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
         "channel-rotary(layout=hunyuan-vl, signed=True)",
     ),
+    *("rotary(scaling=yarn(4, 512))", "alibi(slopes=(0.0625, 0.00390625, 0, 0))"),
     *("learned(past_end=clamp)", "layers with a window", "rotary-partial", "rotary-interleaved"),
     *("stack(rotary, fox(bias=1))", "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)"),
     *("dca(rotary, chunk=6, local=2)", "rerope(rotary, window=4)"),
