@@ -78,12 +78,12 @@ def test_scores_are_those_of_the_papers_distances(encoding: Remap, settings: dic
 )
 def test_several_blocks_of_rows_see_what_the_whole_sees(case: tuple[Remap, dict[str, Any]]) -> None:
     """Long enough for several blocks of rows, after a cache, with sinks and gradients; padding and gaps too."""
-    q, k, v = (x.requires_grad_() for x in drawn(700, 1, 2, 1))
-    at = torch.arange(700) + (torch.arange(700) > 400) * 30
-    rows, sinks = slice(50, 700), torch.tensor([0.5, -1.0], dtype=torch.float64)
+    q, k, v = (x.requires_grad_() for x in drawn(600, 1, 2, 1))
+    at = torch.arange(600) + (torch.arange(600) > 400) * 30
+    rows, sinks = slice(50, 600), torch.tensor([0.5, -1.0], dtype=torch.float64)
     distances = remapped.matrix(used(*case), at[rows], at)
-    causal = torch.ones(700, 700).tril().bool()[rows]
-    for key_mask in (None, (torch.arange(700) >= 20)[None]):
+    causal = torch.ones(600, 600).tril().bool()[rows]
+    for key_mask in (None, (torch.arange(600) >= 20)[None]):
         visible = causal if key_mask is None else causal & key_mask
         placed = case[0].at(at[rows], at, dtype=torch.float64)
         rotated = q[:, :, rows], case[0].rotate_keys(k, at)

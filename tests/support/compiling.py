@@ -288,8 +288,8 @@ def the_native_kernel_is_one_operator() -> None:
 
 
 MORE = ("rotary", "alibi", "learned", "t5", "fox", "query-scale", "stack(rotary, fox(bias=1))")
-MADE = ("t5", "cope", "stack(rotary, fox(bias=1))")
-"""A line with a gradient, a bias that reads scores, and a rotation with gates that read tokens."""
+MADE = ("cope", "stack(rotary, fox(bias=1))")
+"""A bias that reads scores and has a gradient, and a rotation with gates that read tokens."""
 
 Laws = dict[str, Callable[[], None]]
 
