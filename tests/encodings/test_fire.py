@@ -25,8 +25,7 @@ def written_out(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
 
 
 def bias_at(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
-    bias = fire.at(q_at, k_at, dtype=torch.float64).bias
-    return bias.rows(0, q_at.shape[-1], k_at.shape[-1])
+    return fire.at(q_at, k_at, dtype=torch.float64).bias.rows(0, q_at.shape[-1], k_at.shape[-1])
 
 
 def test_pieces_are_the_network() -> None:

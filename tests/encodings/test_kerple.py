@@ -17,8 +17,11 @@ def made(kernel: str, size: list[float], growth: list[float]) -> Kerple:
 
 
 def at_distance(kerple: Kerple, distance: int) -> list[float]:
-    bias = kerple.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias
-    return bias.rows(0, 1, 1)[0, :, 0, 0].tolist()
+    return (
+        kerple.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
+        .bias.rows(0, 1, 1)[0, :, 0, 0]
+        .tolist()
+    )
 
 
 @pytest.mark.parametrize("distance", [0, 1, 7, 300, 2**31 - 1])

@@ -52,9 +52,8 @@ def test_log_n_is_the_logarithm_of_the_place_past_the_trained_length() -> None:
 def test_scores_are_multiplied_and_a_bias_is_not() -> None:
     at, (q, k) = arange(5, offset=8189), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
     got, alibi = scores(q, k, QueryScale().at(at, dtype=torch.float64)), posenc.ALiBi(2)
-    bias = alibi.at(at).bias
     both = scores(q, k, Stack(alibi, QueryScale()).at(at))
-    torch.testing.assert_close(both - bias.rows(0, 5, 5), got, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(both - alibi.at(at).bias.rows(0, 5, 5), got, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])

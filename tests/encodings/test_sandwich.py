@@ -16,8 +16,9 @@ def summed(distance: int, channels: int, first: int) -> float:
 
 
 def at_distance(sandwich: Sandwich, distance: int) -> torch.Tensor:
-    bias = sandwich.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias
-    return bias.rows(0, 1, 1)[0, :, 0, 0]
+    return sandwich.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias.rows(0, 1, 1)[
+        0, :, 0, 0
+    ]
 
 
 @pytest.mark.parametrize("first", [0, 1])
