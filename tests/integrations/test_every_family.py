@@ -82,15 +82,11 @@ def test_a_family_does_what_is_read_of_it(family: str) -> None:
     assert differences(measure(model), positions) == []
 
 
-def roundings(model: Any) -> int:
-    """Of the sums that lead to a number of the answer, one map after the other."""
-    return sum(one.shape[-1] for one in model.parameters() if one.dim() == 2)
-
-
 @pytest.mark.parametrize("family", SWAPPED)
-def test_the_same_answers_with_its_own_positions(family: str) -> None:
+def test_the_same_answers_with_its_own_positions_and_others_with_others(family: str) -> None:
     model = small(family)
-    if not any(recipe.name != "nope" for recipe in read(model.config).recipes.values()):
+    encodings = own(model, 12)
+    if not any(encoding.acts_on for encoding in encodings.values()):
         pytest.skip("no positions")
     given = texts(model)
     calls: list[dict[str, Any]] = [given]
@@ -99,8 +95,10 @@ def test_the_same_answers_with_its_own_positions(family: str) -> None:
         padded[1, :4] = 0
         calls.append({**given, "attention_mask": padded})
     before = [answers(model, **call) for call in calls]
-    with put_in(model, own(model, 12)):
+    with put_in(model, encodings):
         ours = [answers(model, **call) for call in calls]
+    with put_in(model, other(encodings)):
+        assert (answers(model, **given) - before[0]).abs().max() > 1e-3 * before[0].abs().max()
     after = [answers(model, **call) for call in calls]
     for one, mine, again, call in zip(before, ours, after, calls, strict=True):
         seen = torch.ones(one.shape[:2], dtype=torch.bool)
@@ -109,21 +107,11 @@ def test_the_same_answers_with_its_own_positions(family: str) -> None:
             seen &= mask
         assert torch.equal(one, again)
         # Angles are bit for bit the same, and sums may come in another order: n roundings of 2^-24 to either side,
-        # √n·2^-24 together, and in the worst of some thousands of numbers four times that.
-        most = 4 * math.sqrt(roundings(model)) * 2.0**-24 * float(one.abs().max())
+        # √n·2^-24 together, and in the worst of some thousands of numbers four times that. n counts the sums that
+        # lead to a number of the answer, one map after the other.
+        roundings = sum(weight.shape[-1] for weight in model.parameters() if weight.dim() == 2)
+        most = 4 * math.sqrt(roundings) * 2.0**-24 * float(one.abs().max())
         torch.testing.assert_close(mine[seen], one[seen], rtol=0, atol=most)
-
-
-@pytest.mark.parametrize("family", SWAPPED)
-def test_other_positions_give_other_answers(family: str) -> None:
-    model = small(family)
-    encodings = own(model, 12)
-    if not any(encoding.acts_on for encoding in encodings.values()):
-        pytest.skip("no positions")
-    given = texts(model)
-    before = answers(model, **given)
-    with put_in(model, other(encodings)):
-        assert (answers(model, **given) - before).abs().max() > 1e-3 * before.abs().max()
 
 
 def in_parts(model: Any, given: dict[str, torch.Tensor]) -> torch.Tensor | None:
@@ -151,29 +139,17 @@ def in_parts(model: Any, given: dict[str, torch.Tensor]) -> torch.Tensor | None:
 @pytest.mark.parametrize("family", SWAPPED)
 def test_the_same_answers_with_a_cache(family: str) -> None:
     model = small(family)
-    given = texts(model)
+    given, encodings = texts(model), own(model, 12)
     before = in_parts(model, given)
-    if before is None or not any(encoding.acts_on for encoding in own(model, 12).values()):
+    if before is None or not any(encoding.acts_on for encoding in encodings.values()):
         pytest.skip("no cache, or no positions")
-    with put_in(model, own(model, 12)):
+    with put_in(model, encodings):
         ours = in_parts(model, given)
     again = in_parts(model, given)
     assert ours is not None
     assert again is not None
     assert torch.equal(again, before)
     torch.testing.assert_close(ours, before, rtol=0, atol=2e-5 * float(before.abs().max()))
-
-
-def test_t5_with_a_cache_is_the_whole() -> None:
-    model = small("t5")
-    before, given = model.config._attn_implementation, texts(model)
-    ids = given.pop("decoder_input_ids")
-    with torch.no_grad(), put_in(model, own(model, 12)):
-        whole = model(**given, decoder_input_ids=ids).last_hidden_state
-        first = model(**given, decoder_input_ids=ids[:, :6], use_cache=True)
-        last = model(**given, decoder_input_ids=ids[:, 6:], **cached(first)).last_hidden_state
-    torch.testing.assert_close(last, whole[:, 6:], rtol=0, atol=2e-5 * float(whole.abs().max()))
-    assert model.config._attn_implementation == before
 
 
 @pytest.mark.parametrize("additive", [False, True])

@@ -9,11 +9,11 @@ import torch
 import posenc
 from posenc.errors import InvalidArgument
 from posenc.integrations.attention_layouts import LAYOUTS
-from posenc.integrations.huggingface import differences, measure, read
+from posenc.integrations.huggingface import differences, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Tower
 from posenc.integrations.huggingface.measuring.maps import over_a_grid
-from support.small_models import check_found_out, small
+from support.small_models import check_found_out, measured
 
 WHISPER = FAMILIES["whisper"].tables
 
@@ -69,7 +69,7 @@ def test_rows_and_columns_are_told_apart(family: str) -> None:
 
 def test_a_decoder_is_measured_by_its_own_tokens_alone() -> None:
     """Not by those that its encoder is given beside a sound, which differ from place to place."""
-    found = measure(small("moonshine"))
+    found = measured("moonshine")
     places = [layer.place for layer in found.layers]
     assert len({*places}) == len(places)
     assert differences(found, read(found.config)) == []

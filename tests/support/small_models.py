@@ -2,9 +2,11 @@
 
 import copy
 import inspect
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
-from posenc.integrations.huggingface import differences, measure, patched, read
+from posenc.integrations.huggingface import Measured, differences, measure, patched, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.measuring.probe import shown
@@ -96,9 +98,19 @@ def check_swapped(
     assert torch.equal(answer(), before)
 
 
+@cache
+def _measured(model_type: str, more: str) -> Measured:
+    return measure(small(model_type, **json.loads(more)))
+
+
+def measured(model_type: str, **more: Any) -> Measured:
+    """What is measured of the small model of a type, once in a process."""
+    return _measured(model_type, json.dumps(more))
+
+
 def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A family measures as it is read, and differs in these words where its row says something else."""
-    found = measure(small(model_type))
+    found = measured(model_type)
     assert differences(found, read(found.config)) == []
     monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
     assert re.search(said, " ".join(differences(found, read(found.config))))
