@@ -58,15 +58,6 @@ def test_windows_by_every_spelling(family: str) -> None:
     assert 16 in read(config).windows
 
 
-def test_kinds_are_described_layer_by_layer() -> None:
-    lines = read(tiny("gpt-oss").config).as_layers().describe().splitlines()
-    assert [line.split(": rotary")[0] for line in lines] == ["layer 0: all within 16", "layer 1: all"]
-    assert lines[0].endswith("window 16")
-    assert read(tiny("llama-2").config).as_layers().name == "rotary"
-    smol = read(tiny("smollm3").config).as_layers()
-    assert [smol.layer(i).name for i in range(2)] == ["rotary", "nope"]
-
-
 def test_layers_are_patched_by_layer() -> None:
     """Layers made by hand, with names of their own; what one kind of the model cannot tell apart is refused."""
     model, ids = tiny("gemma3"), tokens()

@@ -11,9 +11,9 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 import posenc
 from integrations.test_published import PUBLISHED, layers
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import patched, read, write
+from posenc.integrations.huggingface import read, write
 from posenc.scaling import Default, YaRN
-from support.small_models import answers, own, small
+from support.small_models import answers, check_swapped, own, small
 
 FLASH: dict[str, Any] = PUBLISHED["deepseek-ai/DeepSeek-V4-Flash"]["config"]
 pytestmark = pytest.mark.skipif("deepseek_v4" not in CONFIG_MAPPING, reason="an older transformers")
@@ -68,12 +68,9 @@ def test_the_model_answers_alike_with_its_own_positions_put_in() -> None:
     kinds = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]
     model = small("deepseek_v4", layer_types=[kinds[i % 3] for i in range(43)])
     ids = torch.randint(4, 60, (2, 23), generator=torch.Generator().manual_seed(3))
-    before = answers(model, input_ids=ids)
-    encodings, most = own(model, 64), 2e-5 * float(before.abs().max())
-    with patched(model, encodings):
-        torch.testing.assert_close(answers(model, input_ids=ids), before, rtol=0, atol=most)
-    with patched(model, {**encodings, "compress": encodings["main"]}):
-        assert (answers(model, input_ids=ids) - before).abs().max() > 1e-3 * before.abs().max()
+    encodings = own(model, 64)
+    others = {**encodings, "compress": encodings["main"]}
+    check_swapped(model, encodings, others, lambda: answers(model, input_ids=ids))
 
 
 def test_outputs_are_rotated_back_as_its_code_does() -> None:

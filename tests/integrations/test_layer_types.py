@@ -36,10 +36,23 @@ def test_where_only_some_layers_attend_only_they_turn() -> None:
         read(silent("qwen3_next", full_attention_intervall=4))
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gpt_oss"])
-def test_a_pattern_that_the_code_does_not_ask_for_is_refused(name: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"unknown key .* 'sliding_window_pattern'.*remove it"):
-        read(silent(name, sliding_window_pattern=3))
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        *(  # which the code does not ask for
+            (name, {"sliding_window_pattern": 3}, r"unknown key .* 'sliding_window_pattern'.*remove it")
+            for name in ("gemma2", "gpt_oss")
+        ),
+        (  # of which the class makes no layer types
+            "granitemoehybrid",
+            {"layers_block_type": None, "position_embedding_type": "rope"},
+            "has no 'layer_types', and a default would be a guess",
+        ),
+    ],
+)
+def test_what_says_nothing_of_layer_types_is_refused(name: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        read(silent(name, **more))
 
 
 def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
@@ -50,9 +63,3 @@ def test_a_json_of_which_the_class_makes_something_else_is_refused() -> None:
         read({**config, "hybrid_layer_pattern": [0] * config["num_hidden_layers"]})
     with pytest.raises(InvalidArgument, match=r"rope_theta=10000.* no effect: .*reads 5000000.*save_pretrained"):
         read({**config, "rope_theta": 1e4})
-
-
-def test_a_class_that_makes_no_layer_types_is_said() -> None:
-    config = silent("granitemoehybrid", layers_block_type=None, position_embedding_type="rope")
-    with pytest.raises(InvalidArgument, match="has no 'layer_types', and a default would be a guess"):
-        read(config)

@@ -43,14 +43,13 @@ def trained(folder: Path, model: Any, *callbacks: Any, **given: Any) -> Any:
     return trainer
 
 
-@pytest.fixture(params=["default", "dynamic"])
-def llama(request: Any, tmp_path: Path) -> Any:
-    """Trained to 16; a dynamic one keeps frequencies of the last text's length, which training goes on with."""
+@pytest.fixture
+def llama(tmp_path: Path) -> Any:
+    """Trained to 16, and dynamic: it keeps frequencies of the last text's length, with which training goes on."""
     save_llama(tmp_path, trained=16)
     config = transformers.AutoConfig.from_pretrained(tmp_path)
     config.attention_dropout = 0.5
-    if request.param == "dynamic":
-        config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
     return transformers.AutoModelForCausalLM.from_pretrained(tmp_path, config=config)
 
 
@@ -82,11 +81,9 @@ def test_a_training_ends_in_the_same_weights(llama: Any, tmp_path: Path) -> None
         assert torch.equal(one, two), name
 
 
-def test_refusals(tmp_path: Path) -> None:
-    save_llama(tmp_path, trained=16)
-    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+def test_refusals(llama: Any, tmp_path: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     with pytest.raises(InvalidArgument, match="tokenizer=None, and the Trainer has no processing_class"):
-        trained(tmp_path, model, loss_by_position(TEXT))
+        trained(tmp_path, llama, loss_by_position(TEXT))
     with pytest.raises(InvalidArgument, match="text has 64 tokens, but 64 positions need 65; pass a longer text"):
-        trained(tmp_path, model, loss_by_position(TEXT[:64], tokenizer=tokenizer))
+        trained(tmp_path, llama, loss_by_position(TEXT[:64], tokenizer=tokenizer))

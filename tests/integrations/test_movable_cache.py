@@ -55,12 +55,9 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=10 * 2 * 2**-17)
 
 
-SIZED = pytest.mark.parametrize(("slots", "sinks"), [(16, 3), (17, 0)])
-
-
-@SIZED
-@pytest.mark.parametrize("wrap", [None, 34])
-@pytest.mark.parametrize("step", [1, 5, 9])
+@pytest.mark.parametrize(
+    ("slots", "sinks", "wrap", "step"), [(16, 3, None, 1), (17, 0, 34, 1), (16, 3, 34, 5), (17, 0, None, 5)]
+)
 def test_a_ring_reads_sinks_and_the_last_tokens(slots: int, sinks: int, wrap: int | None, step: int) -> None:
     """In constant memory every step has the logits of what remains, read again, and of keys that are moved."""
     model = one_layer()
@@ -68,7 +65,7 @@ def test_a_ring_reads_sinks_and_the_last_tokens(slots: int, sinks: int, wrap: in
     moved = MovableCache(encoding(model))
     fed(model, ring, IDS[:, :20])
     fed(model, moved, IDS[:, :20])
-    for start in range(20, 96 - step, step):
+    for start in range(20, 72, step):
         left = slots - step
         moved.select(torch.cat((torch.arange(sinks), torch.arange(sinks - left, 0) + moved.get_seq_length())))
         logits = fed(model, ring, IDS[:, start : start + step])
@@ -85,21 +82,21 @@ def test_keys_of_a_ring_round_twice_at_most(dtype: torch.dtype) -> None:
     """After 20 times that positions went back: no drift, in any type. A rounding of a pair is below half an ulp of
     its length, of which each channel has 2^-8 in bfloat16 and 2^-24 in float32."""
     rotary = posenc.Rotary(16, pairing="half")
-    cache = RingCache(rotary, slots=32, sinks=2, wrap=64)
-    raw = torch.randn(1, 1, 700, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    for token in range(700):
+    cache = RingCache(rotary, slots=8, sinks=2, wrap=16)
+    raw = torch.randn(1, 1, 175, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for token in range(175):
         at = torch.tensor([cache.get_seq_length()])
         keys, _ = cache.update(
             posenc.rerotate(raw[:, :, token : token + 1], at, posenc.NoPE(), rotary).to(dtype), raw[:, :, :1], 0
         )
-    there = torch.cat((torch.arange(2), torch.arange(670, 700)))
-    exact = posenc.rerotate(raw[:, :, there], torch.arange(32) + int(at) - 31, posenc.NoPE(), rotary)
+    there = torch.cat((torch.arange(2), torch.arange(169, 175)))
+    exact = posenc.rerotate(raw[:, :, there], torch.arange(8) + int(at) - 7, posenc.NoPE(), rotary)
     length = exact.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)
     ulp = torch.finfo(dtype).eps / 2
     assert ((keys.double() - exact).abs() <= 3.1 * 2**0.5 * ulp * length).all()
 
 
-@pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "gpt-oss"])
+@pytest.mark.parametrize("family", ["gemma3", "gpt-oss"])
 def test_models_generate_with_a_ring(family: str) -> None:
     """What ``generate`` writes, far past the ring, is what keys that are moved write token by token."""
     model = tiny(family)

@@ -9,12 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, silu
 
 import posenc
-from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.language_model import cached
 from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from support import remapped
-from support.small_models import small
 from support.tiny_models import TABLED, logits, tiny
 
 ROPE = posenc.Rotary(16, pairing="half")
@@ -97,18 +95,3 @@ def test_windows_softcap_and_sinks_stay_the_models(family: str) -> None:
         torch.testing.assert_close(logits(model, IDS), before, rtol=0, atol=1e-5 * before.abs().max().item())
     with patched(model, far):
         assert (logits(model, IDS) - before).abs().max() > 0.01 * before.abs().max()
-
-
-def test_what_a_model_cannot_hold_is_refused() -> None:
-    wrong = posenc.Rotary(16, pairing="interleaved")
-    for model, encoding, message in (
-        (tiny("llama-2"), ReRoPE(wrong, 4), "pairing"),
-        (tiny("bloom"), ReRoPE(ROPE, 4), "alibi, which cannot be swapped"),
-        (
-            small("roformer"),
-            ReRoPE(posenc.Rotary(64, pairing="interleaved"), 4),
-            "no rotary module .* receives position ids",
-        ),
-    ):
-        with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
-            pass

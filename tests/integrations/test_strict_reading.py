@@ -63,6 +63,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "model_max_length=131072 contradicts max_position_embeddings=8192, which transformers reads in model_type "
         "'cohere'; set max_position_embeddings to the trained value, and remove model_max_length",
     ),
+    (config("cohere2", rotary_pct=0.5), "unknown key of model_type 'cohere2' 'rotary_pct'"),
     (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),
     (config("exaone4", **{"sliding-window": None}), "'sliding-window'; did you mean 'sliding_window'"),
     (config("llama", num_attention_head=4), "'num_attention_head'; did you mean 'num_attention_heads'"),
@@ -71,6 +72,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *((config("llama", **{key: LINEAR}), key) for key in ("ROPE_SCALING", "RoPE_scaling", "ropeScaling")),
     ({**MPT, "attn_confg": {"alibi_bias_max": 16}}, "unknown key of model_type 'mpt' 'attn_confg'"),
     ({**MPT, "attn_config": [1]}, r"attn_config=\[1\] must be a dictionary"),
+    *(
+        ({**MPT, "attn_config": {"alibi": True, **wrong}}, message)
+        for wrong, message in (
+            ({"alibi_bias_mx": 8}, "'alibi_bias_mx'; did you mean 'alibi_bias_max'"),
+            ({"rope": True, "rope_theta": 1e4}, "unknown key of model_type 'mpt' 'rope"),
+            ({"alibi": False}, "alibi=False in model_type 'mpt'"),
+        )
+    ),
     ({"model_type": "gemma3", "rope_theta": 5, "text_config": GEMMA}, "rope_theta=5 is outside text_config"),
     ({"model_type": "gemma3", "rope_scaling": LINEAR, "text_config": GEMMA}, "move it into text_config, or remove"),
     ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 is outside text_config"),
@@ -219,11 +228,6 @@ def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[st
 
 
 NEAR = "sliding_attention"
-
-
-def test_a_config_of_two_lengths_is_read_once_it_is_mended_as_told() -> None:
-    """Command-R's published config has both keys, and was trained with the longer."""
-    assert read(config("cohere", max_position_embeddings=131072)).max_length == 131072
 
 
 def test_a_pairing_that_the_code_does_not_ask_for_is_refused() -> None:

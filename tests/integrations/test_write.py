@@ -17,6 +17,7 @@ from posenc.scaling import (
     LengthScaling,
     Linear,
     Llama3,
+    LongRoPE,
     PerPair,
     Proportional,
     Scaling,
@@ -26,6 +27,7 @@ from support.fuzzing import CONFIGS, from_json, rotations
 from support.tiny_models import MODELS, logits, tiny, tokens
 
 SCALINGS = [
+    None,
     Default(),
     Linear(4.0),
     NTK(4.0),
@@ -36,6 +38,13 @@ SCALINGS = [
     Proportional(0.5),
     PerPair((2.0, 1.5)),
 ]
+OF_LLAMA = [
+    NTK(4.0, form="fixed"),
+    NTK(4.0, form="abf"),
+    YaRN(4.0, 64, ramp="rotations"),
+    LongRoPE((1.0,) * 8, (2.0,) * 8, 64, 4.0),
+]
+"""Further ones, which are asked of a Llama alone."""
 STILL = ("gptj", "bloom", "mpt", "gpt2", "bert")
 ALIKE = ("smollm2", "mistral", "qwen2", "qwen3", "mixtral", "olmo2", "starcoder2", "granite", "cohere", "gemma")
 """Written as llama's are; ``make slow`` asks them too."""
@@ -49,7 +58,7 @@ def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
     """Bit for bit where transformers has the type, else within float32 of a base or of one factor per pair."""
     positions = read(tiny(family).config)
     pairs = positions.rotary.get("rotary_dim") // 2
-    for scaling in SCALINGS:
+    for scaling in (*SCALINGS, *(OF_LLAMA if family == "llama-2" else ())):
         if isinstance(scaling, PerPair):
             scaling = PerPair(tuple(1 + i / pairs for i in range(pairs)))
         for spelling in ("v5", "v4"):
@@ -57,8 +66,12 @@ def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
                 continue
             written = write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
             loaded = from_json(json.loads(json.dumps(written)))
-            wanted = positions.with_scaling(scaling)
-            assert read(loaded).layer_types == positions.layer_types
+            wanted = positions if scaling is None else positions.with_scaling(scaling)
+            again = read(loaded)
+            assert again.layer_types == positions.layer_types
+            if scaling is None:
+                lengths = (positions.original_length, positions.max_length)
+                assert (again.original_length, again.max_length) == lengths
             found = list(rotations(loaded, wanted))
             assert len(found) == len(positions.rotary_recipes)
             for theirs, ours in found:
@@ -70,7 +83,7 @@ def _length(positions: ModelPositions, scaling: Scaling | LengthScaling | None) 
     return positions.original_length if isinstance(scaling, DynamicNTK | Proportional | PerPair) else None
 
 
-def _refused(positions: ModelPositions, scaling: Scaling | LengthScaling, spelling: str) -> bool:
+def _refused(positions: ModelPositions, scaling: Scaling | LengthScaling | None, spelling: str) -> bool:
     """Whether it has no place in the config, for one of the reasons that are known."""
     try:
         write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
@@ -118,11 +131,18 @@ def test_a_ramp_that_is_not_rounded_is_written_by_pair_under_layer_types() -> No
 
 def test_what_has_no_place_is_refused() -> None:
     phi = {"model_type": "phi3", "rope_theta": 1e4, "original_max_position_embeddings": 64, **SIZES}
-    with pytest.raises(InvalidArgument, match="has pairs that do not rotate, which longrope cannot express"):
-        write(read(phi), Proportional(0.5, 4.0))
     half = {"model_type": "phi", "rope_theta": 1e4, "partial_rotary_factor": 0.5, **SIZES}
-    with pytest.raises(InvalidArgument, match="'partial_rotary_factor' for the share of a head that rotates"):
-        write(read(half), Proportional(0.5))
+    for config, scaling, message in (
+        (phi, Proportional(0.5, 4.0), "has pairs that do not rotate, which longrope cannot express"),
+        (half, Proportional(0.5), "'partial_rotary_factor' for the share of a head that rotates"),
+        (
+            tiny("deepseek-v3").config,
+            DynamicNTK(1.0, 64),
+            "factor 1 cannot state DeepSeek's mscale_all_dim; use Default",
+        ),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            write(read(config), scaling, max_length=64)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +165,8 @@ def test_deepseek_keeps_its_factor_on_scores(scaling: Scaling | LengthScaling | 
     torch.testing.assert_close(logits(other, ids), want, rtol=0, atol=1e-4 * want.abs().max().item())
 
 
-def test_deepseek_without_a_place_for_its_factor() -> None:
+def test_a_factor_on_scores_that_is_stated_is_kept() -> None:
     positions = read(tiny("deepseek-v3").config)
-    with pytest.raises(InvalidArgument, match="factor 1 cannot state DeepSeek's mscale_all_dim; use Default"):
-        write(positions, DynamicNTK(1.0, 64), max_length=64)
     stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
     assert softmax_factor(read(write(positions, stated)).rotary) == pytest.approx(stated.softmax_factor)
     assert FAMILIES["deepseek_v3"].mscale_scores
