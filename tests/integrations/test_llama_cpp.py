@@ -21,14 +21,11 @@ from posenc.integrations.programs.llama_cpp import Fields
 from posenc.integrations.serving import serving
 from posenc.scaling import LongRoPE, YaRN
 from support.served import (
-    LLAMA_CPP,
     PROGRAMS,
     SMOLLM_SCALINGS,
     XLLAMACPP,
     ask_llama,
     fields_of,
-    record_gguf,
-    recorded,
 )
 
 BLOCKS, TOKENS = 4, 1024
@@ -210,7 +207,3 @@ def test_the_command_line_gives_what_the_written_file_gives(
     wrong = [one for one in written_file.values() if (one - right).any()]
     closest = min((one - torch.tensor(given)).abs().mean() for one in wrong)
     assert closest >= TIMES * apart.mean()
-
-
-def test_the_records_are_what_was_asked() -> None:
-    assert recorded()[LLAMA_CPP] == record_gguf()

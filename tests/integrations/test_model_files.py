@@ -5,6 +5,7 @@ tests/data/model_files has the answers of ``python -m tools.model_files``; `make
 
 import copy
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -159,10 +160,6 @@ def test_each_departure_is_held_by_an_answer(
             assert any(apart(answers(release)[name], table) for name, table in tables.items()), release
 
 
-def kimi(name: str) -> dict[str, Any]:
-    return config_of(f"moonshotai/{name}")
-
-
 def what(table: PositionTable, config: dict[str, Any]) -> set[str]:
     return {one.what for one in differences(of(read(config)), table)} - {"admitted_length"}
 
@@ -238,56 +235,36 @@ def test_yarn_beside_sections_is_written_where_the_ramp_begins_right(
         program.write(positions, YaRN(4.0, 32768), version=version)
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_llama_3_2_vision_has_layers_of_cross_attention_that_do_not_rotate(release: str) -> None:
-    name = "meta-llama/Llama-3.2-Vision"
-    table = table_of(release, config_of(name))
-    assert table is not None
-    assert [i for i, kind in enumerate(table.layer_types) if not table.layers[kind].frequencies] == [3, 8]
-    assert apart(answers(release)[name], table) == {}
-    assert {i for facts in answers(release)[name]["layers"] if facts["rotates"] for i in facts["layers"]} == {
-        i for i, kind in enumerate(table.layer_types) if table.layers[kind].frequencies
-    }
-
-
 def test_gemma_3_in_sglang_depends_on_the_processor() -> None:
     (note,) = [note for note in sglang.read(config_of("google/gemma-3")).notes if ".py" in note]
     assert note.endswith("on a CPU with AMX full layers rotate unscaled (sglang/srt/models/gemma3_causal.py:269)")
 
 
-@pytest.mark.parametrize("name", ["stablelm as its class writes it", "phi as its class writes it"])
-def test_sglang_rotates_a_share_of_stablelm_and_phi(name: str) -> None:
-    """Under the transformers that it pins; under 5.23 it seemed to rotate whole heads."""
-    given = config_of(name)
-    assert what(sglang.read(given), given) == set()
-    assert {facts["rotary_dim"] for facts in answers("sglang-0.5.23")[name]["layers"]} == {
-        read(given).rotary.get("rotary_dim")
-    }
+@pytest.mark.parametrize(
+    ("program", "version", "model_type", "why"),
+    [
+        *((sglang, "0.5.15", name, "there is no model file, and") for name in ("bamba", "mpt")),
+        *((sglang, "0.5.23", name, "there is no model file, and") for name in ("bamba", "mpt")),
+        (vllm, "0.33.0", "mpt", "the layer does not dispatch"),
+    ],
+)
+def test_what_a_release_does_not_run_is_refused(program: Any, version: str, model_type: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"{re.escape(version)} does not run '{model_type}': {why}"):
+        program.read(config_of(f"{model_type} as its class writes it"), version)
 
 
-@pytest.mark.parametrize("release", ["0.5.15", "0.5.23"])
-@pytest.mark.parametrize("model_type", ["bamba", "mpt"])
-def test_sglang_runs_no_bamba_and_no_mpt(model_type: str, release: str) -> None:
-    with pytest.raises(
-        InvalidArgument, match=rf"{release} does not run '{model_type}': there is no model file, and"
-    ):
-        sglang.read(config_of(f"{model_type} as its class writes it"), release)
-
-
-def test_minimax_text_01_runs_in_sglang_by_the_code_of_transformers() -> None:
-    """As its class writes it the width of a head is null, at which the backend raises."""
-    given = config_of("minimax, heads of 128")
-    assert sglang.read(given).not_asked == ""
-    assert what(sglang.read(given), given) == set()
-    assert "TransformersMoEForCausalLM" in answers("sglang-0.5.23")["minimax, heads of 128"]["class"]
-
-
-def test_vllm_runs_no_mpt() -> None:
-    """Bamba and MiniMax-Text-01 were not asked of vLLM, which posenc's tables say."""
-    assert "'bamba'" in vllm.read(config_of("bamba as its class writes it")).not_asked
-    assert "'minimax'" in vllm.read(config_of("minimax, heads of 128")).not_asked
-    with pytest.raises(InvalidArgument, match=r"0\.33\.0 does not run 'mpt': the layer does not dispatch"):
-        vllm.read(config_of("mpt as its class writes it"))
+@pytest.mark.parametrize(
+    ("program", "config", "model_type"),
+    [
+        (vllm, "llama, linear", ""),
+        (sglang, "minimax, heads of 128", ""),  # which SGLang runs by the code of transformers
+        (vllm, "minimax, heads of 128", "minimax"),
+        (vllm, "bamba as its class writes it", "bamba"),
+    ],
+)
+def test_what_was_not_asked_is_said(program: Any, config: str, model_type: str) -> None:
+    said = program.read(config_of(config)).not_asked
+    assert said.partition(":")[0] == (f"the model file of {model_type!r}" if model_type else "")
 
 
 @pytest.mark.parametrize(
@@ -307,23 +284,6 @@ def test_forms_that_are_not_read_are_refused_by_name(program: Any, keys: dict[st
     base = {} if "rope_parameters" in keys or "rotary_emb_base" in keys else {"rope_theta": 1e4}
     with pytest.raises(InvalidArgument, match=named):
         program.read({**config, **base, **keys})
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_another_name_of_the_base_changes_nothing_for_llama(release: str) -> None:
-    """Though vLLM's parser looks for rotary_emb_base in every family: the class's own base is there before it."""
-    other, own = (
-        answers(release)[f"llama{name}"] for name in (", another name of the base", " as its class writes it")
-    )
-    assert config_of("llama, another name of the base")["rotary_emb_base"] == 500000.0
-    assert other["layers"] == own["layers"]
-
-
-def test_what_was_not_asked_is_said() -> None:
-    config = config_of("llama, linear")
-    assert vllm.read(config).not_asked == ""
-    for other in ("cwm", "minimax"):  # of which vLLM 0.33.0 cannot run the latter
-        assert f"the model file of {other!r}" in vllm.read({**config, "model_type": other}).not_asked
 
 
 SIZES = ("layers", "frequencies", "scale", "head_dim", "rotary_dim", "attention_factor", "latent", "window")

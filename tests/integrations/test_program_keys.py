@@ -109,16 +109,6 @@ def test_mlx_rotates_halves_by_lists_of_factors() -> None:
     assert (layer.pairing, model.rotary.get("pairing")) == ("half", "interleaved")
 
 
-def test_both_lists_of_longrope_are_tensors() -> None:
-    fields = gguf(LLAMA, LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0))
-    assert {name: tensor.tolist() for name, tensor in fields.tensors.items()} == {
-        "rope_factors_short.weight": [1.0] * 8,
-        "rope_factors_long.weight": [2.0] * 8,
-    }
-    assert fields.values["llama.rope.scaling.attn_factor"] == pytest.approx((4 / 3) ** 0.5)  # 1 + ln 4 / ln 64
-    assert "llama.rope.scaling.factor" not in fields.values  # by which llama.cpp divides beside the lists
-
-
 @pytest.mark.parametrize(
     "config",
     [{**PARTS}, {"model_type": "colqwen", "vlm_config": PARTS}, {"model_type": "x", "thinker_config": PARTS}],
@@ -182,23 +172,11 @@ def test_lists_of_factors_have_their_own_attention_factor() -> None:
         mlx(LLAMA, scaling, max_length=3 * LENGTH)
 
 
-@pytest.mark.parametrize("program", [vllm, mlx, gguf])
-def test_what_a_program_does_not_compute_is_refused(program: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"use scaling.plan\(total_length\)"):
-        program(LLAMA, DynamicNTK(2.0, LENGTH))
-    gemma = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
-    with pytest.raises(
-        InvalidArgument, match=r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; it must"
-    ):
-        program(read(gemma))
-    with pytest.raises(InvalidArgument, match=r"'gpt2' has no rotary layers|'gpt2' rotates nothing"):
-        program(read({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}))
-    tower = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
-    with pytest.raises(InvalidArgument, match=r"'qwen2_vl_vision' rotates \['all'\]; it must be a language model"):
-        program(read(tower))
-
-
 SCALED = {**YARN, "llama_4_scaling_beta": 0.1}
+PROGRAMS = (vllm, mlx, gguf)
+GEMMA = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
+GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}
+TOWER = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
 GPT_NEOX = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
 GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64, "rotary_dim": DIM}
 V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}
@@ -207,6 +185,16 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
 @pytest.mark.parametrize(
     ("program", "config", "scaling", "message"),
     [
+        *((program, PLAIN, DynamicNTK(2.0, LENGTH), r"use scaling.plan\(total_length\)") for program in PROGRAMS),
+        *(
+            (program, GEMMA, None, r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; it must")
+            for program in PROGRAMS
+        ),
+        *((program, GPT2, None, "'gpt2' has no rotary layers|'gpt2' rotates nothing") for program in PROGRAMS),
+        *(
+            (program, TOWER, None, r"'qwen2_vl_vision' rotates \['all'\]; it must be a language model")
+            for program in PROGRAMS
+        ),
         (vllm, PLAIN, Proportional(0.5), "for 'proportional'; use Linear"),
         (gguf, PLAIN, Proportional(0.5), "do not rotate"),
         (
@@ -239,7 +227,9 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (mlx, GPTJ, None, "'gptj' has its base in its code"),
     ],
 )
-def test_more_refusals(program: Any, config: dict[str, Any], scaling: Any, message: str) -> None:
+def test_what_a_program_does_not_compute_is_refused(
+    program: Any, config: dict[str, Any], scaling: Any, message: str
+) -> None:
     with pytest.raises(InvalidArgument, match=message):
         program(read(config), scaling)
 

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.integrations import programs
 from posenc.integrations.differences import differences
 from posenc.integrations.huggingface import read
@@ -34,7 +33,6 @@ from support.served import (
     VLLM,
     YARN,
     ask_mlx,
-    ask_vllm,
     asked,
 )
 
@@ -104,12 +102,23 @@ def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, 
 
 
 POSITIONS = (0, 1, 2, 63)
+BY_A_CLASS_OF_ITS_OWN = [
+    {**DEEPSEEK, "rope_parameters": {"rope_theta": BASE, **LLAMA3}},
+    {**DEEPSEEK, "rope_parameters": {"rope_theta": BASE, "rope_type": "linear", "factor": 4.0}},
+]
 
 
-def computed_as_read(
-    tables: list[PositionTable], ask: Callable[[list[dict[str, Any]]], Any], configs: list[Any] = ASKED
-) -> None:
-    """vLLM's rotary files, or those of a program that has them, compute from configs what these tables say."""
+@pytest.mark.programs
+@pytest.mark.skipif(not PROGRAMS.exists(), reason="no servers here; type: python tools/programs.py")
+@pytest.mark.parametrize(
+    ("program", "script", "version"),
+    [*((vllm, "ask_vllm.py", version) for version in VLLM), (sglang, "test_sglang.py", "0.5.23")],
+    ids=["vllm 0.29.0", "vllm 0.33.0", "sglang"],
+)
+def test_servers_compute_what_is_read_of_them(program: Any, script: str, version: str) -> None:
+    """The rotary files of vLLM, or those of SGLang that were vLLM's, compute from configs what the tables say."""
+    configs = [*ASKED, *BY_A_CLASS_OF_ITS_OWN]
+    tables = [program.read(config, version) for config in configs]
     cases = [
         {
             "config": config,
@@ -123,27 +132,11 @@ def computed_as_read(
         }
         for config, table in zip(configs, tables, strict=True)
     ]
-    for config, table, answer in zip(configs, tables, ask(cases), strict=True):
+    answers = asked(script, f"{program.__name__.split('.')[-1]}-{version}", cases)
+    for config, table, answer in zip(configs, tables, answers, strict=True):
         same(table, answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
         assert answer["admitted"] == table.admitted_length, config
-
-
-@pytest.mark.programs
-@pytest.mark.skipif(not (PROGRAMS / "vllm-0.29.0").exists(), reason="no vLLM here; type: python tools/programs.py")
-@pytest.mark.parametrize("version", VLLM)
-def test_vllm_computes_what_is_read_of_it(version: str) -> None:
-    tables = [vllm.read(config, version) for config in ASKED]
-    computed_as_read(tables, lambda cases: ask_vllm(version, cases))
-
-
-@pytest.mark.programs
-@pytest.mark.skipif(
-    not (PROGRAMS / "sglang-0.5.23").exists(), reason="no SGLang here; type: python tools/programs.py"
-)
-def test_sglang_computes_what_is_read_of_it() -> None:
-    tables = [sglang.read(config) for config in ASKED]
-    computed_as_read(tables, lambda cases: asked("test_sglang.py", "sglang-0.5.23", cases))
 
 
 @pytest.mark.programs
@@ -179,21 +172,6 @@ def test_mlx_computes_what_is_read_of_it(version: str) -> None:
         if (config.get("rope_scaling") or {}).get("rope_type") != "dynamic":  # whose base follows every call
             same(table, answer["tables"], POSITIONS)
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
-
-
-BY_A_CLASS_OF_ITS_OWN = [
-    {**DEEPSEEK, "rope_parameters": {"rope_theta": BASE, **LLAMA3}},
-    {**DEEPSEEK, "rope_parameters": {"rope_theta": BASE, "rope_type": "linear", "factor": 4.0}},
-]
-
-
-@pytest.mark.programs
-@pytest.mark.skipif(
-    not (PROGRAMS / "sglang-0.5.23").exists(), reason="no SGLang here; type: python tools/programs.py"
-)
-def test_sglang_runs_every_scaling_of_deepseek_as_a_yarn() -> None:
-    tables = [sglang.read(config) for config in BY_A_CLASS_OF_ITS_OWN]
-    computed_as_read(tables, lambda cases: asked("test_sglang.py", "sglang-0.5.23", cases), BY_A_CLASS_OF_ITS_OWN)
 
 
 @pytest.mark.parametrize("program", [vllm, sglang])
@@ -315,23 +293,36 @@ def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
     assert set(by_name(mlx.read(path), path)) == {"frequencies"}
 
 
-def test_nothing_is_known_of_other_versions_and_families() -> None:
-    with pytest.raises(UnknownName, match=r"0\.31\.0"):
-        vllm.read(PLAIN, "0.31.0")
-    with pytest.raises(InvalidArgument, match=r"mlx-lm 0\.32\.2 has no model_type 'smollm3'"):
-        mlx.read(CONFIGS / "smollm3-3b.json")
-    with pytest.raises(InvalidArgument, match=r"transformers 4\.57\.6 has no rotary model_type 'gpt2'"):
-        transformers.read(CONFIGS / "gpt2.json", "4.57.6")
-    with pytest.raises(InvalidArgument, match="the conversion of model_type 'phi3' was not checked"):
-        llama_cpp.read(CONFIGS / "phi-3-mini-128k.json")
-    with pytest.raises(InvalidArgument, match="writes no lists of factors for 'llama'"):
-        llama_cpp.read(rope(**LONG))
-    with pytest.raises(
-        InvalidArgument, match=r"attention\.sliding_window of architecture 'gemma3' is not supported"
-    ):
-        llama_cpp.read(
-            llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024})
-        )
+@pytest.mark.parametrize(
+    ("program", "config", "version", "message"),
+    [
+        (vllm, PLAIN, "0.31.0", r"unknown version .*0\.31\.0"),
+        (mlx, CONFIGS / "smollm3-3b.json", "0.32.2", r"mlx-lm 0\.32\.2 has no model_type 'smollm3'"),
+        (transformers, CONFIGS / "gpt2.json", "4.57.6", r"transformers 4\.57\.6 has no rotary model_type 'gpt2'"),
+        (llama_cpp, CONFIGS / "phi-3-mini-128k.json", "", "the conversion of model_type 'phi3' was not checked"),
+        (llama_cpp, rope(**LONG), "", "writes no lists of factors for 'llama'"),
+        (exllamav3, rope(rope_type="dynamic", factor=4.0), "", "has no rope_type 'dynamic'"),
+        (exllamav3, {**PLAIN, "model_type": "gemma2"}, "", "model_type 'gemma2' was not checked"),
+        (
+            llama_cpp,
+            llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024}),
+            "",
+            r"attention\.sliding_window of architecture 'gemma3' is not supported",
+        ),
+        (
+            llama_cpp,
+            llama_cpp.Fields({"general.architecture": "gpt2"}),
+            "",
+            "llama.cpp has no rotation for architecture 'gpt2'",
+        ),
+    ],
+    ids=lambda value: value.__name__.split(".")[-1] if hasattr(value, "__name__") else "",
+)
+def test_nothing_is_known_of_other_versions_and_families(
+    program: Any, config: Any, version: str, message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        program.read(config, *filter(None, [version]))
 
 
 @pytest.mark.programs
@@ -451,8 +442,3 @@ def test_heads_counted_by_layer(architecture: str, tmp_path: Path) -> None:
 def test_a_field_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} of architecture 'llama' is missing"):
         llama_cpp.read(gguf_file(tmp_path, "llama", **{name: None}))
-
-
-def test_what_does_not_rotate_in_llama_cpp_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"llama.cpp has no rotation for architecture 'gpt2'"):
-        llama_cpp.read(gguf_file(tmp_path, "gpt2"))

@@ -106,8 +106,10 @@ def test_a_server_computes_by_what_is_typed(program: str, flags: tuple[str, str]
 @pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
 def test_mlx_computes_by_the_edited_config(tmp_path: Path) -> None:
     heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
-    every = list(answered("mlx-lm", tmp_path, CASES))
-    assert len(every) > 12
+    phi = [Case(PHI, scaling, 4 * LENGTH) for scaling in BY_PAIR]
+    every = list(answered("mlx-lm", tmp_path, [*CASES, *phi]))
+    assert len(every) > 16
+    assert {case.scaling for case, _ in every[-4:]} == {*BY_PAIR}
     questions = [
         {**case.mlx(), "given": {**heads, **laid_over(case.config, answer["files"].get("config.json", {}))}}
         for case, answer in every
@@ -164,26 +166,6 @@ def test_phi_3_in_mlx(scaling: str, tmp_path: Path) -> None:
     edits = answer["files"]["config.json"]
     assert edits["rope_scaling"]["type"] == "longrope"
     assert edits["original_max_position_embeddings"] == edits["max_position_embeddings"]
-
-
-@pytest.mark.programs
-@pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
-def test_phi_is_loaded_by_mlx(tmp_path: Path) -> None:
-    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
-    every = list(answered("mlx-lm", tmp_path, [Case(PHI, scaling, 4 * LENGTH) for scaling in BY_PAIR]))
-    assert len(every) == 4
-    questions = [
-        {
-            "given": {**heads, **laid_over(PHI, answer["files"]["config.json"])},
-            "head_dim": 16,
-            "rotary_dim": 16,
-            "positions": case.positions,
-        }
-        for case, answer in every
-    ]
-    answers = ask_mlx(questions)
-    for (case, _), given in zip(every, answers, strict=True):
-        case.check(given["tables"])
 
 
 def test_a_file_that_the_class_would_not_load_is_refused(tmp_path: Path) -> None:

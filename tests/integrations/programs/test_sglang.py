@@ -87,16 +87,6 @@ def test_keys_are_those_of_vllm_without_the_factor_that_is_ignored(scaling: Any)
     assert sglang.write(read(PLAIN), scaling, max_length=4 * LENGTH) == keys
 
 
-@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
-def test_sglang_is_spelt_by_itself(scaling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever becomes of vLLM's words, SGLang's stay."""
-    before = sglang.write(read(PLAIN), scaling, max_length=4 * LENGTH)
-    for name, value in list(vars(vllm).items()):
-        if callable(value) and getattr(value, "__module__", "") in (vllm.__name__, "posenc.integrations.programs"):
-            monkeypatch.setattr(vllm, name, None)
-    assert sglang.write(read(PLAIN), scaling, max_length=4 * LENGTH) == before
-
-
 def test_refusals_name_sglang() -> None:
     deep = {"model_type": "x", "thinker_config": PARTS}
     with pytest.raises(InvalidArgument, match=r"is in thinker_config.text_config, but SGLang merges overrides"):

@@ -48,12 +48,11 @@ if __name__ == "__main__":
     main(Path(sys.argv[1]))
     sys.exit()
 
-from posenc.integrations.huggingface import write  # noqa: E402
 from posenc.scaling import Default, Linear, Llama3, YaRN  # noqa: E402
+from support.cells import of_transformers  # noqa: E402
 from support.served import (  # noqa: E402
     BASE,
     DEEPSEEK,
-    DIM,
     LENGTH,
     PLAIN,
     PROGRAMS,
@@ -83,21 +82,8 @@ CASES = [
 ]
 
 
-def given(case: Case, **options: Any) -> dict[str, Any]:
-    """What transformers 4 is asked."""
-    positions = case.read
-    deepseek = positions.model_type == "deepseek_v3"
-    return {
-        "config": write(positions, case.scaling, max_length=case.max_length, **options),
-        "positions": case.positions,
-        "served": case.served,
-        "axes": 3 if positions.rotary.get("axes") else 0,
-        "head_dim": 2 * DIM if deepseek else positions.rotary.get("head_dim"),
-    }
-
-
 def test_transformers_4_computes_what_is_spelt_for_it() -> None:
-    answers = asked("test_transformers4.py", FOLDER, [given(case, spelling="v4") for case in CASES])
+    answers = asked("test_transformers4.py", FOLDER, [of_transformers(case, "v4") for case in CASES])
     for case, answer in zip(CASES, answers, strict=True):
         case.check(answer["tables"])
         assert answer["scores"] == pytest.approx(case.scores, rel=1e-12), case
@@ -105,6 +91,8 @@ def test_transformers_4_computes_what_is_spelt_for_it() -> None:
 
 def test_transformers_4_takes_another_base_from_the_newer_spelling() -> None:
     case = Case({**PLAIN, "rope_theta": 5e5}, YaRN(4, LENGTH))
-    right, wrong = asked("test_transformers4.py", FOLDER, [given(case, spelling="v4"), given(case, spelling="v5")])
+    right, wrong = asked(
+        "test_transformers4.py", FOLDER, [of_transformers(case, spelling) for spelling in ("v4", "v5")]
+    )
     case.check(right["tables"])
     Case(PLAIN).check(wrong["tables"])  # base 10 000 and no scaling, without a word
