@@ -90,20 +90,16 @@ def test_families_of_transformers(family: str, module: str, monkeypatch: pytest.
 
 def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) -> None:
     file = shared_data / "stories260K.bin"
-    trained, misread = load(file), load(file, pairing="half")
+    trained = load(file)
     sizes = {"heads": 8, "kv_heads": 4, "head_dim": 8}
     converted = load(file, pairing="half")
     converted.load_state_dict(convert_pairing(trained.state_dict(), from_="interleaved", to="half", **sizes))
     start = torch.tensor([[1]])
-    texts = [model.generate(start, 60)[0].tolist() for model in (trained, converted)]
+    texts = [model.generate(start, 40)[0].tolist() for model in (trained, converted)]
     assert texts[0] == texts[1]
     story = load_tokenizer(shared_data / "tok512.bin", 512).decode(texts[1])
     assert story.startswith("Once upon a time, there was a little girl named Lily.")
-    ids = torch.tensor([texts[0]])
-    check_conversion(trained, converted, ids)
-    misread.load_state_dict(convert_pairing(trained.state_dict(), from_="half", to="interleaved", **sizes))
-    with pytest.raises(InvalidArgument, match="already had the target pairing"):
-        check_conversion(trained, misread, ids)
+    check_conversion(trained, converted, torch.tensor([texts[0]]))
 
 
 def test_refusals() -> None:
@@ -119,6 +115,7 @@ def test_refusals() -> None:
         ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"q_proj.weight": q}, {"from_": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"a.q_b_proj.weight": q}, {}, "latent projection"),
+        ({"q_norm.weight": torch.ones(3, 8)}, {"head_dim": 8}, r"q_norm.weight has 24 rows; .* need 32"),
         ({"query_key_value.weight": q}, {}, "needs one key head per query head"),
     ):
         with pytest.raises(InvalidArgument, match=message):
@@ -159,13 +156,10 @@ def test_norms_of_queries_and_keys_go_with_their_channels(family: str, heads: in
         torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-5 * before.abs().max().item())
 
 
-def test_a_norm_of_other_heads_is_refused() -> None:
-    state = {
-        "layers.0.self_attn.q_norm.weight": torch.ones(3, 8),
-        "layers.0.self_attn.q_proj.weight": torch.ones(32, 4),
-    }
-    with pytest.raises(InvalidArgument, match=r"q_norm.weight has 24 rows; .* need 32"):
-        convert_pairing(state, from_="interleaved", to="half", heads=4, head_dim=8)
+STACKED = "dequantise it and merge adapters"
+UNKNOWN = (
+    r"rename it; known names: q_proj and k_proj \(Hugging Face\), wq and wk \(Meta\), attn_q and attn_k \(GGUF\)"
+)
 
 
 @pytest.mark.parametrize(

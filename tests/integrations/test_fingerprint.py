@@ -14,8 +14,7 @@ from posenc.commands.app import app
 from posenc.errors import InvalidArgument
 from posenc.integrations.fingerprint import IN_WORDS, fingerprint, is_stated
 from posenc.integrations.huggingface import assert_positions, read, write
-from posenc.integrations.position_table import LayerTable, PositionTable, of
-from posenc.integrations.programs import sglang, vllm
+from posenc.integrations.position_table import LayerTable, of
 from posenc.scaling import NTK, Linear, Llama3, LongRoPE, YaRN
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
@@ -132,11 +131,3 @@ def test_the_doors(tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match=f"expected {wrong}, and this model has {line}"):
             assert_positions(LLAMA, wrong)
     assert told("diff", str(LLAMA), "posenc1-12")[0] == 1
-
-
-def test_two_servers_are_compared() -> None:
-    """Windows that SGLang does not apply are another fingerprint."""
-    config = {**json.loads(LLAMA.read_text()), "model_type": "mistral", "sliding_window": 4096}
-    tables: list[PositionTable] = [of(read(config)), vllm.read(config), sglang.read(config)]
-    marks = [fingerprint(table) for table in tables]
-    assert marks[0] == marks[1] != marks[2]

@@ -167,6 +167,9 @@ def get_slopes(n):
 """
 
 
+HALF, NEIGHBOURS = (f"rotary(base=10000, pairing={pairing})" for pairing in ("half", "interleaved"))
+
+
 def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequence[str] = ()) -> str:
     names: dict[str, Any] = {}
     exec(listing, names)
@@ -177,61 +180,70 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "listing", "said"),
+    ("model", "name", "listing", "said", "tables"),
     [
-        ("rotary", "Rope", MODULE, "right; "),
-        ("rotary(base=500000)", "rope", OFFSET, "right: rotates channels (2i, 2i+1) instead of (i, i+32)"),
-        ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); "),
-        ("rotary", "rope", START, "its positions are off by +1"),
-        ("rotary(base=10000, pairing=half)", "rope", MEGATRON, "right; "),
-        (
-            "rotary(base=10000, pairing=interleaved)",
+        ("rotary", "Rope", MODULE, "right; ", ""),
+        ("rotary(base=500000)", "rope", OFFSET, "right: rotates channels (2i, 2i+1) instead of (i, i+32)", ""),
+        ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); ", ""),
+        ("rotary", "rope", START, "its positions are off by +1", ""),
+        (HALF, "rope", MEGATRON, "right; ", ""),
+        (NEIGHBOURS, "rope", HALVES, "right: writes a rotated pair to channels (i, i+32)", ""),
+        (  # the harmless half comes last
+            NEIGHBOURS,
             "rope",
-            HALVES,
-            "right: writes a rotated pair to channels (i, i+32)",
+            HALVES.replace("10000.0", "20000.0"),
+            "its base is 20000 instead of 10000, and writes a rotated pair to channels (i, i+32)",
+            "",
         ),
-        ("rotary(base=10000, pairing=half)", "rope", OF_POSITIONS, "its base is 20000 instead of 10000"),
-        ("alibi", "get_slopes", SLOPES, "its slopes are 2^(−8i/h), one series"),
+        (HALF, "rope", OF_POSITIONS, "its base is 20000 instead of 10000", ""),
+        (
+            HALF,
+            "rope",
+            OF_A_BATCH,
+            "its base is 20000 instead of 10000; ",
+            ", x as (B, H, T, D), with get_cos_sin",
+        ),
+        (
+            HALF,
+            "rope",
+            MADE,
+            "right; ",
+            ", with posenc's cos and sin; make_tables was not tested: it needs layer_idx",
+        ),
+        (
+            HALF,
+            "rope",
+            TWO_MAKERS,
+            "right; ",
+            ", with global_tables; broken_tables was not tested: it needs config",
+        ),
+        ("alibi", "get_slopes", SLOPES, "its slopes are 2^(−8i/h), one series", ""),
     ],
 )
-def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str, said: str) -> None:
-    assert answer(model, name, listing).startswith(said)
-
-
-@pytest.fixture(scope="module")
-def qwen() -> ModelPositions:
-    return read(Path(__file__).parents[2] / "data" / "configs" / "qwen2-vl-7b.json")
+def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str, said: str, tables: str) -> None:
+    """An answer says whose tables it used, and which function was not tested."""
+    text = answer(model, name, listing)
+    assert text.startswith(said)
+    assert text.endswith(tables)
 
 
 @pytest.mark.parametrize(
-    ("axes", "said"),
+    ("listing", "said", "text_alone"),
     [
-        ((0, 1, 2), "right; "),
-        ((0, 2, 1), "its pairs rotate by 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)"),
+        (PICTURES.replace("AXES", "(0, 1, 2)"), "right; ", False),
+        (
+            PICTURES.replace("AXES", "(0, 2, 1)"),
+            "its pairs rotate by 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
+            False,
+        ),
+        (PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"), "right; ", True),
     ],
+    ids=["right", "axes", "one axis"],
 )
-def test_positions_have_as_many_axes_as_the_model(qwen: ModelPositions, axes: tuple[int, ...], said: str) -> None:
-    text = answer(qwen, "rope", PICTURES.replace("AXES", str(axes)))
+def test_positions_have_as_many_axes_as_the_model(listing: str, said: str, text_alone: bool) -> None:
+    text = answer(read(Path(__file__).parents[2] / "data" / "configs" / "qwen2-vl-7b.json"), "rope", listing)
     assert text.startswith(said)
-    assert "pictures were not tried" not in text
-
-
-def test_a_function_of_one_axis_is_right_for_text(qwen: ModelPositions) -> None:
-    text = answer(qwen, "rope", PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"))
-    assert text.startswith("right; ")
-    assert "for text; pictures were not tried" in text
-
-
-def test_tables_are_made_for_a_batch_too() -> None:
-    text = answer("rotary(base=10000, pairing=half)", "rope", OF_A_BATCH)
-    assert text.startswith("its base is 20000 instead of 10000; ")
-    assert text.endswith(", x as (B, H, T, D), with get_cos_sin")
-
-
-def test_tables_of_posenc_are_named_with_what_was_not_tested() -> None:
-    text = answer("rotary(base=10000, pairing=half)", "rope", MADE)
-    assert text.startswith("right; ")
-    assert text.endswith(", with posenc's cos and sin; make_tables was not tested: it needs layer_idx")
+    assert ("for text; pictures were not tried" in text) is text_alone
 
 
 def test_every_layout_of_tables_is_tried() -> None:
@@ -242,13 +254,6 @@ def test_every_layout_of_tables_is_tried() -> None:
     reflected = EVERY_TWO.replace("-x[..., 1::2]", "x[..., 1::2]")
     wrong = answer("rotary(base=10000, pairing=interleaved)", "rope", reflected)
     assert wrong.startswith("the first channel of each pair lacks its minus sign")
-
-
-def test_the_tables_of_every_function_are_tried() -> None:
-    """And an answer says whose it used, and which function was not tested."""
-    text = answer("rotary(base=10000, pairing=half)", "rope", TWO_MAKERS)
-    assert text.startswith("right; ")
-    assert text.endswith(", with global_tables; broken_tables was not tested: it needs config")
 
 
 @pytest.fixture(scope="module")
@@ -268,11 +273,6 @@ def test_a_wrong_rule_of_layers_is_named_by_layer_type(gemma: ModelPositions) ->
     wrong = answer(gemma, "rope", BY_LAYER.replace("FULL", "4"), layers=["full_attention"])
     assert wrong.startswith("sliding_attention: not tested\nfull_attention: ")
     assert "frequencies belong to layer type 'sliding_attention'" in wrong
-
-
-def test_the_harmless_half_of_two_mistakes_comes_last() -> None:
-    text = answer("rotary(base=10000, pairing=interleaved)", "rope", HALVES.replace("10000.0", "20000.0"))
-    assert text.startswith("its base is 20000 instead of 10000, and writes a rotated pair to channels (i, i+32)")
 
 
 def test_what_is_no_array_of_a_port_is_refused() -> None:
