@@ -140,38 +140,36 @@ def test_dinov3_in_numbers() -> None:
     torch.testing.assert_close(sin[0, :4], angles.sin(), rtol=0, atol=1e-15)
 
 
-def test_ernie_shares_its_fast_pairs_between_rows_and_columns() -> None:
-    """ERNIE 4.5 VL's text: neighbours paired, rows and columns in turn, the slowest for time."""
-    from transformers.models.ernie4_5_vl_moe import modeling_ernie4_5_vl_moe as home
-
-    rope = {"rope_type": "default", "rope_theta": 5e5, "mrope_section": [22, 22, 20]}
+@pytest.mark.parametrize(
+    ("module", "name", "rope", "settings"),
+    [
+        (  # rows and columns in turn, the slowest pairs for time
+            "ernie4_5_vl_moe",
+            "Ernie4_5_VLMoeTextRotaryEmbedding",
+            {"rope_theta": 5e5, "mrope_section": [22, 22, 20]},
+            {"base": 5e5, "axes": first_last(20, 22, 22)},
+        ),
+        (  # sections as in Qwen2-VL, over the half of a head that rotates
+            "glm4v",
+            "Glm4vTextRotaryEmbedding",
+            {"rope_theta": 1e4, "mrope_section": [8, 12, 12], "partial_rotary_factor": 0.5},
+            {"rotary_dim": 64, "axes": chunked(8, 12, 12)},
+        ),
+    ],
+    ids=["ERNIE 4.5 VL", "GLM-4V"],
+)
+def test_texts_of_two_families_pair_neighbours(module: str, name: str, rope: dict, settings: dict) -> None:
+    home = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
     config = SimpleNamespace(
-        rope_parameters=rope, head_dim=128, max_position_embeddings=1000, hidden_size=128, num_attention_heads=1
+        rope_parameters={"rope_type": "default", **rope},
+        head_dim=128,
+        max_position_embeddings=1000,
+        hidden_size=128,
+        num_attention_heads=1,
     )
     ids = torch.randint(1000, (3, 2, 50))
-    want = home.Ernie4_5_VLMoeTextRotaryEmbedding(config)(torch.zeros(1), ids)
-    rotary = Rotary(128, pairing="interleaved", base=5e5, axes=first_last(20, 22, 22), phases="float32")
-    q, k = torch.randn(2, 2, 3, 50, 128)
-    for mine, their in zip(rotary.at(ids).rotate(q, k), home.apply_rotary_pos_emb(q, k, *want), strict=True):
-        torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 6)
-
-
-def test_glm_cuts_its_ladder_and_pairs_neighbours() -> None:
-    """GLM-4V's text: sections as in Qwen2-VL, over the half of a head that turns."""
-    from transformers.models.glm4v import modeling_glm4v as home
-
-    rope = {
-        "rope_type": "default",
-        "rope_theta": 1e4,
-        "mrope_section": [8, 12, 12],
-        "partial_rotary_factor": 0.5,
-    }
-    config = SimpleNamespace(
-        rope_parameters=rope, head_dim=128, max_position_embeddings=1000, hidden_size=128, num_attention_heads=1
-    )
-    ids = torch.randint(1000, (3, 2, 50))
-    want = home.Glm4vTextRotaryEmbedding(config)(torch.zeros(1), ids)
-    rotary = Rotary(128, pairing="interleaved", rotary_dim=64, axes=chunked(8, 12, 12), phases="float32")
+    want = getattr(home, name)(config)(torch.zeros(1), ids)
+    rotary = Rotary(128, pairing="interleaved", phases="float32", **settings)
     q, k = torch.randn(2, 2, 3, 50, 128)
     for mine, their in zip(rotary.at(ids).rotate(q, k), home.apply_rotary_pos_emb(q, k, *want), strict=True):
         torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 6)

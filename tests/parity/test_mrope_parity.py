@@ -94,20 +94,6 @@ def test_queries_and_keys_turn_as_theirs(theirs, made: AxisMap) -> None:
     assert (swapped - want[0]).abs().max() > 1
 
 
-@pytest.mark.parametrize("interleaved", [True, False])
-def test_the_class_decides_the_layout_and_not_the_key(interleaved: bool) -> None:
-    """transformers reads ``mrope_interleaved`` nowhere: moved to another class a config means another layout."""
-    ids = random_ids()[..., :50]
-    for theirs, made in ((qwen2, chunked(16, 24, 24)), (qwen3, strided(24, 20, 20))):
-        embedding, apply = theirs(sections(made))
-        embedding.config.rope_parameters["mrope_interleaved"] = interleaved
-        again = type(embedding)(embedding.config)
-        want = their_tables(again, apply, ids, 2 * made.pairs)
-        ours = Rotary(2 * made.pairs, pairing="half", base=1e6, axes=made, phases="float32").tables(ids)
-        for mine, their in zip(ours, want, strict=True):
-            assert torch.equal(mine[:, 0], their)
-
-
 def test_sections_that_cannot_be_dealt_out_are_refused() -> None:
     """timm documents 8, 12, 12 for a head of 64 channels and turns 11, 11 and 10 pairs: the ladder ends first."""
     with pytest.raises(InvalidArgument, match=r"strided\(8, 12, 12\) cannot be interleaved"):

@@ -1,8 +1,6 @@
 """Configs mutated at random, from JSON and as objects, and what transformers does with each: the reader's fuzz.
 
-``PYTHONPATH=tests python -m support.fuzzing 100000`` says how the reader did; a number behind it is where to start.
-Every config has a number of its own, so that one that went wrong can be made again. Verdicts are kept in ``build``,
-a thousand configs a line, and the same command goes on where it was stopped.
+Every config has a number of its own, so that one that went wrong can be made again.
 """
 
 import copy
@@ -11,9 +9,7 @@ import json
 import logging
 import random
 import string
-import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -21,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -38,9 +33,6 @@ from support.tiny_models import MODELS, OLD_SIZES, SIZES
 
 DATA = Path(__file__).parent.parent / "data"
 CONFIGS = DATA / "configs"
-KEPT = DATA.parents[1] / "build"
-BLOCK = 1000
-"""Configs whose verdicts are kept together."""
 JUNK: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 8, 1.5, -0.5, 1e30, 10**30, float("nan"), float("inf")),
     *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),
@@ -298,43 +290,3 @@ def quiet() -> None:
     """transformers warns about most of these configs."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-
-
-def block(first: int) -> dict[str, Any]:
-    """Verdicts of a thousand configs, counted, and every config that went wrong."""
-    found: Counter[str] = Counter()
-    wrong = []
-    for said, config, as_made in run(BLOCK, first):
-        found[f"{'object' if as_made else 'JSON':7} {said[:60]}"] += 1
-        if said.startswith("WRONG"):
-            wrong.append([said, repr(config)])
-    return {"first": first, "found": found, "wrong": wrong}
-
-
-def main(count: int, first: int = 0) -> int:
-    """Print how many had which verdict, and every config that went wrong; a thousand at a time."""
-    quiet()
-    torch.set_num_threads(1)
-    KEPT.mkdir(exist_ok=True)
-    file = KEPT / f"fuzz-{transformers.__version__}.jsonl"
-    file.touch()
-    asked = range(first, first + count, BLOCK)
-    kept = {one["first"]: one for one in map(json.loads, file.read_text().splitlines())}
-    with file.open("a") as lines:
-        for start in asked:
-            if start not in kept:
-                kept[start] = block(start)
-                print(json.dumps(kept[start]), file=lines, flush=True)
-    found: Counter[str] = Counter()
-    for start in asked:
-        found.update(kept[start]["found"])
-        print(*(": ".join(one) for one in kept[start]["wrong"]), sep="\n", end="")
-    families = sum(bool(seeds(name)) for name in HERE)
-    print(f"\n{BLOCK * len(asked)} configs of {families} of the {len(HERE)} families")
-    for said, many in sorted(found.items()):
-        print(f"{many:7} {said}")
-    return int(any("WRONG" in said for said in found))
-
-
-if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
