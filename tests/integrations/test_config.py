@@ -243,23 +243,18 @@ def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
 def test_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     assert read(tmp_path) == read(str(tmp_path / "config.json")) == read(LLAMA)
-    with pytest.raises(InvalidArgument, match="cannot be read"):
-        read(tmp_path / "none.json")
+    (tmp_path / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    for name, message in (
+        (tmp_path / "none.json", "cannot be read"),
+        (tmp_path / "model.gguf", r"is a GGUF file, which has .*; pass the config.json of"),
+        ("/dev/zero", "/dev/zero is not JSON"),  # which has no end
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            read(name)
     for damaged in ("{", '{"a":' * 100_000, "\xff"):
         (tmp_path / "config.json").write_text(damaged, encoding="latin-1")
         with pytest.raises(InvalidArgument, match="is not JSON"):
             read(tmp_path)
-
-
-def test_packed_weights_are_named_for_what_they_are(tmp_path: Path) -> None:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
-    with pytest.raises(InvalidArgument, match=r"is a GGUF file, which has .*; pass the config.json of"):
-        read(tmp_path / "model.gguf")
-
-
-def test_a_file_without_an_end_is_no_config() -> None:
-    with pytest.raises(InvalidArgument, match="/dev/zero is not JSON"):
-        read("/dev/zero")
 
 
 def test_other_code_than_the_config_says_is_a_trouble() -> None:

@@ -143,12 +143,14 @@ def test_a_remapped_model_streams_from_raw_keys(wrap: int | None) -> None:
 
 
 def test_a_chunk_longer_than_the_ring_sees_what_is_there_and_itself() -> None:
+    """11 tokens, in a ring of 10 beside its sinks, at which positions go back."""
     model = one_layer()
-    cache = RingCache(encoding(model), slots=12, sinks=2)
+    cache = RingCache(encoding(model), slots=12, sinks=2, wrap=24)
     fed(model, cache, IDS[:, :20])
-    close(fed(model, cache, IDS[:, 20:40]), again(model, IDS[:, :2], IDS[:, 10:20], IDS[:, 20:40]))
-    close(fed(model, cache, IDS[:, 40:41]), again(model, IDS[:, :2], IDS[:, 31:40], IDS[:, 40:41]))
+    close(fed(model, cache, IDS[:, 20:31]), again(model, IDS[:, :2], IDS[:, 10:20], IDS[:, 20:31]))
+    close(fed(model, cache, IDS[:, 31:32]), again(model, IDS[:, :2], IDS[:, 22:31], IDS[:, 31:32]))
     cache.reset()
+    assert cache.get_seq_length() == 0
     close(fed(model, cache, IDS[:, :9]), again(model, IDS[:, :9]))
 
 
