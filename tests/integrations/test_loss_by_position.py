@@ -7,25 +7,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import loss_by_position
 from support.pretrained import save_llama
 
+ROWS = [dict.fromkeys(("input_ids", "labels"), torch.arange(at, at + 24) % 26) for at in range(8)]
 TEXT = "".join(chr(97 + i * i % 26) for i in range(300))
-
-
-class Rows(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """One text, again and again."""
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, at: int) -> dict[str, Tensor]:
-        ids = torch.arange(at, at + 24) % 26
-        return {"input_ids": ids, "labels": ids}
 
 
 def trained(folder: Path, model: Any, *callbacks: Any, **given: Any) -> Any:
@@ -38,7 +27,7 @@ def trained(folder: Path, model: Any, *callbacks: Any, **given: Any) -> Any:
         disable_tqdm=True,
         save_strategy="no",
     )
-    trainer = transformers.Trainer(model, arguments, train_dataset=Rows(), callbacks=[*callbacks], **given)
+    trainer = transformers.Trainer(model, arguments, train_dataset=ROWS, callbacks=[*callbacks], **given)
     trainer.train()
     return trainer
 

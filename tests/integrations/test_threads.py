@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,26 +162,17 @@ def test_diff_names_it(thread: str, tmp_path: Path) -> None:
     assert pair.draft in lines
 
 
-def turned(config: dict[str, Any], **instead: Any) -> Callable[[], tuple[Any, Vectors]]:
-    """A port that rotates by a config with something in place of what it says."""
-
-    def both() -> tuple[Any, Vectors]:
-        expected = vectors(read(config))
-        return Engines(expected.header, **instead).rotate, expected
-
-    return both
+def turned(config: dict[str, Any], **instead: Any) -> tuple[Any, Vectors]:
+    """A port that rotates by a config with something in place of what it says, and the right vectors."""
+    expected = vectors(read(config))
+    return Engines(expected.header, **instead).rotate, expected
 
 
-def plain_vectors(config: dict[str, Any], base: dict[str, Any]) -> Callable[[], tuple[Any, Vectors]]:
-    """A port that gives the vectors of another config."""
-
-    def both() -> tuple[Any, Vectors]:
-        expected = vectors(read(config))
-        where = expected.arrays["all.positions"][0].tolist()
-        other = vectors(read(base), where)
-        return {key: one for key, one in other.arrays.items() if key.endswith((".cos", ".sin"))}, expected
-
-    return both
+def plain_vectors(config: dict[str, Any], base: dict[str, Any]) -> tuple[Any, Vectors]:
+    """A port that gives the vectors of another config, and the right vectors."""
+    expected = vectors(read(config))
+    other = vectors(read(base), expected.arrays["all.positions"][0].tolist())
+    return {key: one for key, one in other.arrays.items() if key.endswith((".cos", ".sin"))}, expected
 
 
 OLDER = {**PLAIN, "rope_theta": 5e5}
@@ -188,37 +180,39 @@ SECTIONS = {"mrope_section": [24, 20, 20], "mrope_interleaved": True}
 VISION = {**PLAIN, "model_type": "qwen3_vl_text", "head_dim": 128}
 PORTS: dict[str, tuple[Callable[[], tuple[Any, Vectors]], str]] = {
     "Blaizzy/mlx-vlm 1710": (
-        turned({**OLDER, "rope_scaling": LLAMA3}, rope_type="default"),
+        partial(turned, {**OLDER, "rope_scaling": LLAMA3}, rope_type="default"),
         "omits the model's llama3",
     ),
     "unslothai/unsloth 6197": (
-        turned(json.loads((CONFIGS / "llama-3.1-8b.json").read_text()), rope_type="default"),
+        partial(turned, json.loads((CONFIGS / "llama-3.1-8b.json").read_text()), rope_type="default"),
         "omits the model's llama3",
     ),
     "jundot/omlx 3347": (
-        plain_vectors(
+        partial(
+            plain_vectors,
             {**VISION, "rope_parameters": {**YARN, **SECTIONS}},
             {**VISION, "rope_parameters": {**DEFAULT, **SECTIONS}},
         ),
         "omits the model's yarn(factor=4",
     ),
     "NVIDIA/TensorRT-LLM 4728": (
-        plain_vectors({**PHI, "rope_parameters": LISTS}, {**PHI, "rope_theta": 1e4}),
+        partial(plain_vectors, {**PHI, "rope_parameters": LISTS}, {**PHI, "rope_theta": 1e4}),
         "omits the model's per-pair(",
     ),
     "NeuraLegion/shainet 111": (
-        turned(OLDER, pairing="interleaved"),
+        partial(turned, OLDER, pairing="interleaved"),
         "channels (2i, 2i+1) instead of (i, i+",
     ),
     "ohdearquant/lattice 96": (
-        turned(
+        partial(
+            turned,
             {**OLDER, "model_type": "glm4_moe", "head_dim": 256, "partial_rotary_factor": 0.25, "rope_theta": 1e7},
             pairing="interleaved",
         ),
         "channels (2i, 2i+1) instead of (i, i+",
     ),
     "jmaczan/tiny-vllm 6": (
-        turned({**OLDER, "rope_scaling": {**LLAMA3, "factor": 32.0}}, pairing="interleaved"),
+        partial(turned, {**OLDER, "rope_scaling": {**LLAMA3, "factor": 32.0}}, pairing="interleaved"),
         "channels (2i, 2i+1) instead of (i, i+",
     ),
 }
