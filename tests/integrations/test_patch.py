@@ -15,6 +15,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.remap import ReRoPE
+from posenc.scaling import Linear
 from support.small_models import answers, small
 from support.small_models import own as small_own
 from support.tiny_models import MODELS, TABLED, logits, tiny, tokens
@@ -43,6 +44,14 @@ def test_the_same_logits(family: str) -> None:
     assert torch.equal(ours, before)
     # float32 angles at position 47 are off by 47·2^−24 rad and a few units, 1e-5; two sharp layers amplify it.
     torch.testing.assert_close(exact, before, rtol=0, atol=1e-3 * before.abs().max().item())
+
+
+def test_no_positions_are_those_of_a_rotation_so_slow_that_it_stands_still() -> None:
+    model, ids = tiny("llama-2"), tokens()
+    with patched(model, posenc.Rotary(16, pairing="half", scaling=Linear(1e12))):
+        want = logits(model, ids)
+    with patched(model, posenc.NoPE()):
+        torch.testing.assert_close(logits(model, ids), want, rtol=0, atol=1e-5 * want.abs().max().item())
 
 
 @pytest.mark.parametrize("family", ["llama-2-yarn", "gpt-neox", "gemma3"])
