@@ -7,7 +7,7 @@ import pytest
 from posenc.errors import InvalidArgument
 from support import fuzzing
 
-WHOLE, SAMPLE, PARTS = 100_000, 100, 8
+WHOLE, SAMPLE, PARTS = 100_000, 200, 8
 FEW = fuzzing.HERE[::11]
 """Families of the sample; the whole has all of them."""
 

@@ -210,6 +210,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ({"cosine": []}, r"theirs has \['all.cosine'\]; pass one or more of \['all.inv_freq'"),
         ({}, "theirs has no arrays"),
         ({"cos": torch.zeros(2, 3)}, r"all.cos has shape \(2, 3\), but the file has \(6, 32\)"),
+        ({"cos": 1.001 * expected.arrays["all.cos"]}, "all.cos is off by 0.001"),
     ):
         with pytest.raises((InvalidArgument, AssertionError), match=message):
             assert_vectors(theirs, expected)

@@ -46,7 +46,7 @@ OF_LLAMA = [
 ]
 """Further ones, which are asked of a Llama alone."""
 STILL = ("gptj", "bloom", "mpt", "gpt2", "bert")
-ALIKE = ("smollm2", "mistral", "qwen2", "qwen3", "mixtral", "olmo2", "starcoder2", "granite", "cohere", "gemma")
+ALIKE = ("smollm2", "mistral", "qwen2", "qwen3", "olmo2", "starcoder2", "granite", "cohere", "gemma")
 """Written as llama's are; ``make slow`` asks them too."""
 TURNING = [
     pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in MODELS if name not in STILL
