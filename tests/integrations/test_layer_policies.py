@@ -338,7 +338,7 @@ def test_scales_of_queries_are_read_beside() -> None:
                     r"per_layer_config has head_dim \[32, 64\]; all entries must have the same",
                 ),
                 ([1], "per_layer_config=.* must be a dictionary"),
-                ({"1": {"head_dim": []}}, r"head_dim=\[\] must be a whole number"),
+                ({"1": {"head_dim": []}}, r"refuses the config: .*'head_dim' expected int, got list"),
             )
         ),
         (
