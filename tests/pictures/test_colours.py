@@ -10,7 +10,6 @@ from posenc.pictures.colours import (
     LINES,
     contrast,
     line,
-    readable,
     rgb,
     steps,
     stylesheet,
@@ -34,11 +33,6 @@ def test_lines_keep_the_palettes_colour_and_are_seen_in_the_dark() -> None:
     assert all(line(name, LIGHT) == colour for name, colour in LINES.items())
     assert all(contrast(rgb(line(name, DARK)), rgb(DARK.paper)) >= 3 for name in LINES)
     assert line("encoding-rotary", DARK).lower() == ENCODINGS["rotary"].colour.lower()
-
-
-def test_what_can_be_read_is_left_alone() -> None:
-    assert readable("#0072b2", LIGHT.paper, 4.5) == "#0072b2"
-    assert readable("#e69f00", LIGHT.paper, 4.5) != "#e69f00"
 
 
 def test_numbers_on_every_colour_can_be_read() -> None:

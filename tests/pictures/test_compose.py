@@ -1,5 +1,7 @@
 """Scenes: what every painter must agree on is decided once, for every view that there is."""
 
+import base64
+import json
 import math
 
 import pytest
@@ -10,8 +12,10 @@ from posenc.pictures.colours import LINES
 from posenc.pictures.compose import compose, limits
 from posenc.pictures.palette import DASHES, ENCODINGS
 from posenc.pictures.scene import Chart, Disc, Map
+from posenc.pictures.tables import tables
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
 from posenc.teaching.views.catalogue import VIEWS
+from support.views import heatmap
 
 
 def test_points_that_stand_apart_are_not_joined() -> None:
@@ -29,37 +33,41 @@ def test_words_stand_in_cells_in_the_place_of_numbers() -> None:
     assert compose(View("t", (said,))).panels[0].texts == (("✓", "–"),)  # type: ignore[union-attr]
 
 
-def heatmap(values: list[list[float]], **settings: object) -> Heatmap:
-    held = torch.tensor(values)
-    rows, columns = held.shape
-    return Heatmap("h", held, counted("row", rows), counted("column", columns), **{"scale": "signed", **settings})  # type: ignore[arg-type]
-
-
-def test_every_view_is_decided() -> None:
-    for name, make in VIEWS.items():
-        answer = make()
-        made = compose(answer)
-        assert len(made.panels) == len(answer.panels)
-        for panel in made.panels:
-            if isinstance(panel, Map):
-                bar = made.bars[panel.bar]
-                known = panel.values[~panel.values.isnan()]
-                assert bar.low < bar.high
-                assert bool((known >= bar.low - 1e-6).all() and (known <= bar.high + 1e-6).all())
-                assert len(bar.ticks) >= 2
-                assert all(bar.shown[0] <= value <= bar.shown[1] for value, _ in bar.ticks)
-            elif isinstance(panel, Chart):
-                assert len(panel.x.ticks) >= 2
-                assert len(panel.y.ticks) >= 2
-                assert all(axis.place(t) is not None for axis in (panel.x, panel.y) for t, _ in axis.ticks)
-                assert all(curve.colour in LINES for curve in panel.curves)
-            else:
-                assert isinstance(panel, Disc)
-                assert all(vector.colour in LINES for vector in panel.vectors)
-        said = [text for _, text in made.readouts] + [
-            t for p in made.panels if isinstance(p, Map) for r in p.texts for t in r
-        ]
-        assert not [text for text in said if text.strip("−0.") == "" and text.startswith("−")], name
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_is_decided_and_json_holds_it_within_its_axes(name: str) -> None:
+    answer = VIEWS[name]()
+    made, sent = compose(answer), json.loads(json.dumps(wire.view(answer), allow_nan=False))
+    assert sent["title"]
+    assert len(made.panels) == len(answer.panels) == len(sent["panels"]) >= 1
+    for given, panel, drawn in zip(answer.panels, made.panels, sent["panels"], strict=True):
+        if isinstance(given, Heatmap) and isinstance(panel, Map):
+            assert given.values.shape == (len(given.rows.values), len(given.columns.values))
+            assert all(len(axis.labels) in (0, len(axis.values)) for axis in (given.rows, given.columns))
+            bar = made.bars[panel.bar]
+            known = panel.values[~panel.values.isnan()]
+            assert bool((known >= bar.low - 1e-6).all() and (known <= bar.high + 1e-6).all())
+            assert len(bar.ticks) >= 2
+            assert all(bar.shown[0] <= value <= bar.shown[1] for value, _ in bar.ticks)
+            assert panel.picture is not None or len(base64.b64decode(drawn["codes"])) == math.prod(drawn["shape"])
+            places = [at for axis in ("rows", "columns") for at, _ in drawn[axis]["ticks"]]
+        elif isinstance(panel, Chart):
+            assert len(panel.x.ticks) >= 2
+            assert len(panel.y.ticks) >= 2
+            assert all(curve.colour in LINES for curve in panel.curves)
+            assert all(any(map(math.isfinite, curve.values)) for curve in panel.curves)
+            assert math.inf not in [abs(value) for curve in panel.curves for value in curve.values]
+            assert {len(line["y"]) for line in drawn["lines"]} == {len(drawn["x"]["at"])}
+            places = [*drawn["x"]["at"], *(v for line in drawn["lines"] for v in line["y"])]
+            places += [axis.place(t) for axis in (panel.x, panel.y) for t, _ in axis.ticks]
+        else:
+            assert isinstance(panel, Disc)
+            assert all(vector.colour in LINES for vector in panel.vectors)
+            places = [arrow["length"] for arrow in drawn["arrows"]]
+        assert all(at is None or 0 <= at <= 1 for at in places)
+    cells = [text for panel in made.panels if isinstance(panel, Map) for row in panel.texts for text in row]
+    texts = [*cells, *(text for _, text in made.readouts)]
+    assert not [text for text in texts if text.strip("−0.") == "" and text.startswith("−")]
+    assert all(table["rows"] for table in tables(answer))
 
 
 def test_a_limit_of_the_view_holds() -> None:

@@ -29,4 +29,4 @@ def test_stale_keys_are_off_by_the_distance_that_they_moved(event: str) -> None:
 def test_rerotation_heals_every_key(event: str) -> None:
     view = find("cache").answer({"event": event, "rerotate": "1"})
     assert view.title.endswith("no key is stale")
-    assert view.readouts["largest angle off"] == view.readouts["largest error of a score"] == 0
+    assert view.readouts["largest error (radians)"] == view.readouts["largest error of a score"] == 0

@@ -10,24 +10,18 @@ from posenc.teaching.views.picture import SIDE, cut, painted
 from support.blocks import strays
 
 
-@pytest.mark.parametrize(("side", "row", "column"), [(16, 7, 5), (14, 3, 10), (8, 7, 0)])
+@pytest.mark.parametrize(("side", "row", "column"), [(16, 7, 5), (14, 3, 10), (8, 7, 0), (16, 15, 15)])
 def test_a_patch_is_numbered_as_the_line_is_read(side: int, row: int, column: int) -> None:
     view = cut(side, row, column)
     flat = posenc.positions.grid(side, side)
     token = int(view.readouts["number in the line"])  # type: ignore[arg-type]
     assert flat[:, token].tolist() == [row, column]
-    steps = view.panels[1].values  # type: ignore[union-attr]
-    for step, down, right in steps[~steps.isnan().any(1)].tolist():
-        assert (flat[:, token + int(step)] - flat[:, token]).tolist() == [down, right]
+    for down, numbers in enumerate(view.panels[1].words, -1):  # type: ignore[union-attr]
+        for right, number in enumerate(numbers, -1):
+            inside = row + down in range(side) and column + right in range(side)
+            assert bool(number) == inside
+            assert not inside or flat[:, int(number)].tolist() == [row + down, column + right]
     assert strays(view) == []
-
-
-def test_a_neighbour_beyond_the_edge_is_left_empty() -> None:
-    last = cut(16, 15, 15).panels[1].values  # type: ignore[union-attr]
-    assert bool(last.isnan().all())
-    beside = cut(16, 3, 15).panels[1].values  # type: ignore[union-attr]
-    assert beside.isnan().any(1).tolist() == [False, True, False]
-    assert beside[0].tolist() == [1, 1, -15]
 
 
 def test_the_language_model_counts_on_from_the_text() -> None:

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.pictures.view import Lines, View
+from posenc.pictures.view import Lines
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.views.remapped import distances
+from support.views import only
 
 LLAMA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}
 LLAMA |= {"max_position_embeddings": 4096, "rope_theta": 500_000.0}
@@ -48,26 +49,19 @@ def test_the_headline_and_the_points_of_a_model_are_true_for_each_layer() -> Non
     stage = find("layers")
     gemma, smol = (stage.answer(dict(tried.state)) for tried in stage.tries[:2])
     said = str(gemma.readouts["in words"])
-    assert "5 layers with base 1\u2009000\u2009000, every frequency divided by 8" in said
-    assert "29 layers with base 10\u2009000, no scaling" in said
+    assert "5 layers with base 1\u202f000\u202f000, every frequency divided by 8" in said
+    assert "29 layers with base 10\u202f000, no scaling" in said
     assert gemma.title == "gemma3_text: 29 of 34 layers see 1024 tokens, 5 of 34 layers see every token"
-    far, near, window = (line.values for line in charted(gemma).lines)
+    waves, seen = (line.values for line in only(gemma, Lines).lines)
     for i in range(34):
         full = i % 6 == 5
-        assert far[i].isnan() != full
-        assert near[i].isnan() == window[i].isnan() == full
+        assert float(seen[i]) == (131072 if full else 1024)
         slowest = 8 * 1e6 ** (254 / 256) if full else 1e4 ** (254 / 256)
-        assert float(far[i] if full else near[i]) == pytest.approx(2 * math.pi * slowest)
+        assert float(waves[i]) == pytest.approx(2 * math.pi * slowest)
     assert "in some of its layers, no positions in the others" in str(smol.readouts["in words"])
     assert smol.title.endswith(
         "27 of 36 layers see every token, 9 of 36 layers see every token and have no positions"
     )
-    (waves,) = (line.values for line in charted(smol).lines)
+    waves, seen = (line.values for line in only(smol, Lines).lines)
+    assert set(seen.tolist()) == {65536}
     assert [bool(wave.isnan()) for wave in waves] == [i % 4 == 3 for i in range(36)]
-
-
-def charted(view: View) -> Lines:
-    """The chart of a view that has one panel."""
-    (panel,) = view.panels
-    assert isinstance(panel, Lines)
-    return panel

@@ -117,6 +117,8 @@ def tick_text(axis: Axis, index: int) -> str:
 def _chart(panel: Lines) -> Chart:
     bands = [t.tolist() for line in panel.lines for t in (line.values, line.low, line.high) if t is not None]
     bands += [[value] for value, _ in panel.levels]
+    if panel.apart and panel.y_log:  # a dot on the axis would hide there
+        bands.append([min(v for band in bands for v in band if v > 0) / 2])
     curves = tuple(_curve(panel, i) for i in range(len(panel.lines)))
     y = _logarithmic(bands, panel.y_name, panel.y_unit) if panel.y_log else _linear(bands, panel)
     x, more = _across(panel.x, panel.marks), (panel.marks, panel.levels, panel.apart)
@@ -182,7 +184,7 @@ def _disc(panel: Plane) -> Disc:
         )
         for i, arrow in enumerate(panel.arrows)
     )
-    return Disc(panel.name, vectors, panel.limit, with_texts((-panel.limit, 0.0, panel.limit)), panel.arc)
+    return Disc(panel.name, vectors, panel.limit, with_texts((-panel.limit, 0.0, panel.limit)), panel.arcs)
 
 
 def round_steps(low: float, high: float, most: int = 6) -> list[float]:

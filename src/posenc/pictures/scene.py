@@ -130,13 +130,13 @@ class Vector:
 
 @dataclass(frozen=True)
 class Disc:
-    """Vectors in a plane with both axes from −limit to limit; the angle between those in ``arc`` is marked."""
+    """Vectors in a plane with both axes from −limit to limit; the angles in ``arcs`` are marked."""
 
     name: str
     vectors: tuple[Vector, ...]
     limit: float
     ticks: tuple[Tick, ...]
-    arc: tuple[int, int] | None
+    arcs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)

@@ -118,12 +118,12 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Plane:
-    """Vectors in a plane with both axes from −limit to limit. The angle between two of them may be marked."""
+    """Vectors in a plane with both axes from −limit to limit. ``arcs`` mark angles between two of them."""
 
     name: str
     arrows: tuple[Arrow, ...]
     limit: float
-    arc: tuple[int, int] | None = None
+    arcs: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

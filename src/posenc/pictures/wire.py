@@ -115,7 +115,7 @@ def _lines(panel: Chart) -> dict[str, Any]:
 
 def _plane(panel: Disc) -> dict[str, Any]:
     arrows = [_arrow(vector, panel.limit) for vector in panel.vectors]
-    return {"limit": panel.ticks[-1][1], "arrows": arrows, **({"arc": panel.arc} if panel.arc else {})}
+    return {"limit": panel.ticks[-1][1], "arrows": arrows, "arcs": panel.arcs}
 
 
 def _arrow(vector: Vector, limit: float) -> dict[str, Any]:

@@ -269,12 +269,15 @@ def test_on_paper_are_the_picture_and_its_numbers_without_controls(visitor: Any,
     assert boxes[0] < boxes[1] < 1000
 
 
-def test_a_cache_that_grows_has_no_limit_to_set(visitor: Any) -> None:
-    page = visitor.open("/longer", "cache")
-    limit = page.locator("#cache-capacity")
-    assert limit.is_visible()
-    page.locator("#cache-event-push").check()
-    assert not limit.is_visible()
+@pytest.mark.parametrize(
+    ("address", "control", "chosen"),
+    [("longer", "cache-capacity", "cache-event-push"), ("order?remove=0", "shuffle-encoding", "shuffle-remove")],
+)
+def test_what_a_choice_does_not_use_is_not_offered(visitor: Any, address: str, control: str, chosen: str) -> None:
+    page = visitor.open(f"/{address}", control.partition("-")[0])
+    assert page.locator(f"#{control}").is_visible()
+    page.locator(f"#{chosen}").check()
+    assert not page.locator(f"#{control}").is_visible()
 
 
 def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:

@@ -7,14 +7,8 @@ from posenc.teaching.lab.controls import Control, pairs
 from posenc.teaching.lab.rooms import find
 
 
-@pytest.mark.parametrize("text", ["1000000000", "99999999999999", "-3", "1e9", "1e300"])
-def test_a_number_outside_its_bounds_is_refused_by_the_view(text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"length=.* must be between 2 and 4096"):
-        find("heatmap").answer({"length": text})
-
-
 def test_a_number_past_the_sliders_end_is_answered() -> None:
-    assert find("shift-both").answer({"m": "1000000"}).readouts["positions m, n"] == "1000000, 1000002"
+    assert find("shift-both").answer({"m": "1000000"}).panels[0].arrows[3].word == "dog 1000000"
 
 
 def test_a_number_that_ends_where_another_does_is_moved_there() -> None:

@@ -7,12 +7,9 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +21,7 @@ from posenc.teaching.lab import export, page, results, rooms
 from posenc.teaching.lab.page import Site
 from posenc.teaching.lab.rooms import Stage, find
 from posenc.teaching.lessons.card import DECK
+from posenc.teaching.lessons.example import EXAMPLE
 from support.lab import reply
 from support.photographs import reveal, settle
 
@@ -51,21 +49,15 @@ def test_a_pack_holds_what_the_server_answers() -> None:
 
 
 @pytest.mark.parametrize("stage", EXPORTED, ids=lambda s: s.question)
-def test_every_stage_holds_the_state_that_it_opens_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its sliders do not move here; the state is held whatever they do."""
-    monkeypatch.setattr(export, "_reached", lambda stage, control: (control.default,))
-    content = unpacked(export.packed(replace(stage, tries=(), guess=None))[0])
-    assert content.keys() == {""}
-    assert content[""]["panels"]
-
-
-@pytest.mark.parametrize("stage", [s for s in EXPORTED if s.guess], ids=lambda s: s.question)
-def test_a_page_holds_what_its_guess_is_asked_of_and_judged_by(
+def test_every_stage_holds_the_state_that_it_opens_in_and_those_of_its_guess(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its sliders do not move here; the states are held whatever they do."""
     monkeypatch.setattr(export, "_reached", lambda stage, control: (control.default,))
     content = unpacked(export.packed(replace(stage, tries=()))[0])
-    assert content.keys() == {"", *(urlencode(state) for state in (stage.guess.before, stage.guess.after))}
+    guessed = (stage.guess.before, stage.guess.after) if stage.guess else ()
+    assert content.keys() == {"", *map(urlencode, guessed)}
+    assert content[""]["panels"]
 
 
 def test_what_a_saved_page_cannot_answer_is_no_field() -> None:
@@ -93,20 +85,6 @@ def test_what_is_packed_is_unpacked_whole(content: Any) -> None:
 
 
 @pytest.mark.slow
-def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
-    for name in ("shift-both", "hands", "shuffle"):
-        stage = rooms.find(name)
-        pack, stops = export.packed(stage)
-        assert len(pack) <= export.MOST
-        content = unpacked(pack)
-        for t in stage.tries:
-            assert "&".join(f"{k}={v}" for k, v in export._state(stage, t.state)) in content, (name, t.words)
-        for control, texts in stops.items():
-            for text in texts:
-                assert "&".join(f"{k}={v}" for k, v in export._state(stage, {control: text})) in content
-
-
-@pytest.mark.slow
 def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most() -> None:
     """Every column that can be dragged to is kept; tables of other lengths are not."""
     pack, stops = export.packed(rooms.find("heatmap"))
@@ -124,9 +102,10 @@ def test_the_bundle_defines_every_name_once() -> None:
         assert not re.search(r"^(import|export) ", script, re.M)
 
 
-def watched(browser: Any, **settings: Any) -> Iterator[Any]:
+@pytest.fixture
+def offline(browser: Any) -> Iterator[Any]:
     """A page on which nothing may go wrong: no error in the console, no request that fails or leaves home."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -139,46 +118,33 @@ def watched(browser: Any, **settings: Any) -> Iterator[Any]:
     context.close()
 
 
-OWN = re.compile(r"(file|data|blob|about):|http://127\.0\.0\.1:")
+OWN = re.compile("(file|data|blob|about):")
 
 
-@pytest.fixture
-def offline(browser: Any) -> Iterator[Any]:
-    yield from watched(browser, offline=True)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of the lab below its documentation, by name, with the answers of one stage."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "index.html").write_text("docs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "packed", lambda stage: PACKED(stage) if stage == find("shift-both") else ("", {}))
+        return {path.name: path for path in export.write(folder / "lab")}
 
 
-@pytest.fixture
-def beside_a_server(browser: Any) -> Iterator[Any]:
-    yield from watched(browser)
-
-
-def test_the_bar_leads_to_documentation_that_lies_above_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "packed", lambda stage: ("", {}))
-    (tmp_path / "index.html").write_text("docs")
-    export.write(tmp_path / "lab")
-    assert '<a href="../index.html">Docs</a>' in (tmp_path / "lab" / "rotation.html").read_text("utf-8")
-
-
-def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(
-    offline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "packed", lambda stage: PACKED(stage) if stage == find("shift-both") else ("", {}))
-    export.write(tmp_path)
-    assert "http://127" not in (tmp_path / "rotation.html").read_text("utf-8")
-    assert ">Docs</a>" not in (tmp_path / "rotation.html").read_text("utf-8")
-    offline.goto(f"{(tmp_path / 'rotation.html').as_uri()}?m=3#shift-both")
+def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(offline: Any, written: dict[str, Path]) -> None:
+    html = written["rotation.html"].read_text("utf-8")
+    assert "http://127" not in html
+    assert '<a href="../index.html">Docs</a>' in html
+    offline.goto(f"{written['rotation.html'].as_uri()}?m=3#shift-both")
     settle(offline)
-    told = offline.locator("#shift-both .readouts").inner_text()
-    assert "−1.100" in told
-    assert "3, 5" in told
+    assert "−1.100" in offline.locator("#shift-both .readouts").inner_text()
+    assert offline.locator("#shift-both .tip").all_inner_texts() == ["dog 3", "man 5"]
     for link in offline.locator("#shift-both a.try").all():
         link.click()
         offline.locator("#shift-both .error").wait_for(state="hidden")
     offline.locator("#shift-both-m").fill("900")
     offline.locator("#shift-both-m").press("Enter")
-    offline.locator("#shift-both .readouts", has_text="16, 18").wait_for()  # the nearest that it holds
+    offline.locator("#shift-both .tip", has_text="dog 16").wait_for()  # the nearest that it holds
     assert offline.locator("#shift-both-m").input_value() == "16"
     assert offline.locator("#shift-both .error").is_hidden()
     with offline.expect_download() as download:
@@ -192,14 +158,11 @@ def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(
 
 
 def test_results_in_a_page_are_those_of_the_study_and_name_no_path_of_this_machine(
-    study: Path, tmp_path: Path
+    study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, _ = export.packed(find("curves"))
-    results.use(tmp_path / "nowhere")
-    try:
-        example, stops = export.packed(find("curves"))
-    finally:
-        results.use(study)
+    monkeypatch.setitem(results._shelf, "study", EXAMPLE)
+    example, stops = export.packed(find("curves"))
     assert own != example
     assert stops == {"task": ["language", "ordering", "needle"]}
     held = unpacked(example)[""]
@@ -222,8 +185,8 @@ def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
 
 @pytest.fixture(scope="module")
 def site(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole lab, exported two folders below what a server serves."""
-    folder: Path = tmp_path_factory.mktemp("served") / "some" / "where"
+    """The whole lab, exported."""
+    folder: Path = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "posenc", "lab", "--study", study, "--export", folder]
     before = os.times()
     run = subprocess.run(command, stderr=subprocess.PIPE, text=True)
@@ -239,19 +202,6 @@ MOST_SECONDS = 60
 
 
 PACKED = export.packed
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.fixture
-def served(site: Path) -> Iterator[str]:
-    """The site from the plainest server there is, under a path of its own; its address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site.parents[1]))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/some/where"
-        server.shutdown()
 
 
 DRAWN = """() => [...document.querySelectorAll(".stage.current .panel :is(.field, .grid, svg)")]
@@ -275,26 +225,8 @@ def shows(page: Any, address: str, stage: Stage) -> None:
     assert page.evaluate(DRAWN), stage.question
 
 
-def walk(page: Any, start: str) -> None:
-    """Open every page, every stage, and every link to try."""
-    for room in rooms.ROOMS:
-        for stage in room.stages:
-            shows(page, f"{start}/{room.name}.html#{stage.question}", stage)
-            for link in page.locator(".current a.try").all():
-                link.click()
-                page.wait_for_timeout(30)
-                assert page.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
-    page.goto(f"{start}/index.html")
-    settle(page)
-    page.goto(f"{start}/check.html")
-    page.locator("#quiz .card").wait_for()
-
-
-def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "packed", lambda stage: ("", {}))
-    paths = {path.name: path.read_text("utf-8") for path in export.write(tmp_path)}
+def test_the_card_is_what_a_space_reads_and_pages_say_what_they_show(written: dict[str, Path]) -> None:
+    paths = {name: path.read_text("utf-8") for name, path in written.items()}
     _, front, words = paths["README.md"].split("---\n", 2)
     keys = dict(line.split(": ", 1) for line in front.splitlines())
     assert (keys["sdk"], keys["license"]) == ("static", "apache-2.0")
@@ -316,11 +248,6 @@ def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> No
     assert sum(sizes.values()) <= 10_000_000
     for room in rooms.ROOMS:
         assert sizes[f"{room.name}.html"] + sizes[f"data/{room.stages[0].question}.js"] <= FIRST_PICTURE
-
-
-@pytest.mark.slow
-def test_the_whole_site_opens_from_files(offline: Any, site: Path) -> None:
-    walk(offline, site.as_uri())
 
 
 EVERY_STOP = """async () => {
@@ -364,18 +291,21 @@ EVERY_STOP = """async () => {
 
 
 @pytest.mark.slow
-def test_every_control_of_every_stage_goes_to_every_stop_from_a_file(offline: Any, site: Path) -> None:
+def test_every_stage_and_try_opens_from_a_file_and_every_control_moves(offline: Any, site: Path) -> None:
     moved, unanswered = 0, {}
     for room in rooms.ROOMS:
         for stage in room.stages:
             shows(offline, f"{site.as_uri()}/{room.name}.html#{stage.question}", stage)
+            for link in offline.locator(".current a.try").all():
+                link.click()
+                offline.wait_for_timeout(30)
+                assert offline.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
             wrong, stops = offline.evaluate(EVERY_STOP)
             unanswered |= {stage.question: wrong} if wrong else {}
             moved += stops
     assert unanswered == {}
     assert moved > 1000
-
-
-@pytest.mark.slow
-def test_the_whole_site_opens_from_a_plain_server_under_a_path(beside_a_server: Any, served: str) -> None:
-    walk(beside_a_server, served)
+    offline.goto(f"{site.as_uri()}/index.html")
+    settle(offline)
+    offline.goto(f"{site.as_uri()}/check.html")
+    offline.locator("#quiz .card").wait_for()

@@ -3,30 +3,14 @@
 import http.client
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-START = "from posenc.teaching.lab.server import serve; serve('127.0.0.1', 0, open_page=False)"
 MEGABYTE = 2**20
-
-
-@pytest.fixture
-def process() -> Iterator[tuple[str, int]]:
-    """A lab in a process of its own: its host:port and process id."""
-    started = subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, text=True)
-    assert started.stdout is not None
-    line = started.stdout.readline()
-    yield urlsplit(line.split()[4]).netloc, started.pid
-    started.terminate()
-    started.wait(20)
-    started.stdout.close()
 
 
 def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
@@ -35,9 +19,9 @@ def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
     return reply.status, reply.read()
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that the process holds."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+def resident() -> int:
+    """Bytes of memory that this process holds, in which the lab runs."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -57,13 +41,13 @@ def drag(netloc: str, seconds: float, bad: list[str], done: list[int]) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(20.0, marks=pytest.mark.slow)])
-def test_fifty_drags_at_once(process: tuple[str, int], seconds: float) -> None:
-    netloc, pid = process
+def test_fifty_drags_at_once(lab: str, seconds: float) -> None:
+    netloc = urlsplit(lab).netloc
     connection = http.client.HTTPConnection(netloc, timeout=60)
     for position in range(20):  # the library is read and its memory of views is full
         assert get(connection, f"/api/heatmap?first={position}&second=2&width=64")[0] == 200
     connection.close()  # an idle one is closed by the server meanwhile
-    before = resident(pid)
+    before = resident()
     bad: list[str] = []
     done: list[int] = []
     drags = [threading.Thread(target=drag, args=(netloc, seconds, bad, done)) for _ in range(50)]
@@ -75,7 +59,7 @@ def test_fifty_drags_at_once(process: tuple[str, int], seconds: float) -> None:
     assert len(done) == 50
     assert min(done) >= 1  # nobody starves
     # 50 answers of about 10 kB under way with their sockets: far below what 50 views kept alive would hold.
-    assert resident(pid) - before < 100 * MEGABYTE
+    assert resident() - before < 100 * MEGABYTE
     connection = http.client.HTTPConnection(netloc, timeout=60)
     assert json.loads(get(connection, "/api/shift-both?m=3")[1])["readouts"][1]["text"] == "−1.100"
     connection.close()

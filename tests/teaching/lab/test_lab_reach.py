@@ -108,7 +108,7 @@ def test_both_arrows_are_dragged_by_a_mouse(visitor: Any, window: str) -> None:
                 "(e) => { const box = e.getBoundingClientRect();"
                 " return [box.x + box.width / 2, box.y + box.height / 2]; }"
             )
-            for part in (f".arrow.{arrow}.movable .grip", ".arc")
+            for part in (f".arrow.{arrow}.movable .grip", ".arc:not(.reference)")
         )
         x, y = start[0] - middle[0], start[1] - middle[1]
         page.mouse.move(*start)
@@ -116,6 +116,11 @@ def test_both_arrows_are_dragged_by_a_mouse(visitor: Any, window: str) -> None:
         page.mouse.move(middle[0] + (x + y) / 2**0.5, middle[1] + (y - x) / 2**0.5, steps=4)
         page.mouse.up()
         visitor.answered("shift-both", query)
+    page.locator(".plane svg .arrow.query.movable").focus()
+    page.keyboard.press("ArrowRight")
+    visitor.answered("shift-both", "m=3&offset=3")
+    asked = "() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/')).length"
+    assert page.evaluate(asked) == 0, "the first page holds what it shows"
 
 
 def test_the_check_of_what_is_covered_can_fail(visitor: Any) -> None:

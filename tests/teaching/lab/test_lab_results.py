@@ -18,6 +18,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
 from support.blocks import strays
 from support.lab import reply
+from support.views import only
 
 
 def test_the_tasks_offered_are_those_there_are() -> None:
@@ -25,21 +26,8 @@ def test_the_tasks_offered_are_those_there_are() -> None:
     assert set(tasks.settable) == set(KNOWN)
 
 
-def test_without_a_word_the_example_shows_language_and_says_what_is_best_inside_and_past(
-    tmp_path: Path, study: Path
-) -> None:
-    results.use(tmp_path / "nowhere")
-    try:
-        title = find("curves").answer({}).title
-    finally:
-        results.use(study)
-    flat = "ALiBi stays flat from a worse start (perplexity 4.73 at 128)"
-    assert title == f"Language: at 1024 tokens {flat}; RoPE is best at 128"
-
-
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:
-    panel = results.curves("needle").panels[0]
-    assert isinstance(panel, Lines)
+    panel = only(results.curves("needle"), Lines)
     with Ledger(study) as ledger:
         runs = [run for run in ledger.runs() if run.plan.task == "needle"]
     for line in panel.lines:
@@ -49,34 +37,15 @@ def test_curves_are_the_ledgers_numbers(study: Path) -> None:
         assert line.hollow  # two steps teach nobody
 
 
-def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
-    from safetensors.torch import load_file
-
-    view = results.table("language")
-    with Ledger(study) as ledger:
-        (plan,) = (
-            r.plan
-            for r in ledger.runs()
-            if (r.plan.task, r.plan.encoding) == ("language", "learned(past_end=clamp)")
-        )
-    rows = load_file(study / "checkpoints" / f"{plan.id}.safetensors")["encoding.weight"]
-    assert view.panels[1].name == f"after {plan.steps} steps"
-    unit = rows.double() / rows.double().norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(view.panels[1].values, unit @ unit.T)  # type: ignore[union-attr]
-
-
 def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"no recent run in .* yet; type: posenc compare --tasks recent"):
         find("curves").answer({"task": "recent"})
 
 
-def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Path, tmp_path: Path) -> None:
-    results.use(tmp_path / "nowhere")
-    try:
-        with pytest.raises(StudyError, match=r"^no recent run in the example study yet; type: posenc compare"):
-            find("curves").answer({"task": "recent"})
-    finally:
-        results.use(study)
+def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(results._shelf, "study", EXAMPLE)
+    with pytest.raises(StudyError, match=r"^no recent run in the example study yet; type: posenc compare"):
+        find("curves").answer({"task": "recent"})
 
 
 @pytest.mark.parametrize(
@@ -86,16 +55,15 @@ def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Pa
         "trained-table?of_task=ordering",
     ],
 )
-def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, study: Path, tmp_path: Path) -> None:
+def test_until_there_is_a_study_the_example_is_shown_and_says_so(
+    asked: str, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _, query = asked.partition("?")
-    results.use(tmp_path / "nowhere")
-    try:
-        answered = reply(f"/api/{path}", query)
-    finally:
-        results.use(study)
+    assert b"the example that comes with posenc" not in reply(f"/api/{path}", query).body
+    monkeypatch.setitem(results._shelf, "study", tmp_path / "nowhere")
+    answered = reply(f"/api/{path}", query)
     assert answered.status == 200, answered.body
     assert b"the example that comes with posenc" in answered.body
-    assert b"the example that comes with posenc" not in reply(f"/api/{path}", query).body
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -147,14 +115,12 @@ def test_the_python_of_a_trained_table_prints_its_picture(study: Path) -> None:
     assert strays(results.table("language")) == []
 
 
-def test_the_python_of_a_study_names_a_folder_of_any_name(study: Path, tmp_path: Path) -> None:
+def test_the_python_of_a_study_names_a_folder_of_any_name(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     odd = tmp_path / 'it\'s "mine"'
     odd.symlink_to(study)
-    results.use(odd)
-    try:
-        snippets = results.curves("needle").python, results.table("language").python
-    finally:
-        results.use(study)
-    for python in snippets:
+    monkeypatch.setitem(results._shelf, "study", odd)
+    for python in (results.curves("needle").python, results.table("language").python):
         texts = [str(node.value) for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Constant)]
         assert any(text.startswith(str(odd)) for text in texts), python

@@ -67,13 +67,6 @@ def test_thousands_are_marked_as_everywhere() -> None:
         assert not re.search(r"\d \d{3}\b", path.read_text("utf-8")), path.name
 
 
-def test_nothing_is_expected_without_a_place_to_say_it() -> None:
-    for room, stage in STAGES:
-        said = f"{room.words} {stage.words}".lower()
-        for asking in ("say what you expect", "predict", "say which", "commit"):
-            assert asking not in said or stage.guess, stage.question
-
-
 GUESSES = [(stage, stage.guess) for _, stage in STAGES if stage.guess]
 
 
@@ -149,6 +142,7 @@ def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
     assert "Shifting both positions under RoPE: 1.700 and −1.100" in html
     assert 'href="/check?card=shift"' in html
     assert "posenc verify --only shift-by-five --only widget-numbers" in html
+    assert '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>' in html
 
 
 def test_lessons_are_paths_under_their_own_headings() -> None:
@@ -182,11 +176,6 @@ def test_a_claim_is_run_when_asked_and_what_trains_is_refused() -> None:
         refused = reply(f"/api/claim/{name}")
         assert refused.status == 400
         assert words in refused.body.decode().lower()
-
-
-def test_a_stage_links_back_to_the_sections_that_it_belongs_to() -> None:
-    html = page.room_page(rooms.BY_NAME["rotation"], {})
-    assert '<a href="/lessons#lesson-0-7">Position, three ways, Shift widget</a>' in html
 
 
 def test_no_formula_but_that_of_ones_own_words_and_nothing_foreign_in_the_scripts() -> None:

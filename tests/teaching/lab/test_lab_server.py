@@ -10,20 +10,15 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from posenc.errors import InvalidArgument
-from posenc.pictures import assets
-from posenc.teaching.lab import page, server
+from posenc.teaching.lab import server
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lab.server import create_app, serve
-
-
-@pytest.fixture(scope="module")
-def client() -> TestClient:
-    return TestClient(create_app(warm=False), base_url="http://127.0.0.1:8642", raise_server_exceptions=False)
+from support.lab import client
 
 
 @pytest.mark.parametrize("path", ["/", "/check", "/lessons", "/claims", *(f"/{room.name}" for room in ROOMS)])
-def test_pages(client: TestClient, path: str) -> None:
-    reply = client.get(path)
+def test_pages(path: str) -> None:
+    reply = client().get(path)
     assert reply.status_code == 200
     assert reply.headers["content-type"].startswith("text/html")
     policy = reply.headers["content-security-policy"]
@@ -34,29 +29,18 @@ def test_pages(client: TestClient, path: str) -> None:
     assert reply.headers["x-content-type-options"] == "nosniff"
 
 
-def test_every_static_file_of_a_page_is_served(client: TestClient) -> None:
-    for folder in (assets.STATIC, page.STATIC):
-        for path in (each for each in folder.rglob("*") if each.is_file()):
-            reply = client.get(f"/static/{path.relative_to(folder).as_posix()}")
-            assert reply.status_code == 200
-            assert reply.content == path.read_bytes()
-            assert reply.headers["x-content-type-options"] == "nosniff"
-    assert client.get("/colours.css").text.startswith(":root")
-
-
-def test_an_answer_is_the_librarys(client: TestClient) -> None:
-    answer = client.get("/api/shift-both?m=3").json()
+def test_an_answer_is_the_librarys() -> None:
+    answer = client().get("/api/shift-both?m=3").json()
     assert {r["name"]: r["text"] for r in answer["readouts"]} == {
         "unrotated q·k": "1.700",
         "score (rotated q·k)": "−1.100",
         "reference, m = 0": "−1.100",
-        "positions m, n": "3, 5",
-        "offset n − m": "2",
+        "angle of either arc": "123°",
     }
-    at = client.get("/api/heatmap/at?width=8&panel=0&row=1&column=1").json()
+    at = client().get("/api/heatmap/at?width=8&panel=0&row=1&column=1").json()
     assert at == {"text": "dimension 1, position 1: 0.540302"}
-    assert client.get("/api/shift-both/table").json()[0]["head"] == ["vector", "x", "y"]
-    assert "shift-both" in client.get("/api/").json()
+    assert client().get("/api/shift-both/table").json()[0]["head"] == ["vector", "x", "y"]
+    assert "shift-both" in client().get("/api/").json()
 
 
 @pytest.mark.parametrize(
@@ -73,13 +57,10 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
         ("/export/weights.exe", 404, "Not Found"),
         ("/nowhere", 404, "nowhere is not a page of the lab"),
         ("/static/../server.py", 404, "error"),
-        ("/static/%2e%2e/server.py", 404, "error"),
-        ("/etc/passwd", 404, "error"),
-        ("//127.0.0.1/etc/passwd", 404, "error"),
     ],
 )
-def test_refusals_are_short_json(client: TestClient, path: str, status: int, words: str) -> None:
-    reply = client.get(path)
+def test_refusals_are_short_json(path: str, status: int, words: str) -> None:
+    reply = client().get(path)
     assert reply.status_code == status
     assert words in reply.text
     assert list(reply.json()) == ["error"]
@@ -98,50 +79,43 @@ def test_refusals_are_short_json(client: TestClient, path: str, status: int, wor
         {"origin": "http://127.0.0.1:9999"},
     ],
 )
-def test_foreign_hosts_and_origins_get_nothing(client: TestClient, headers: dict[str, str]) -> None:
-    reply = client.get("/api/shift-both", headers=headers)
+def test_foreign_hosts_and_origins_get_nothing(headers: dict[str, str]) -> None:
+    reply = client().get("/api/shift-both", headers=headers)
     assert reply.status_code == 403
     assert "readouts" not in reply.text
 
 
-def test_another_sites_script_is_refused_and_our_own_is_not(client: TestClient) -> None:
+def test_another_sites_script_is_refused_and_our_own_is_not() -> None:
     for path in ("/api", "/api/", "/api/weights", "/export", "/export/weights.csv"):
-        got = client.get(path, headers={"sec-fetch-site": "cross-site"})
+        got = client().get(path, headers={"sec-fetch-site": "cross-site"})
         assert (got.status_code, "another site" in got.text) == (403, True), path
-    assert client.get("/rotation", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link to it
-    assert client.get("/api/weights", headers={"origin": "http://127.0.0.1:8642"}).status_code == 200
-    assert client.get("/api/weights", headers={"host": "localhost:8642"}).status_code == 200
+    assert client().get("/rotation", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link to it
+    assert client().get("/api/weights", headers={"origin": "http://127.0.0.1:8642"}).status_code == 200
+    assert client().get("/api/weights", headers={"host": "localhost:8642"}).status_code == 200
 
 
-def test_only_get(client: TestClient) -> None:
-    assert client.post("/api/weights").status_code == 405
-    assert client.delete("/").status_code == 405
-
-
-def test_an_exception_stays_inside(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_stays_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(part: str, name: str, texts: dict[str, str]) -> None:
         raise RuntimeError("secret detail at /home/someone")
 
     monkeypatch.setattr("posenc.teaching.lab.server.computed", broken)
-    reply = client.get("/api/weights")
+    reply = client().get("/api/weights")
     assert reply.status_code == 500
     assert reply.json() == {"error": "the lab failed to answer; its terminal says why"}
 
 
-def test_exports_are_whole_files(client: TestClient) -> None:
-    table = client.get("/export/bias.csv")
-    assert table.text.startswith("Each head subtracts")
+def test_exports_are_whole_files() -> None:
+    table = client().get("/export/bias.csv")
+    assert table.text.startswith("Each head lowers")
     assert table.headers["content-disposition"] == 'attachment; filename="posenc-bias.csv"'
 
 
-def test_a_wildcard_host_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="means every address"):
-        serve("0.0.0.0", 0, open_page=False)
-
-
-def test_a_host_elsewhere_is_refused_by_name() -> None:
-    with pytest.raises(InvalidArgument, match=r"host='192\.0\.2\.1' is not an address of this computer"):
-        serve("192.0.2.1", 0, open_page=False)
+@pytest.mark.parametrize(
+    ("host", "said"), [("0.0.0.0", "means every address"), ("192.0.2.1", "is not an address of this computer")]
+)
+def test_a_host_that_is_not_this_computers_is_refused(host: str, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"host='{host}' {said}"):
+        serve(host, 0, open_page=False)
 
 
 def test_a_taken_port_is_refused_in_words() -> None:
@@ -155,13 +129,13 @@ def test_the_library_is_imported_once_the_first_page_is_out(monkeypatch: pytest.
     started = threading.Semaphore(0)
     monkeypatch.setattr(server, "computed", lambda part, name, texts: started.release())
     monkeypatch.setattr(server, "PAUSE", 0)
-    client = TestClient(create_app(), base_url="http://127.0.0.1:8642")
-    with anyio.from_thread.start_blocking_portal() as client.portal:  # one loop, which stays
-        client.get("/static/lab.js")
+    own = TestClient(create_app(), base_url="http://127.0.0.1:8642")
+    with anyio.from_thread.start_blocking_portal() as own.portal:  # one loop, which stays
+        own.get("/static/lab.js")
         assert not started.acquire(blocking=False)
-        client.get("/")
+        own.get("/")
         assert started.acquire(timeout=60)
-        client.get("/order")
+        own.get("/order")
     assert not started.acquire(blocking=False)
 
 
@@ -181,9 +155,9 @@ def test_the_warm_up_and_the_first_question_import_the_library_one_after_the_oth
 
     monkeypatch.setattr(server, "computed", slow)
     monkeypatch.setattr(server, "PAUSE", 0)
-    client = TestClient(create_app(), base_url="http://127.0.0.1:8642")
-    with anyio.from_thread.start_blocking_portal() as client.portal:
-        client.get("/")
-        client.get("/api/shuffle")
+    own = TestClient(create_app(), base_url="http://127.0.0.1:8642")
+    with anyio.from_thread.start_blocking_portal() as own.portal:
+        own.get("/")
+        own.get("/api/shuffle")
         assert all(done.acquire(timeout=60) for _ in range(2))
     assert most == [1, 1]

@@ -42,18 +42,18 @@ export function valueAt({ probe, texts, keys }, row, column) {
   return probe?.[column] ?? (texts && `${keys[row]}, ${column}: ${texts[row][column]}`) ?? "";
 }
 
-// How many panels stand beside each other, so that each is as large as it can be; of equals, the widest row.
+// How many panels stand beside each other, so that the smallest is as large as it can be, then all of them; of equals, the fewest.
 function across(panels, holder) {
   if (matchMedia("(max-width: 50rem)").matches) {
     const bare = panels.every(({ kind, texts }) => !texts && kind !== "lines"); // no names or numbers to be read
-    return 1 + (panels.length > 3 || (bare && panels.length > 1 && panels[0].kind === "heatmap")) + (bare && panels.length > 4);
+    return 1 + (panels.length > 3 || (bare && panels.length > 1 && panels[0].kind === "heatmap")) + (bare && panels.length > 5);
   }
   const counts = panels.map((_, i) => i + 1);
-  const sizes = counts.map((count) => Math.min(...panels.map((panel) => {
+  const sizes = counts.map((count) => panels.map((panel) => {
     const around = panel.kind === "plane" ? 20 : panel.texts ? 60 : 110; // names, ticks and bar
     return size(panel, holder.clientWidth / count - 24, holder.clientHeight / Math.ceil(panels.length / count) - around);
-  })));
-  return counts[sizes.lastIndexOf(Math.max(...sizes))];
+  })).map((each) => Math.min(...each) + each.reduce((sum, one) => sum + one) / 1e3);
+  return counts[sizes.indexOf(Math.max(...sizes))];
 }
 
 // How large a panel is in so many pixels: the type of its numbers, as far as more would help, or its shorter side.

@@ -16,7 +16,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import NOPE
 from posenc.integrations.inspection import Inspection, inspect
 from posenc.integrations.words import longest
-from posenc.pictures.numbers import plain
+from posenc.pictures.numbers import THIN, plain
 from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.scaling import Default
 from posenc.teaching.views.bounds import Bounds, bounded
@@ -30,38 +30,27 @@ print(positions.recipes, positions.layer_types, positions.windows)"""
 
 
 def layers(config: str) -> View:
-    """The longest wavelength and the window of every layer, compared with the trained length, and what can go
-    wrong."""
+    """The longest wavelength of every layer and the tokens that it sees, compared with the trained length."""
     given, inspection = _inspected(config)
     positions, table = inspection.positions, inspection.table
     of_layer = [table.layers[name] for name in table.layer_types]
-    values = {
-        "longest wavelength" + (f", {name}" if len(positions.rotary_recipes) > 1 else ""): [
-            longest(layer) if kind == name and layer.frequencies else math.nan
-            for layer, kind in zip(of_layer, positions.layer_types, strict=True)
-        ]
-        for name in positions.rotary_recipes
-    }
-    values["window"] = [float(window or math.nan) for window in positions.windows]
-    lines = tuple(
-        Line(name, torch.tensor(row, dtype=torch.float64))
-        for name, row in values.items()
-        if not all(map(math.isnan, row))
-    )
+    seen = [window or positions.original_length for window in positions.windows]
+    waves = [longest(layer) if layer.frequencies else math.nan for layer in of_layer]
     spans = Counter(
         ("see every token" if window is None else f"see {window} tokens")
         + (" and have no positions" if positions.recipes[kind] == NOPE else "")
         for kind, window in zip(positions.layer_types, positions.windows, strict=True)
     )
-    seen = ", ".join(f"{count} of {spans.total()} layers {span}" for span, count in spans.most_common())
-    readouts: dict[str, float | str] = {"trained length": positions.original_length, "in words": inspection.answer}
-    readouts |= {f"risk {i}": words for i, words in enumerate(inspection.risks, 1)}
+    counts = ", ".join(f"{count} of {spans.total()} layers {span}" for span, count in spans.most_common())
     return View(
-        f"{positions.model_type}: {seen}",
+        f"{positions.model_type}: {counts}",
         (
             Lines(
                 "layers",
-                lines,
+                (
+                    Line("longest wavelength", torch.tensor(waves, dtype=torch.float64)),
+                    Line("tokens it sees", torch.tensor(seen, dtype=torch.float64)),
+                ),
                 counted("layer", len(positions.layer_types)),
                 "tokens",
                 y_log=True,
@@ -69,7 +58,7 @@ def layers(config: str) -> View:
                 apart=True,
             ),
         ),
-        readouts,
+        {"trained length": positions.original_length, "in words": inspection.answer.replace("\u2009", THIN)},
         PYTHON.format(config=json.dumps(given)),
     )
 
@@ -114,10 +103,10 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     here = torch.tensor([min(distance, length - 1)])
     by_name = {name: cosines(torch.cat((here, at)), wrong) for name, wrong in misreadings.items()}
     values = {name: float(each[0]) for name, each in by_name.items()}
-    worst = min(values, key=lambda name: values[name])
+    ends = [plain(end(values.values()), 2) for end in (min, max)]
     texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
-        f"At distance {int(here)}, {worst} gives keys a cosine of {plain(values[worst], 2)} with the right ones",
+        f"At distance {int(here)} one wrong setting leaves keys a cosine of {' to '.join(dict.fromkeys(ends))}",
         (
             Lines(
                 "cosine to the right rotation",
@@ -127,7 +116,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
                 marks=((float(here), "this distance"),),
             ),
         ),
-        {"lowest cosine at this distance": values[worst], **values},
+        {"lowest cosine at this distance": min(values.values()), **values},
         MISREAD_PYTHON.format(texts=",\n    ".join(texts), distance=int(here), shape=shape, length=length),
     )
 

@@ -1,10 +1,12 @@
 """The results of a study, read from its ledger at each request; those of the example until a study exists."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc.errors import StudyError
+from posenc.pictures.numbers import fixed, short
 from posenc.teaching.lessons.example import EXAMPLE, LABEL, shown
 from posenc.workbench.files import refuse_address
 
@@ -40,9 +42,22 @@ def _named(study: Path) -> str:
 
 def curves(task: str = "language") -> "View":
     """The measure of every encoding at every length, with its interval."""
+    from posenc.pictures.view import Lines
     from posenc.workbench.report.charts import over_lengths
 
-    return _charted(over_lengths, task)
+    view = _charted(over_lengths, task)
+    (panel,) = (panel for panel in view.panels if isinstance(panel, Lines))
+    ends = {line.name: (float(line.values[0]), float(line.values[-1])) for line in panel.lines if not line.hollow}
+    by_change = sorted(
+        (abs(end - start), name) for name, (start, end) in ends.items() if math.isfinite(end - start)
+    )
+    if not by_change:
+        return view
+    least, *_, most = [
+        f"{name} ({fixed(ends[name][0], 2)} to {fixed(ends[name][1], 2)})" for _, name in by_change * 2
+    ]
+    span = f"From {short(panel.x.values[0])} to {short(panel.x.values[-1])} tokens {panel.y_name}"
+    return replace(view, title=f"{span} changes most with {most}, least with {least}")
 
 
 def depths(task: str = "needle") -> "View":

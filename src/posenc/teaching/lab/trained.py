@@ -57,22 +57,19 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
     first = length - POINTS * width
     at = tuple(first + width * (i + 0.5) for i in range(POINTS))
 
-    def curve(name: str, study: str = "") -> Tensor:
-        return losses[study][name][first:].unflatten(0, (POINTS, width)).mean(1)
+    def curve(name: str) -> Tensor:
+        return losses[""][name][first:].unflatten(0, (POINTS, width)).mean(1)
 
     names = tuple(losses[""])
     last = torch.stack([torch.stack([each[name][-SCORED:].mean() for each in losses.values()]) for name in names])
     best, rope = min(range(len(names)), key=lambda i: float(last[i, 0])), names.index("rotary")
-    other = "" if best == rope else f"; RoPE {last[rope, 0]:.2f}"
+    ends = f"{last[best, 0]:.2f} nats per byte" + ("" if best == rope else f", RoPE {last[rope, 0]:.2f}")
     return View(
-        f"After {length} bytes {style(names[best]).label} reads best: {last[best, 0]:.2f} nats per byte{other}",
+        f"After {length} bytes {style(names[best]).label} reads the last {SCORED} best: {ends}",
         (
             Lines(
                 "loss by position",
-                (
-                    *(Line(style(name).label, curve(name), name) for name in names),
-                    Line("RoPE, trained 256", curve("rotary", "twice"), "rotary(base=10000)"),
-                ),
+                tuple(Line(style(name).label, curve(name), name) for name in names),
                 Axis("position", at, "bytes"),
                 "loss",
                 "nats per byte",
@@ -80,10 +77,10 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
                 levels=((math.log(256), "a blind guess"),),
             ),
             Heatmap(
-                f"loss of the last {SCORED} bytes",
+                f"loss of the last {SCORED} bytes, nats per byte",
                 last,
                 labelled("", (style(name).label for name in names)),
-                labelled("trained at", ("128", "256")),
+                labelled("trained on", ("128 bytes", "256 bytes")),
                 "magnitude",
                 "nats per byte",
                 limit=math.log(256),
@@ -92,7 +89,7 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
         ),
         {
             f"RoPE, nats of the last {SCORED}": float(last[rope, 0]),
-            "RoPE trained at 256": float(last[rope, 1]),
+            "RoPE trained on 256": float(last[rope, 1]),
             "ALiBi": float(last[names.index("alibi"), 0]),
         },
         PYTHON.format(text=text, own=own, length=length, scored=SCORED),
@@ -129,19 +126,24 @@ def looks(
     width = length // MAP
     cut = width * MAP
     panels: list[Heatmap] = []
-    far: dict[str, float | str] = {}
+    far: dict[str, float] = {}
     for name, model in models("").items():
         weights = attention_weights(model, inputs, layer - 1)[head - 1].double()
         parts = weights[-cut:, -cut:].unflatten(1, (MAP, width)).sum(-1).unflatten(0, (MAP, width)).mean(1)
         starts = tuple(float(length - cut + width * i) for i in range(MAP))
         axes = Axis("query", starts, "byte"), Axis("key", starts, "byte")
-        far[style(name).label] = round(float(weights.tril(-TRAINED)[-SCORED:].sum(-1).mean()), 4)
+        label = style(name).label
+        far[label] = round(float(weights.tril(-TRAINED)[-SCORED:].sum(-1).mean()), 4)
         marked = (TRAINED // width,) if length > TRAINED else ()
-        panels.append(Heatmap(style(name).label, parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked))
+        panels.append(
+            Heatmap(f"{label}: {far[label]:.0%}", parts, *axes, "magnitude", "share", limit=1.0, marked_rows=marked)
+        )
+    least, most = min(far, key=lambda name: far[name]), max(far, key=lambda name: far[name])
+    shares = f"least with {least} ({far[least]:.0%}), most with {most} ({far[most]:.0%})"
     return View(
-        f"RoPE’s head sends {float(far['RoPE']):.0%} of its attention past the trained {TRAINED} bytes",
+        f"Attention further back than {TRAINED} bytes: {shares if far[most] else 'none'}",
         tuple(panels),
-        {f"{name}, beyond {TRAINED} bytes": share for name, share in far.items()},
+        {f"{name}, beyond {TRAINED} bytes": far[name] for name in ("RoPE", "ALiBi")},
         LOOKS_PYTHON.format(
             text=text, own=own, length=length, layer=layer - 1, head=head - 1, trained=TRAINED, scored=SCORED
         ),

@@ -28,9 +28,10 @@ def bias(
         for h, slope in enumerate(slopes(heads))
     )
     return View(
-        "Each head subtracts its own slope per step of distance" + (", and sees no future" if causal else ""),
+        "Each head lowers the score by its own slope per step of distance"
+        + (", and sees no future" if causal else ""),
         panels,
-        {f"head {h + 1} at distance {length - 1}": float(maps[h, -1, 0]) for h in range(heads)},
+        {f"head {h} at distance {length - 1}": float(maps[h - 1, -1, 0]) for h in sorted({1, heads})},
         "import posenc\n\n"
         f"at = posenc.positions.arange({length})\n"
         f"print(posenc.ALiBi({heads}).at(at, at).bias.rows(0, {length}, {length})[0])",

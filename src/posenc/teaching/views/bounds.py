@@ -35,7 +35,6 @@ Furthest = Annotated[int, Bounds(1, 8192)]
 Position = Annotated[int, Bounds(0, FAR)]
 Base = Annotated[float, Bounds(2, 1e9)]
 Seed = Annotated[int, Bounds(0, FAR)]
-Step = Annotated[int, Bounds(1, 4)]
 
 
 def bounds(view: Callable[..., View]) -> dict[str, Bounds]:

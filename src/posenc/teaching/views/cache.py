@@ -69,20 +69,26 @@ def angles(
         f"{EVENTS[event]}: {'re-rotated, ' if rerotate else ''}{status}",
         (
             Heatmap(
-                "position of each key",
+                "position of each key: where it was rotated, and where it is now",
                 torch.stack((was, now)).double(),
                 labelled("", ("rotated at", "now at")),
                 columns,
                 "magnitude",
             ),
             Heatmap(
-                "error of the angle", off, counted("pair", len(off)), columns, "magnitude", "rad", limit=math.pi
+                "error of the angle, in radians",
+                off,
+                counted("pair", len(off)),
+                columns,
+                "magnitude",
+                "radians",
+                limit=math.pi,
             ),
         ),
         {
             "stale keys": stale,
             "largest error of a score": round(float(error), 4),
-            "largest angle off": float(off.max()),
+            "largest error (radians)": float(off.max()),
         },
         PYTHON.format(was=was.tolist(), now=now.tolist(), heal=HEAL if rerotate else ""),
     )

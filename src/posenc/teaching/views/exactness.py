@@ -47,12 +47,8 @@ def floor(
     tables = posenc.Clock(frequencies, "float32")(torch.tensor([position]))
     errors = torch.stack([(t[0].double() - true).abs() for t, true in zip(tables, truth, strict=True)]).amax(0)
     pairs = counted("pair", len(frequencies))
-    rounding = [max(float(f) * position * 2.0**-25, 1e-9) for f in frequencies.exact]
     wrong = int((errors > VISIBLE).sum())
-    lines = (
-        Line("measured error", errors.clamp(min=1e-9)),
-        Line("2⁻²⁵ of the angle", torch.tensor(rounding, dtype=torch.float64)),
-    )
+    lines = (Line("error", errors.clamp(min=1e-9)),)
     return View(
         f"At position {short(position)}, {wrong} of {len(frequencies)} pairs are off by more than 1/1000",
         (

@@ -12,7 +12,7 @@ import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import Heatmap, View, counted, labelled
-from posenc.teaching.views.bounds import Step, bounded, within
+from posenc.teaching.views.bounds import within
 from posenc.teaching.views.layer import python, visible
 
 WIDTH, HEADS = 8, 2
@@ -51,12 +51,9 @@ import torch, posenc
 
 cat, sat = [0.80, 0.30, 0.50, 0.20], [0.10, 0.60, 0.90, 0.40]
 x = torch.tensor([{rows}])[None, None]            # (B, H, T, D)
-{printed}"""
-_OUTPUTS = """\
+print((x @ x.mT / 2).softmax(-1))                # scale 1/√4
 placed = posenc.NoPE().at(posenc.positions.arange(2))
 print(posenc.attention(x, x, x, placed))         # Q = K = V = X, scale 1/√4"""
-CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))                # scale 1/√4", _OUTPUTS, _OUTPUTS)
-"""The code that each frame adds to the previous one."""
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
@@ -147,34 +144,26 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
     return Heatmap(name, y, labelled("word", words), counted("channel", y.shape[1]), "signed")
 
 
-@bounded
-def cat_sat(step: Step = 3) -> View:
-    """The lessons' two words in four frames: the words, their attention, the outputs, and the words swapped.
+def cat_sat(swap: bool = False) -> View:
+    """The lessons' two words, their attention and its outputs; with ``swap`` the words are in the other order.
 
     With Q = K = V = X, scale 1/√4 and no positions, swapping the words swaps the outputs and changes no number.
     """
-    names = ["sat", "cat"] if step == 4 else ["cat", "sat"]
+    names = ["sat", "cat"] if swap else ["cat", "sat"]
     x = torch.tensor([CAT_SAT[name] for name in names])
     placed = posenc.NoPE().at(posenc.positions.arange(2))
     y = posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
     # Attention over the identity as values returns the weights themselves.
     weights = posenc.attention(x[None, None], x[None, None], torch.eye(2)[None, None], placed)[0, 0]
-    words = labelled("word", names)
-    channel = counted("channel", 4)
-    panels = [Heatmap("x, the words", x, words, channel, "signed")]
-    if step >= 2:
-        panels.append(
-            Heatmap("softmax(x xᵀ / √4)", weights, words, labelled("sees", names), "magnitude", "weight", limit=1.0)
-        )
-    if step >= 3:
-        panels.append(Heatmap("outputs", y, words, channel, "signed"))
+    words, channel = labelled("word", names), counted("channel", 4)
     return View(
-        title=(
-            "Two words, one vector each",
-            "Each word weighs both by content alone",
-            "Each output is a weighted mean of the words",
-            "Swapped words, swapped outputs, the same numbers",
-        )[step - 1],
-        panels=tuple(panels),
-        python=CAT_SAT_PYTHON.format(rows=", ".join(names), printed=CAT_SAT_PRINTED[step - 1]),
+        "Swapped words, swapped outputs, the same numbers"
+        if swap
+        else "Each output is a weighted mean of both words",
+        (
+            Heatmap("x: a vector for each word", x, words, channel, "signed"),
+            Heatmap("weights: softmax(x xᵀ / √4)", weights, words, labelled("sees", names), "magnitude", limit=1.0),
+            Heatmap("outputs: weights · x", y, words, channel, "signed"),
+        ),
+        python=CAT_SAT_PYTHON.format(rows=", ".join(names)),
     )

@@ -1,11 +1,13 @@
 """Shows an image cut into patches: each patch's number in the sequence, and its position on each axis."""
 
+import math
 from functools import lru_cache
 from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 import posenc
 from posenc.arguments import one_of
@@ -48,12 +50,13 @@ def cut(
     patch = SIDE // one_of("side", side, (16, 14, 8))
     token = row * side + column
     numbers = torch.arange(side * side).view(side, side)
-    python, says = AXIAL, {"axial position": f"{row}, {column}", "of a table": str(token)}
+    python: str = AXIAL
+    says: dict[str, str] = {}
     if side == 8:
         spans = [posenc.positions.Text(before), posenc.positions.Image(2 * side, 2 * side)]
         place = posenc.positions.multimodal(spans, "qwen2-vl")[0][:, before + token].tolist()
         python, says = MERGED, {"M-RoPE: time, row, column": ", ".join(map(str, place))}
-    pixels = f"{patch * row}–{patch * row + patch - 1}, {patch * column}–{patch * column + patch - 1}"
+    down, across = (f"{patch * at}–{patch * at + patch - 1}" for at in (row, column))
     below = f"and the one below it {token + side}" if row + 1 < side else "in the last row"
     return View(
         f"The patch at row {row}, column {column} is number {token} of {side * side}, {below}",
@@ -69,29 +72,25 @@ def cut(
                 marked_columns=(column,),
                 picture=_with_cuts(patch),
             ),
-            _neighbours(side, row, column),
+            _around(numbers, row, column),
         ),
-        {"number in the line": token, **says, "pixels (rows, columns)": pixels},
+        {"number in the line": token, **says, "pixels (rows, columns)": f"{down}, {across}"},
         python.format(side=side, token=token, count=side * side, before=before),
     )
 
 
-def _neighbours(side: int, row: int, column: int) -> Heatmap:
-    """The distances to the neighbours, in the sequence and on both axes; blank beyond the edge of the image."""
-    token = row * side + column
-    beyond = {
-        "next in line": token + 1 < side * side,
-        "on the right": column + 1 < side,
-        "below": row + 1 < side,
-    }
-    tokens = {"next in line": token + 1, "on the right": token + 1, "below": token + side}
-    away = [(n - token, n // side - row, n % side - column) for n in tokens.values()]
-    steps = torch.tensor(away, dtype=torch.float64)
-    steps[[not inside for inside in beyond.values()]] = torch.nan
-    columns = labelled("steps", ("in the line", "rows", "columns"))
-    return Heatmap(
-        "steps to its neighbours", steps, labelled("neighbour", tokens), columns, "signed", limit=float(side)
+def _around(numbers: Tensor, row: int, column: int) -> Heatmap:
+    """The numbers of a patch and its neighbours, coloured by their distance in the line; blank off the image."""
+    framed = pad(numbers.double(), (1, 1, 1, 1), value=math.nan)[row : row + 3, column : column + 3]
+    rows, columns = (
+        labelled(name, (str(at) * (0 <= at < len(numbers)) for at in range(middle - 1, middle + 2)))
+        for name, middle in (("row", row), ("column", column))
     )
+    away = framed - numbers[row, column]
+    words = tuple(
+        tuple("" if math.isnan(number) else f"{number:.0f}" for number in line) for line in framed.tolist()
+    )
+    return Heatmap("numbers around it", away, rows, columns, "signed", words=words)
 
 
 @lru_cache

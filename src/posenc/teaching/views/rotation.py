@@ -66,6 +66,7 @@ def shift_both(
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
     q_m, k_n = rotate_pair(q, m, turn), rotate_pair(k, n, turn)
+    angle = math.acos(float(q_m @ k_n / q.norm() / k.norm()))
     k_reference, k_tips = rotate_pair(k, offset, turn), tips(k, range(17), m, turn)
     arrows = (
         arrow("unrotated q", q, "query", ghost=True),
@@ -76,13 +77,12 @@ def shift_both(
     )
     return View(
         title=f"The score depends only on the offset n − m = {offset}",
-        panels=(Plane("one pair of channels", arrows, 2.0, arc=(3, 4)),),
+        panels=(Plane("one pair of channels", arrows, 2.0, arcs=((3, 4), (0, 2))),),
         readouts={
             "unrotated q·k": float(q @ k),
             "score (rotated q·k)": float(q_m @ k_n),
             "reference, m = 0": float(q @ k_reference),
-            "positions m, n": f"{m}, {n}",
-            "offset n − m": str(offset),
+            "angle of either arc": f"{math.degrees(angle):.0f}°",
         },
         python=SHIFT_PYTHON.format(scaling=SCALINGS[turn], m=m, n=n, q=list(Q), k=list(K)),
     )
@@ -153,7 +153,7 @@ def every_pair(
 
 
 @bounded
-def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 8) -> View:
+def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6) -> View:
     """One vector rotated with both pairings, and with "half" after the permutation between them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)

@@ -15,9 +15,8 @@ from posenc.pictures.numbers import plain, short
 from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
-MAX_LENGTH, WIDE, SQUARE = 4096, 512, 64
-"""The largest number of positions drawn, the width whose slowest hand is reported, and the number of positions
-compared with each other."""
+MAX_LENGTH, SQUARE = 4096, 64
+"""The largest number of positions drawn, and the number of positions compared with each other."""
 ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
@@ -82,17 +81,18 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
         name = f"pair {i}: a turn in {short(float(f'{wavelength:.4g}'))} positions"
         text = f"sin {plain(sin, 3)}, cos {plain(cos, 3)}"
         arrows.append(Arrow(name, length * cos, length * sin, grip=grip, text=text))
+    wavelengths = wavelength_by_pair(width, base)
     return View(
         f"Together, {pairs} hands spell position {position}",
-        (Plane("hands", tuple(arrows), 1.1),),
+        (Plane("cosine to the right, sine upwards", tuple(arrows), 1.1),),
         {
-            "turns of the fastest hand": position / wavelength_by_pair(width, base)[0],
-            f"slowest hand at width {WIDE} (positions)": round(wavelength_by_pair(WIDE, base)[-1]),
+            "turns of the fastest hand": position / wavelengths[0],
+            "turns of the slowest hand": position / wavelengths[-1],
         },
         "import math, posenc\n"
-        f"frequencies = posenc.scaling.Default().frequencies({WIDE}, {base!r}).exact\n"
+        f"frequencies = posenc.scaling.Default().frequencies({width}, {base!r}).exact\n"
         f"print({position} * float(frequencies[0]) / (2 * math.pi))    # turns of the fastest hand\n"
-        "print(round(2 * math.pi / float(frequencies[-1])))    # positions in which the slowest turns once",
+        f"print({position} * float(frequencies[-1]) / (2 * math.pi))    # turns of the slowest hand",
     )
 
 

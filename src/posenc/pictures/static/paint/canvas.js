@@ -1,5 +1,5 @@
 // A heatmap on a canvas: one pixel a cell, scaled by the browser; ticks and marks are HTML over it.
-import { EMPTY, arrowKey, bytes, clamp, html, percent, unit } from "./elements.js";
+import { EMPTY, arrowKey, bytes, clamp, html, percent, spaced, unit } from "./elements.js";
 import { Panel } from "./panel.js";
 import { tones } from "./tones.js";
 
@@ -25,7 +25,7 @@ export class Canvas extends Panel {
     coloured(this.canvas, panel.across, bytes(panel.codes), steps);
     this.canvas.classList.toggle("fine", panel.across > width * devicePixelRatio);
     ticks(this.rowTicks, panel.rows.ticks, "top");
-    ticks(this.columnTicks, panel.columns.ticks, "left");
+    ticks(this.columnTicks, spaced(panel.columns.ticks, width), "left");
     paintBar(this, steps);
     this.marks.replaceChildren(
       ...panel.marked_columns.map((at) => placed("band", { left: at / columns, width: 1 / columns, top: 0, height: 1 })),

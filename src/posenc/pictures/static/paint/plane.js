@@ -21,7 +21,7 @@ export class Plane extends Panel {
     while (this.arrows.length > panel.arrows.length) this.arrows.pop().group.remove();
     this.tips.replaceChildren();
     panel.arrows.forEach((arrow, i) => this.turn(arrow, i));
-    this.span(panel.arc);
+    [...this.arcs.children].forEach((arc, i) => this.span(arc, panel.arcs[i]));
     const named = count > 2 ? [] : panel.arrows;
     this.key.replaceChildren(...named.map((arrow) => keyEntry(`arrow ${look({ ...arrow, moves: "" })}`, arrow.name, "", arrow.text)));
   }
@@ -33,15 +33,15 @@ export class Plane extends Panel {
     return leans ? towards(...this.pointed).multiply(towards(held.x, held.y).inverse()) : null;
   }
 
-  // The arc between two arrows lies along +x and is turned as they are; where both lean, it leans.
-  span(pair) {
-    if (!pair) return this.arc.removeAttribute("stroke-dasharray");
-    this.arc.style.transition = this.arc.hasAttribute("stroke-dasharray") ? "" : "none"; // at first it is where it belongs
+  // An arc between two arrows lies along +x and is turned as they are; where both lean, it leans.
+  span(arc, pair) {
+    if (!pair) return arc.removeAttribute("stroke-dasharray");
+    arc.style.transition = arc.hasAttribute("stroke-dasharray") ? "" : "none"; // at first it is where it belongs
     const [first, last] = pair.map((i) => this.arrows[i].degrees);
     const between = shorter(last - first);
-    this.arc.setAttribute("stroke-dasharray", `${Math.abs(between)} 360`);
+    arc.setAttribute("stroke-dasharray", `${Math.abs(between)} 360`);
     const [one, other] = pair.map((i) => this.lean(this.panel.arrows[i]));
-    this.arc.style.transform = turned(one && other, between > 0 ? last : first);
+    arc.style.transform = turned(one && other, between > 0 ? last : first);
   }
 
   turn(arrow, i) {
@@ -49,7 +49,7 @@ export class Plane extends Panel {
     const degrees = before + shorter(arrow.degrees - before);
     const lean = this.lean(arrow);
     const tip = arrow.length * REACH;
-    const head = Math.min(arrow.role === "reference" ? 24 : 12, tip);
+    const head = Math.min(arrow.role === "reference" || this.count > 2 ? 24 : 12, tip);
     const parts = [
       svg("line", { x1: 0, y1: 0, x2: Math.max(0, tip - head), y2: 0 }),
       svg("path", { d: `M${tip} 0L${tip - head} ${head * 0.42}L${tip - head} ${-head * 0.42}Z` }),
@@ -68,7 +68,7 @@ export class Plane extends Panel {
     if (!this.arrows[i]) this.hands.append(group);
     this.arrows[i] = { group, degrees };
     if (arrow.tip && !arrow.ghost && arrow.role !== "reference") {
-      const beyond = REACH + (arrow.tip.length > 2 ? 16 : 22) / Math.max(arrow.length, 0.2);
+      const beyond = REACH + (arrow.tip.length > 2 ? 24 : 22) / Math.max(arrow.length, 0.2);
       const { x, y } = (lean ?? new DOMMatrix()).transformPoint({ x: arrow.x * beyond, y: -arrow.y * beyond });
       const side = arrow.tip.length < 3 || Math.abs(x) < 60 ? " middle" : x > 0 ? "" : " end"; // a word goes on outwards
       this.tips.append(svg("text", { x, y, class: `tip${side}` }, arrow.tip));

@@ -63,13 +63,6 @@ if (room) {
     for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, () => clearInterval(playing), { once: true });
   }
 
-  // The space bar takes the next step of a stage that goes by steps.
-  addEventListener("keydown", (event) => {
-    const on = event.key === " " && !event.target.closest("a, button, input, select, textarea, summary, [tabindex='0']")
-      && document.querySelector(".current [data-name=step] [data-by='1']");
-    if (on) { event.preventDefault(); on.click(); }
-  });
-
   // A link to try sets the state without leaving the page, and the browser's Back undoes it.
   room.addEventListener("click", (event) => {
     const link = event.target.closest("a.try");
