@@ -138,7 +138,7 @@ def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(offline: Any
     offline.goto(f"{written['rotation.html'].as_uri()}?m=3#shift-both")
     settle(offline)
     assert "−1.100" in offline.locator("#shift-both .readouts").inner_text()
-    assert offline.locator("#shift-both .tip").all_inner_texts() == ["dog 3", "man 5"]
+    assert offline.locator("#shift-both .tip").all_text_contents() == ["dog 3", "man 5"]
     for link in offline.locator("#shift-both a.try").all():
         link.click()
         offline.locator("#shift-both .error").wait_for(state="hidden")

@@ -47,7 +47,7 @@ def test_the_first_screen_paints_and_moves_with_torch_not_imported(
     page.get_by_role("button", name="position m of “dog”: on by one").click()
     visitor.answered("shift-both", "m=2")
     assert visitor.readouts("shift-both")["score (rotated q·k)"] == "−1.100"
-    assert page.locator(".tip").all_inner_texts() == ["dog 2", "man 4"]
+    assert page.locator(".tip").all_text_contents() == ["dog 2", "man 4"]
     print(file=cold.stdin, flush=True)
     assert cold.stdout.readline() == "False\n"
     visitor.context.close()

@@ -103,8 +103,8 @@ from posenc.teaching.lab.trained import attention_weights, window
 from posenc.workbench.study.trained_weights import language_models
 
 inputs, _ = window({text!r}, {own!r}, {length})
-for name, model in language_models(EXAMPLE).items():
-    weights = attention_weights(model, inputs, {layer})[{head}].double()
+for name in ("rotary", "alibi"):
+    weights = attention_weights(language_models(EXAMPLE)[name], inputs, {layer})[{head}].double()
     print(round(weights.tril(-{trained})[-{scored}:].sum(-1).mean().item(), 4))"""
 
 
