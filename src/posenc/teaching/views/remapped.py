@@ -57,7 +57,7 @@ def distances(
     axes = counted("query position", length), counted("key position", length)
     untrained = [int((each >= trained).sum()) for each in (plain, used)]
     holds = remap.longest(trained)
-    title = f"With {NAMES[method]} every distance stays below the trained length {trained}" + (
+    title = f"{NAMES[method]} keeps every distance below {trained}" + (
         "" if holds == math.inf else f", in texts of up to {holds:.0f} tokens"
     )
     if untrained[1]:
