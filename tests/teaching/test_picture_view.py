@@ -16,6 +16,7 @@ def test_a_patch_is_numbered_as_the_line_is_read(side: int, row: int, column: in
     flat = posenc.positions.grid(side, side)
     token = int(view.readouts["number in the line"])  # type: ignore[arg-type]
     assert flat[:, token].tolist() == [row, column]
+    assert view.panels[1].values.shape == (3, 3)  # type: ignore[union-attr]
     for down, numbers in enumerate(view.panels[1].words, -1):  # type: ignore[union-attr]
         for right, number in enumerate(numbers, -1):
             inside = row + down in range(side) and column + right in range(side)
