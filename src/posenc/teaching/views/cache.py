@@ -16,7 +16,7 @@ EVENTS = {
     "push": "Each key is rotated once, at the position of its token",
     "evict": "The oldest keys leave and the others keep their positions",
     "shift": "The oldest keys leave and the others are renumbered from 0",
-    "sinks": f"The first {SINKS} keys stay and the newest are renumbered after them",
+    "sinks": f"The first {SINKS} keys stay, the newest are renumbered",
     "passage": "Keys of a passage that was read alone are appended to a text",
 }
 
@@ -69,7 +69,7 @@ def angles(
         f"{EVENTS[event]}: {'re-rotated, ' if rerotate else ''}{status}",
         (
             Heatmap(
-                "position of each key: where it was rotated, and where it is now",
+                "position of each key",
                 torch.stack((was, now)).double(),
                 labelled("", ("rotated at", "now at")),
                 columns,
