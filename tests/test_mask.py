@@ -83,7 +83,7 @@ def test_the_narrower_of_two_windows_holds() -> None:
         ({"key_mask": torch.ones(3, dtype=torch.bool)}, r"expected bool \(B, S\)"),
         ({"q_order": torch.tensor(3)}, "q_order is one number, 3; expected one per query"),
         ({"bidirectional_groups": torch.tensor(3)}, "bidirectional_groups is one number, 3; expected one per key"),
-        ({"chunk": 0}, "chunk=0 must be a whole number of at least 1, or None for no chunk"),
+        ({"chunk": 0}, "chunk=0 must be at least 1, or None for no chunk"),
         ({"bidirectional_groups": torch.ones(3)}, r"pass bidirectional_groups.long\(\)"),
         ({"dense": torch.zeros(1, 1, 3, 3)}, "pass dense == 0"),
         ({"dense": torch.ones(1, 3, 3).bool()}, r"for one mask of all heads dense\[:, None\]"),

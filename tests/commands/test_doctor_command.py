@@ -137,6 +137,6 @@ def test_a_file_that_does_not_run_is_one_sentence(listing: str, said: str, tmp_p
 
 def test_a_file_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "SECONDS", 1)
-    (tmp_path / "port.py").write_text("import time\\nwhile True: time.sleep(1)\n")
+    (tmp_path / "port.py").write_text("import time\nwhile True: time.sleep(1)\n")
     with pytest.raises(PosencError, match="did not end within"):
         asked("rotary", "--call", f"{tmp_path}/port.py:apply_rope")

@@ -314,7 +314,7 @@ def test_scales_of_queries_are_read_beside() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (config("smollm3", 2, no_rope_layers=[1] * 3), "no_rope_layers has 3 entries, but num_hidden_layers is 2"),
+        (config("smollm3", 4, no_rope_layers=[1, 0]), "no_rope_layers has 2 entries, but num_hidden_layers is 4"),
         (
             config("granite_swa", 4, layer_rope_theta=[0]),
             "layer_rope_theta has 1 entries, but num_hidden_layers is 4",
@@ -338,7 +338,7 @@ def test_scales_of_queries_are_read_beside() -> None:
                     r"per_layer_config has head_dim \[32, 64\]; all entries must have the same",
                 ),
                 ([1], "per_layer_config=.* must be a dictionary"),
-                ({"1": {"head_dim": []}}, r"refuses the config: .*'head_dim' expected int, got list"),
+                ({"1": {"head_dim": []}}, r"head_dim=\[\] must be a whole number"),
             )
         ),
         (

@@ -156,7 +156,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         config("llama", rope_scaling={"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0]}),
-        "refuses the config: .*object of type 'float' has no len",
+        "short_factor=1.0 must be a list in which each entry is a number above 0 and below",
     ),
     (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list in which each entry is a name"),
     (

@@ -71,7 +71,7 @@ def samples(layer: LayerTable) -> dict[str, Sample]:
         "window": Sample(78, "itself and 77 before"),
         "window_after": Sample(55, "77 before and 55 after", around={"window": 78}),
         "chunk": Sample(4321, "its chunk of 4 321"),
-        "query_scale": Sample("query-scale(rule=llama4, amount=0.1, floor=8191)", "floor=8191"),
+        "query_scale": Sample("query-scale(rule=llama4, amount=0.1, floor=8191)", "floor 8191"),
         "softcap": Sample(37.0, "capped at ±37 by tanh"),
         "sinks": Sample(True, "a sink in its softmax", around={"sinks": False}),
         "added_table": Sample("learned-grid(num_positions=7, columns=9, width=8, tables=grid)", "table of 7×9"),

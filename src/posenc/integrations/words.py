@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
 from posenc.integrations.position_table import LayerTable, PositionTable
 
@@ -64,8 +65,22 @@ def longest(layer: LayerTable) -> float:
 
 @lru_cache(maxsize=64)
 def encoding_in_words(text: str) -> str:
-    """Describe the encoding of a string; other text is unchanged."""
-    return text if " " in text.partition("(")[0] else build(parse(text), ModelShape()).describe()
+    """Describe an encoding by the words of its class or its settings; other text is unchanged."""
+    if " " in text.partition("(")[0]:
+        return text
+    encoding = build(parse(text), ModelShape())
+    if type(encoding).describe is not Encoding.describe:
+        return encoding.describe()
+    settings = {
+        name: f"{value:g}" if isinstance(value, float) else "" if value is True else str(value)
+        for name, value in encoding.settings.items()
+        if name != "std" and value not in (None, False)
+    }
+    words = [
+        f"{value} {name}" if name in ("heads", "buckets") else f"{name} {value}".strip()
+        for name, value in settings.items()
+    ]
+    return f"{encoding.name}: {', '.join(words).replace('_', ' ')}"
 
 
 def axes_in_words(axes: tuple[int, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
+from posenc.integrations.huggingface.config_class import RefusedByClass
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
@@ -45,31 +46,12 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     """
     part, path = language_part(config)
     made = None if isinstance(config, Mapping | str | Path) else text_config(config)
-    reader = Reader(part, base, as_type, made)
-    recipes, types = _recipes(reader)
-    if NOPE in recipes.values() and reader.scale_of_scores:
-        reader.assumed.append(
-            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
-        )
-    before, after = windows(reader)
-    originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
-    positions = ModelPositions(
-        model_type=reader.model_type,
-        recipes=recipes,
-        layer_types=types,
-        windows=before,
-        window_after=after,
-        query_dim=query_dim(reader),
-        chunk=reader.get("attention_chunk_size"),
-        scales=scales(reader, recipes, reader.rope_parameters()),
-        original_length=next((n for n in originals if n), reader.length),
-        max_length=reader.length,
-        assumed=tuple(dict.fromkeys(reader.assumed)),
-        layout=reader.family.tower.layout,
-        added_table=added_table(reader),
-        source=reader.stated,
-        path=path,
-    )
+    try:
+        reader = Reader(part, base, as_type, made)
+        positions = _positions(reader, path)
+    except RefusedByClass as refusal:
+        _positions(Reader(part, base, as_type, refusal.kind), path)  # a rule here may name the key and the fix
+        raise
     if reader.family.by_rule:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
     return positions
@@ -129,6 +111,34 @@ def contents(path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
+
+
+def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
+    """The positions of the language model's part of a config, which is found under ``path``."""
+    recipes, types = _recipes(reader)
+    if NOPE in recipes.values() and reader.scale_of_scores:
+        reader.assumed.append(
+            f"layers without positions scale their scores by {reader.scale_of_scores:.6g}: pass it as scale="
+        )
+    before, after = windows(reader)
+    originals = [getattr(recipe.get("scaling"), "original_length", None) for recipe in recipes.values()]
+    return ModelPositions(
+        model_type=reader.model_type,
+        recipes=recipes,
+        layer_types=types,
+        windows=before,
+        window_after=after,
+        query_dim=query_dim(reader),
+        chunk=reader.get("attention_chunk_size"),
+        scales=scales(reader, recipes, reader.rope_parameters()),
+        original_length=next((n for n in originals if n), reader.length),
+        max_length=reader.length,
+        assumed=tuple(dict.fromkeys(reader.assumed)),
+        layout=reader.family.tower.layout,
+        added_table=added_table(reader),
+        source=reader.stated,
+        path=path,
+    )
 
 
 def _recipes(reader: Reader) -> Recipes:

@@ -32,6 +32,16 @@ def untried() -> str:
     return sentence if installed > tried else ""
 
 
+class RefusedByClass(InvalidArgument):
+    """A config class of transformers refuses the config."""
+
+    def __init__(self, kind: type, error: Exception) -> None:
+        self.kind, sentence = kind, " ".join(f"{type(error).__name__}: {error}".split())
+        super().__init__(
+            f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"
+        )
+
+
 @cache
 def config_class(model_type: str) -> Any:
     """The config class of a model type.
@@ -62,7 +72,8 @@ def class_form(config: Mapping[str, Any]) -> Any:
     """The config object that the class builds from the JSON of a language model.
 
     Raises:
-        MissingExtra, InvalidArgument: see ``config_class``; or the class refuses the config.
+        MissingExtra, InvalidArgument: see ``config_class``.
+        RefusedByClass: the class refuses the config.
     """
     try:
         given = json.loads(json.dumps(config), object_hook=_number)
@@ -73,10 +84,7 @@ def class_form(config: Mapping[str, Any]) -> Any:
         with quiet():
             return kind.from_dict(given)
     except Exception as error:  # a class may raise anything for odd values
-        sentence = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidArgument(
-            f"{kind.__name__} of transformers {class_version()} refuses the config: {sentence}; correct it"
-        ) from error
+        raise RefusedByClass(kind, error) from error
 
 
 def _number(value: dict[str, Any]) -> Any:

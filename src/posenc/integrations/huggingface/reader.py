@@ -27,7 +27,8 @@ class Reader:
         stated: the language model's part of the given config.
         base: the rotary base, if the config leaves it out.
         as_type: the family whose rules are used instead of those of the config's own model_type.
-        made: the config object that ``stated`` comes from; by default transformers' class builds one.
+        made: the config object that ``stated`` comes from; by default transformers' class builds one. If the class
+            refuses the config, the class itself: the config is then read unchanged.
 
     Attributes:
         made: the config object.
@@ -176,7 +177,8 @@ class Reader:
         """The rope dictionary under either key; if there is none, the class's default or an empty dictionary."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
-        return _whole_lengths(self.config.get("rope_parameters") or self.stated_rope)
+        parameters = self.config.get("rope_parameters") or self.stated_rope  # if the class refuses the config
+        return _whole_lengths(KEYS["rope_parameters"].check("rope_parameters", parameters))
 
     def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
