@@ -117,7 +117,7 @@ BY_A_CLASS_OF_ITS_OWN = [
 )
 def test_servers_compute_what_is_read_of_them(program: Any, script: str, version: str) -> None:
     """The rotary files of vLLM, or those of SGLang that were vLLM's, compute from configs what the tables say."""
-    configs = [*ASKED, *(BY_A_CLASS_OF_ITS_OWN if program is sglang else ())]
+    configs = [*ASKED, *BY_A_CLASS_OF_ITS_OWN[: 2 if program is sglang else 1]]  # vLLM: KeyError for the second
     tables = [program.read(config, version) for config in configs]
     cases = [
         {
@@ -174,11 +174,20 @@ def test_mlx_computes_what_is_read_of_it(version: str) -> None:
         assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
 
 
-@pytest.mark.parametrize("program", [vllm, sglang])
-@pytest.mark.parametrize("config", BY_A_CLASS_OF_ITS_OWN, ids=["llama3", "linear"])
+@pytest.mark.parametrize(
+    ("program", "config"),
+    [(vllm, BY_A_CLASS_OF_ITS_OWN[0]), *((sglang, config) for config in BY_A_CLASS_OF_ITS_OWN)],
+    ids=["vllm llama3", "sglang llama3", "sglang linear"],
+)
 def test_servers_run_every_scaling_of_deepseek_as_a_yarn(program: Any, config: Any) -> None:
     assert by_name(program.read(config), config)[:2] == ["frequencies", "attention_factor"]
     assert str(only(program.read(config)).scaling).startswith("yarn(factor=4, original_length=64")
+
+
+def test_vllm_needs_the_original_length_for_every_scaling_of_deepseek() -> None:
+    """``get_rope`` reads ``original_max_position_embeddings``, which transformers does not fill in."""
+    with pytest.raises(InvalidArgument, match="rope_type 'linear' of a DeepSeek model as YaRN, and fails without"):
+        vllm.read(BY_A_CLASS_OF_ITS_OWN[1])
 
 
 @pytest.mark.parametrize("program", [vllm, sglang])

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import SKIPS_SHARE
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -62,7 +63,12 @@ def read(config: object, version: str | None = None) -> PositionTable:
         return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        entry = dict(as_yarn(entry, config))
+        given, entry = entry, dict(as_yarn(entry, config))
+        if entry != given and ORIGINAL not in given:
+            raise InvalidArgument(
+                f"vLLM reads rope_type {kind_of(given)!r} of a DeepSeek model as YaRN, and fails without "
+                f"{ORIGINAL}; add it"
+            )
         if kind_of(entry) == "dynamic":  # its base is computed for the unmultiplied length
             return {"rope_type": "default", **{key: entry[key] for key in ("rope_theta",) if key in entry}}
         changed = with_factor(entry, config, yarn)
