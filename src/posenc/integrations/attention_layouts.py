@@ -1,6 +1,6 @@
-"""How image and video models rotate queries and keys, as data.
+"""Layouts by which image and video models rotate queries and keys.
 
-A layout is a string for ``posenc.encoding`` and a function that makes positions. Public code has a dozen such
+A layout consists of a string for ``posenc.encoding`` and a function that makes positions. Public code uses a dozen
 layouts, and a wrong one changes no shape and raises no error.
 """
 

@@ -1,5 +1,6 @@
-"""Runs lm-evaluation-harness on a model under any scaling: ``lm_eval --model posenc --model_args
-pretrained=PATH,scaling=yarn(4)``.
+"""Runs lm-evaluation-harness on a model under any scaling.
+
+Type ``lm_eval --model posenc --model_args pretrained=PATH,scaling=yarn(4)``.
 
 The entry point ``posenc`` of the group ``lm_eval.models`` names this class, and releases of the harness after
 0.4.13 find it. With an older release, import this module before calling the harness's command line.

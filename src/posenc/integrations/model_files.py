@@ -24,7 +24,7 @@ class Departure:
 
     Args:
         program: the name of the program's module.
-        types: every ``model_type`` that departs, of a config or of its language model.
+        types: every ``model_type``, of a config or of its language model, to which this applies.
         says: what the program does, in words. If no other field is set, this is only a note.
         line: the source line in the newest of ``releases``.
         releases: the releases that do this; empty for all tested releases.

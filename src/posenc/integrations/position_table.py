@@ -43,7 +43,7 @@ class LayerTable:
         softcap: the cap c of scores; None if scores are not capped.
         sinks: whether every head has a trained sink, a score without a value, in its softmax.
         pairing: ``"half"`` for pairs (i, i + d/2) or ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.
-            None without rotation, or if the pairing is unknown, which counts as equal to any.
+            None without rotation, or if the pairing is unknown; None counts as equal to any pairing.
         head_dim: D, the channels of a head, or of the part of a head that rotates in latent attention.
         rotary_dim: d, the number of channels that rotate, which are the first of the head.
         query_dim: the channels of a query in latent attention, of which the last D rotate; None elsewhere.

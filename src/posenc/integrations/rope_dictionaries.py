@@ -20,7 +20,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
     The factor of LongRoPE is long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, regardless of
     other keys. ``yarn`` computes YaRN's factor from the dictionary and from whether the family has DeepSeek's
-    second number. That number is kept, and programs compute the ramp of such a family with rounded ends.
+    ``mscale_all_dim``. That key is kept, and programs compute the ramp of such a family with rounded ends.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind, family = kind_of(entry), family_of(config)
@@ -35,7 +35,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The dictionary as which DeepSeek's class in vLLM and SGLang reads any scaling."""
+    """The YaRN dictionary that DeepSeek's class in vLLM and SGLang makes of any scaling."""
     family = family_of(config)
     if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
         return entry

@@ -2,8 +2,8 @@
 
 model/, config.json, model.gguf     what the file says
 vllm@0.33.0:config.json             what this release computes from the file; vllm:config.json: the newest release
-measured:config.json                what a small random model of the file was measured to do; the rest as the file
-says overrides.json                      keys without a model_type, merged into the config of the other source
+measured:config.json                what a small random model of the file was measured to do, or else what it says
+overrides.json                      keys without a model_type, merged into the config of the other source
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Applies Llama's rule to model types that were not measured, and checks it against their rotary module.
+"""Applies Llama's rule to model types that were not measured, and checks it against their rotary modules.
 
-By that rule, every layer rotates, scores are divided by √D, and a window counts tokens back. The checks need no
-running model: they cover the pairs that functions in the model file rotate, and the frequencies and attention
-factor of its rotary module. Only ``measure`` finds the rest, such as how a window counts.
+By that rule, every layer rotates, scores are divided by √D, and a window size is a number of tokens back. The
+checks do not run the model. They cover the pairs that functions in the model file rotate, and the frequencies and
+attention factor of its rotary module. Only ``measure`` finds the rest, such as what a window size means.
 """
 
 import importlib
@@ -26,7 +26,7 @@ SHARE = "partial_rotary_factor"
 READ = {*EVERYWHERE, *BOTH_FORMS, "max_position_embeddings", "sliding_window", "use_sliding_window", SHARE}
 """The position keys that the rule reads."""
 CLOSE = 2.0**-20
-"""The tolerance for frequencies computed in another order: sixteen float32 rounding errors."""
+"""The relative tolerance for frequencies that were computed in another order: sixteen float32 roundings."""
 
 
 class NotByRule(InvalidArgument):
@@ -98,7 +98,7 @@ def _file(config: Any) -> dict[str, Any]:
 
 
 def _module(config: Any) -> nn.Module:
-    """The only rotary module for this config."""
+    """Build the only rotary module that takes this config."""
     kinds = [
         kind
         for name, kind in _file(config).items()
@@ -113,7 +113,7 @@ def _module(config: Any) -> nn.Module:
 
 
 def _of_type(module: nn.Module, name: str) -> tuple[Tensor, float]:
-    """Frequencies and attention factor of a layer type, or of all layers if the module does not separate types."""
+    """Frequencies and attention factor of a layer type, or of all layers if the module has no layer types."""
     prefix = f"{name}_" if hasattr(module, f"{name}_inv_freq") else ""
     return getattr(module, f"{prefix}inv_freq"), float(getattr(module, f"{prefix}attention_scaling"))
 
@@ -131,7 +131,7 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     for function in functions:
         if "k" not in inspect.signature(function).parameters:
             raise NotByRule(config.model_type, "its model file rotates queries and keys separately")
-        first = function(x, x, *cos_sin)[0][0, 0, 0]  # channel 0 gives cos in itself and sin in its partner
+        first = function(x, x, *cos_sin)[0][0, 0, 0]  # cos in channel 0, and sin in its partner
         partner = 1 + int(first[1:].abs().argmax())
         pairings.add(kinds.get(partner, "neither half nor interleaved") if first[partner] > 0 else "backwards")
     return pairings

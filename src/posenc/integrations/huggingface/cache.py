@@ -18,23 +18,23 @@ class MovableCache(Cache):
 
     Pass it to the model's ``forward``, as ``past_key_values`` (``cache`` from transformers 5.24 on), without
     positions, padding or a mask: new tokens follow those in the cache. transformers passes no positions to a cache,
-    so wrong ones go unnoticed. ``generate`` counts every token that it was given, so it refuses a cache from which
-    some were dropped. Memory grows with the text; in a ``RingCache`` it is constant.
+    so wrong positions go unnoticed. ``generate`` counts every token that was passed to it, so a cache from which
+    tokens were dropped is refused there. Memory grows with the text, but is constant in a ``RingCache``.
 
     Args:
-        encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
-            encoding (``posenc.remap``) keys are raw and nothing is rotated.
+        encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
+            a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing.
 
-    Keys are stored unrotated, and rotated when they are read. That costs a rotation of all keys per forward pass;
-    in return keys are rounded only once, no matter how often they move.
+    Keys are stored unrotated, and rotated when they are read. This costs a rotation of all keys per forward pass,
+    but keys are rounded only once, no matter how often they move.
 
-    Moved keys equal those of the same tokens at other positions, up to rounding. In the first layer that is what
-    the model computes for the remaining tokens. From the second layer on, keys and values depend on what their
-    tokens saw when they were read: a dropped token, a passage's old context. Only reading the tokens again changes
-    that.
+    Up to rounding, moved keys equal the keys of the same tokens at their new positions. In the first layer, the
+    model computes the same keys for the remaining tokens. From the second layer on, keys and values depend on what
+    their tokens saw when they were read, such as a dropped token or the old context of a passage. To change that,
+    read the tokens again.
 
     Raises:
-        InvalidArgument: keys that cannot be moved.
+        InvalidArgument: the encoding's keys cannot be moved.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -45,13 +45,13 @@ class MovableCache(Cache):
         return MovableLayer(self.encoding.layer(len(self.layers)))
 
     def select(self, slots: Tensor) -> None:
-        """Keep the tokens of these slots, in this order, at positions 0 … len(slots) − 1.
+        """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
 
         ``select(cat((arange(4), arange(100, S))))`` is llama.cpp's context shift; another order moves a passage.
-        ``slots`` is int64, ``(N,)``, each below S.
+        ``slots`` is an int64 tensor ``(N,)`` of numbers below S.
 
         Raises:
-            InvalidArgument, PositionOutOfRange: invalid slots.
+            InvalidArgument, PositionOutOfRange: the slots are invalid.
         """
         length = self.get_seq_length()
         check(slots, "slots", length)
@@ -68,7 +68,7 @@ class MovableCache(Cache):
 
     @property
     def _is_user_defined(self) -> bool:
-        """Set by ``generate``, which is refused if tokens were dropped."""
+        """``generate`` sets this attribute, which is an error if tokens were dropped."""
         return True
 
     @_is_user_defined.setter
@@ -84,11 +84,11 @@ class MovableCache(Cache):
         for index, layer in enumerate(passage.layers):
             if index == len(self.layers):
                 self.layers.append(self._layer())
-            DynamicLayer.update(self.layers[index], layer.keys, layer.values)  # unrotated as they are
+            DynamicLayer.update(self.layers[index], layer.keys, layer.values)  # already unrotated
 
 
 class MovableLayer(DynamicLayer):
-    """One layer's keys, before the rotation of its encoding."""
+    """The keys and values of one layer; keys are stored before the rotation of its encoding."""
 
     keys: Tensor
     values: Tensor
@@ -98,7 +98,7 @@ class MovableLayer(DynamicLayer):
         self.encoding = NoPE() if encoding.remapped else encoding  # attention to remapped positions needs raw keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        """All keys and values, the new ones last, rotated."""
+        """Append new keys and values, and return all keys, rotated, and all values."""
         past, new = self.get_seq_length(), key_states.shape[-2]
         self.add(key_states, value_states, past)
         return self.rotated(past + new), self.values
@@ -109,7 +109,7 @@ class MovableLayer(DynamicLayer):
         super().update(rerotate(keys, at, self.encoding, NoPE()), values)
 
     def rotated(self, end: int) -> Tensor:
-        """All keys, rotated at the positions before ``end``."""
+        """All keys, rotated at consecutive positions up to ``end`` − 1."""
         count = self.keys.shape[-2]
         at = arange(count, offset=end - count, device=self.keys.device)
         return rerotate(self.keys, at, NoPE(), self.encoding)
@@ -121,31 +121,32 @@ class MovableLayer(DynamicLayer):
 
 
 class RingCache(Cache):
-    """Sinks and the last keys of a rotary model: constant memory.
+    """The sinks and the last keys of a rotary model, in constant memory.
 
-    Queries see the first ``sinks`` tokens and the last ``slots − sinks``, the sinks right before the others, as in
-    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so positions count all
-    tokens. As in ``MovableCache``, keys are kept unrotated, and rotated when they are read. Logits are those of
-    ``MovableCache`` after ``select(sinks and the last slots − sinks)``, up to rounding.
+    Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
+    StreamingLLM (Xiao et al. 2023, arXiv 2309.17453). Scores depend only on distances, so positions keep counting
+    all tokens. As in ``MovableCache``, keys are stored unrotated, and rotated when they are read. Up to rounding,
+    logits are those of a ``MovableCache`` after ``select`` of the same tokens.
 
-    Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``, both without padding (which
-    no cache is shown), beams or gradients. A forward pass of T tokens drops T keys before it attends, so that its
-    first query sees ``slots − T`` keys and itself. A pass longer than ``slots − sinks`` sees all keys that are kept
-    and its own tokens, so feed chunks.
+    Pass it as ``past_key_values`` to ``forward`` without positions, or to ``generate``. Use no padding, which
+    transformers does not pass to a cache, and no beams or gradients. A forward pass of T tokens drops T keys before
+    attention, so its first query sees ``slots − T`` keys and its own. Queries of a pass longer than
+    ``slots − sinks`` see all kept keys and the tokens of the pass, so feed long texts in chunks.
 
     Args:
-        encoding: the model's rotation, ``read(model.config).as_layers()`` or the patched one. With a remapped
-            encoding (``posenc.remap``) keys are raw and nothing is rotated; ReRoPE and STRING use
-            only distances; groups and chunks of the others count from position 0, which is dropped here.
+        encoding: the model's rotation, ``read(model.config).as_layers()``, or the encoding of a patched model. With
+            a remapped encoding (``posenc.remap``), the cache returns raw keys and rotates nothing. ReRoPE and
+            STRING use only distances; other remappings count groups and chunks from position 0, which is dropped
+            here.
         slots: S, the number of keys; at most the trained length.
-        sinks: tokens of the beginning that are never dropped; 4 in the paper.
+        sinks: the number of first tokens, which are never dropped; 4 in the paper.
         wrap: a position, at least 2·S, at which all positions go back to 0 … S − 1. None counts all tokens, as
-            ``generate`` does: a model with float32 angles then errs by about p·2⁻²⁴ at position p, and one whose
-            frequencies depend on the length needs ``wrap`` at its trained length or below.
+            ``generate`` does. Float32 angles then have an error of about p·2⁻²⁴ at position p. A model whose
+            frequencies depend on the length needs a ``wrap`` of at most its trained length.
 
     Raises:
-        InvalidArgument: keys that cannot be moved, scores that depend on more than distances, no slots besides the
-            sinks, or a ``wrap`` below 2·S.
+        InvalidArgument: the encoding's keys cannot be moved, its scores depend on more than distances, ``slots`` is
+            not above ``sinks``, or ``wrap`` is below 2·S.
     """
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:
@@ -191,12 +192,12 @@ class RingLayer(MovableLayer):
         return keys, values
 
     def _seen(self, new: int) -> int:
-        """How many keys queries of a pass of so many tokens see: all, in a pass longer than what is not sinks."""
+        """The number of keys that queries see in a pass of ``new`` tokens: all if it exceeds slots − sinks."""
         keys = min(self.cumulative_length, self.cache.slots) + new
         return keys if new > self.cache.slots - self.cache.sinks else min(keys, self.cache.slots)
 
     def _drop(self, slots: int) -> None:
-        """Keep the sinks and the last keys, so many together."""
+        """Keep the sinks and the last keys, ``slots`` keys in total."""
         count, sinks = self.keys.shape[-2], self.cache.sinks
         if count > slots:
             self.select(torch.cat((torch.arange(sinks), torch.arange(count - slots + sinks, count))))
@@ -211,6 +212,6 @@ class RingLayer(MovableLayer):
         return self.cumulative_length - self.moved
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """How many keys queries see, and the position of the first of them."""
+        """The number of keys that queries see, and the position of the first key."""
         visible = self._seen(query_length)
         return visible, self.get_seq_length() + query_length - visible

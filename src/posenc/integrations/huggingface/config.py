@@ -27,7 +27,7 @@ from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
-"""The limit on bytes read from a config file: a longer file is not a config, and a device file never ends."""
+"""The limit on bytes read from a config file. A longer file is not a config, and a device file never ends."""
 
 
 def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
@@ -36,8 +36,8 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of its folder.
         base: the rotary base, if you know it and the config leaves it out.
-        as_type: the family whose rules are used, such as ``"llama"``, for a model with code on the Hub that has the
-            positions of this family.
+        as_type: the family whose rules are used, such as ``"llama"``, if the model's code is on the Hub and its
+            positions are those of this family.
 
     Raises:
         UnknownName: a family, rope type or key does not exist; the message names the nearest one.

@@ -88,7 +88,7 @@ def class_form(config: Mapping[str, Any]) -> Any:
 
 
 def _number(value: dict[str, Any]) -> Any:
-    """The number of ``{"__float__": "Infinity"}``, as transformers writes it; other dicts are returned as is."""
+    """The number that transformers writes as ``{"__float__": "Infinity"}``; other dicts are returned unchanged."""
     return float(value["__float__"]) if value.keys() == {"__float__"} else value
 
 

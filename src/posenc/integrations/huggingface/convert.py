@@ -60,7 +60,7 @@ def convert_pairing(
             ``attn_qkv`` must be laid out q, k, v, and GPT-NeoX's ``query_key_value`` head by head. Scales
             (``weight_scale``, per channel or per tensor) and adapters (``lora_A``, ``lora_B``) may be included.
         from_: the pairing of the given weights. Llama has ``"interleaved"`` in Meta's ``.pth`` and in GGUF files,
-            and ``"half"`` in Hugging Face's folders; the weights do not tell which.
+            and ``"half"`` in Hugging Face's folders; it cannot be told from the weights.
         to: the target pairing. If it is the same, nothing changes.
         heads, kv_heads: the numbers of query and key heads, the same by default.
         head_dim, rotary_dim: channels per head, and how many of them rotate; all by default.
@@ -90,7 +90,7 @@ def convert_pairing(
 
 
 def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_dim: int) -> list[bool]:
-    """Whether each head in the rows of this tensor rotates; empty if the tensor is not of queries or keys.
+    """Whether each head in the rows of this tensor rotates; empty for a tensor without queries and keys.
 
     For a norm with a row per head, as in Cohere, every channel counts as a row.
 

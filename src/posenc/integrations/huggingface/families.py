@@ -96,8 +96,8 @@ READ_AS = {
 """Model types that are read as another type: older names, and composite models with a flat config."""
 
 SKIPS_SHARE = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose code, without a scaling, ignores ``partial_rotary_factor`` and rotates every channel; with a
-scaling, its tables follow that share and do not match the heads."""
+"""Families whose code ignores ``partial_rotary_factor`` and rotates every channel if there is no scaling. With a
+scaling, the tables of cos and sin have that share of the channels and do not fit the heads."""
 
 NOT_IN_CONFIG = {
     "mistral_large4_text": "scales its frequencies, and the logarithm of position that multiplies its queries, by "
@@ -109,7 +109,7 @@ NOT_IN_CONFIG = {
 
 
 def family_of_type(model_type: str) -> Family:
-    """The family of a model type, measured or read by rule; if it is neither, an error gives the reason."""
+    """The family of a model type, measured or read by rule; an error gives the reason if it is neither."""
     if why := NOT_IN_CONFIG.get(model_type):
         raise InvalidArgument(
             f"model_type {model_type!r} {why}, which its config does not state; measure its positions with "

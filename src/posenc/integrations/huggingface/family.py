@@ -1,4 +1,4 @@
-"""A model family: its config keys for positions, and what its code does that no config key says."""
+"""A model family: its config keys for positions, and what its code does without a config key."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ SEEN: Mapping[Count, Callable[[int], tuple[int | None, int]]] = {
     "both sides, ends in": lambda window: (window // 2 + 2, window // 2 + 1),  # Gemma 4: as Gemma 3, plus both ends
     "ignored": lambda window: (None, 0),
 }
-"""For each way to count a window: how many tokens back, itself included, and how many later ones a token sees."""
+"""For each meaning of a window size: how many tokens a token sees back, itself included, and how many after it."""
 MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "chunked": chunked,
     "strided": strided,
@@ -31,8 +31,8 @@ class Windows:
     """The width of windows, and which layers have one if ``layer_types`` does not say.
 
     Args:
-        counts: what the window size in the config counts; ``"back"`` means tokens back, itself included.
-        two_sided: what it counts if ``use_bidirectional_attention`` is on.
+        counts: what the window size in the config counts; ``"back"`` means tokens back, including the token itself.
+        two_sided: what the window size counts if ``use_bidirectional_attention`` is on.
         flags: the key of a list, which the class does not read, with 1 for each layer with a window and 0 for the
             others; entries for additional prediction layers have no effect.
     """
@@ -66,7 +66,7 @@ class Axes:
     """Positions on several axes (M-RoPE).
 
     Args:
-        map: how sections are laid out over the pairs, a name in ``MAPS``.
+        map: the name in ``MAPS`` of the layout of sections over the pairs.
         sections: the number of pairs of each axis, if the rope dictionary has no mrope_section.
     """
 
@@ -94,11 +94,11 @@ class Tables:
     """Tables of position embeddings or of biases.
 
     Args:
-        encoder_length: the key of the rows of the encoder's table, if ``length`` is for the decoder.
+        encoder_length: the key of the number of rows in the encoder's table, if ``length`` is for the decoder.
         sinusoidal: the stacks whose table is sinusoidal instead of trained, or ``"all"`` for a family with one
-            stack; ``spacing`` is that of its frequencies.
+            stack; ``spacing`` is the spacing of its frequencies.
         padding_rows: the key of the last row before the row of position 0, if the length includes such rows.
-        per_layer: whether every layer, not every stack, has its own table of biases.
+        per_layer: whether every layer has its own table of biases, instead of every stack.
     """
 
     encoder_length: str | None = None
@@ -113,10 +113,10 @@ class Tower:
     """Positions in an image.
 
     Args:
-        layout: how a vision tower rotates by rows and columns, a name in ``posenc.integrations.attention_layouts``.
+        layout: the name in ``posenc.integrations.attention_layouts`` of a tower's rotation by rows and columns.
         sides: the keys of the image size and the patch size.
-        table: the keys of the two sides of a table that such a tower also adds, or one key for the rows of a square
-            table; the keys in ``sides`` mean a row per patch.
+        table: the keys of the two sides of a table that such a tower also adds, or the key of the number of rows of
+            a square table; the keys in ``sides`` mean a row per patch.
     """
 
     layout: str | None = None
@@ -138,11 +138,11 @@ class Family:
         local_base: the key of the base of sliding layers in older configs.
         partial: the key of the share of channels that rotate; None if all rotate regardless of the config.
         rotary_dim: the key of the number of channels that rotate, instead of a share or in addition to it.
-        head_dim: the key of the channels per head; width / heads if the config lacks it. Empty if the class always
-            uses width / heads.
+        head_dim: the key of the channels per head, which are width / heads if the config lacks the key. Empty if
+            the class always uses width / heads.
         full_head_dim: the key of the channels per head in full layers, if they differ.
-        defaults: values, shared by every released model of the family, for keys that the config leaves out;
-            ``ModelPositions.assumed`` names each one used.
+        defaults: values for keys that the config leaves out, which every released model of the family shares;
+            ``ModelPositions.assumed`` names each default that was used.
         windows: the width of windows, and which layers have one.
         rotates: which layers rotate, if not all do.
         backwards: whether pairs rotate in the opposite direction.

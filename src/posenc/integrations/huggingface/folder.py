@@ -1,4 +1,4 @@
-"""Loads model and tokenizer from a folder or GGUF file, hashes weights, and saves new folders.
+"""Loads a model and its tokenizer from a folder or GGUF file, hashes weights, and saves new folders.
 
 Weights from safetensors, sharded or not, stay memory-mapped if they are loaded in the dtype of the file.
 """
@@ -22,7 +22,7 @@ from posenc.integrations.huggingface.language_model import path_of_text
 
 
 def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """Return model and tokenizer; errors from transformers are shortened to one line."""
+    """Return the model and its tokenizer; errors from transformers are shortened to one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} does not exist; pass a model's folder or a .gguf file")
     try:
@@ -94,8 +94,8 @@ def _first_line(error: Exception) -> str:
 
 
 def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -> None:
-    """Write a folder that transformers can load: weights, tokenizer, and the config with ``changes`` made to its
-    language model.
+    """Write a folder that transformers can load: weights, tokenizer, and the config with ``changes`` applied to the
+    part of the language model.
 
     Raises:
         StudyError: the folder cannot be written.

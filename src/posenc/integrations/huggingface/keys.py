@@ -58,7 +58,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
 
 
 def check_made(config: Mapping[str, Any], names: Mapping[str, str], made: Mapping[str, Any]) -> None:
-    """Refuse contradictions and keys of the rope dictionary, flat or by layer type, that the class dropped.
+    """Refuse contradictory values, and keys that the class dropped from a rope dictionary (flat or by layer type).
 
     Args:
         names: the class's own name for each standard key.
@@ -84,7 +84,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
     Raises:
         UnknownName: there is such a key; the message names the nearest known key.
-        InvalidArgument: a value is invalid, or a key has another name here and another value.
+        InvalidArgument: a value is invalid, or a key has another name in this family and its value differs.
     """
     known = known_keys(family, model_type)
     nested = config["attn_config"] if isinstance(config.get("attn_config"), Mapping) else {}
@@ -145,7 +145,7 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
 
 @cache
 def near_miss(key: str, known: frozenset[str]) -> str | None:
-    """The known key that this one misspells, if any; with an extra word, as in v_head_dim, it is another key."""
+    """The known key that ``key`` misspells, or None; a key with an extra word, as in v_head_dim, is another key."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = [letters[name] for name in get_close_matches(plain(key).replace("_", ""), letters, n=1, cutoff=0.86)]
     if not near or near[0] == key or {*near[0].split("_")} < {*plain(key).split("_")}:

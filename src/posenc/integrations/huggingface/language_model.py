@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 AROUND = ("vlm_config", "thinker_config", "llm_config")
-"""Keys of a whole model inside another, such as in a retriever, or the thinker next to a talker."""
+"""Keys of the config of a whole model inside another, such as in a retriever, or of a thinker next to a talker."""
 
 
 def path_of_text(config: Any) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def language(model: nn.Module) -> dict[str, nn.Module]:
     """The modules of the language model by name: all modules that are not under the config of another part.
 
     A module without a config belongs to the language model if its submodules do. If the only config in a module
-    is that of the whole model, it is shared or belongs to another tower.
+    is that of the whole model, the module is shared or belongs to another tower.
     """
     outer: Any = model.config
     kind = type(text_config(outer))

@@ -55,8 +55,8 @@ class Pretrained:
         device, dtype: where and in which type to run.
 
     Raises:
-        StudyError: missing, truncated or incomplete weights, or no tokenizer.
-        InvalidArgument: a model without rotary positions, or with a config that ``read`` or transformers refuses.
+        StudyError: weights are missing, truncated or incomplete, or there is no tokenizer.
+        InvalidArgument: the model has no rotary positions, or ``read`` or transformers refuses its config.
     """
 
     unit = "token"
@@ -65,7 +65,7 @@ class Pretrained:
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
-            _ = read(path).stretched  # refuse it before anything large is loaded
+            _ = read(path).stretched  # refuses a model before anything large is loaded
         model, self.tokenizer = open_model(path, dtype)
         self.model: Any = model.eval().to(device)
         self.path, self.positions = path, read(self.model.config)
@@ -84,7 +84,7 @@ class Pretrained:
 
     @property
     def scaling(self) -> Any:
-        """The scaling of its config."""
+        """The scaling in the config."""
         return self.positions.rotary.get("scaling")
 
     @property
@@ -98,7 +98,7 @@ class Pretrained:
         return self.positions.original_length
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
-        """Text to tokens, without special ones."""
+        """The tokens of a text, without special tokens."""
         read = self.tokenizer(data.decode("utf-8", "replace"), add_special_tokens=False, verbose=False)
         return torch.tensor(read["input_ids"], dtype=torch.int64)
 
@@ -106,7 +106,7 @@ class Pretrained:
         """The tokens of ``encode``, with the indices of each token's first character and of the one after its last.
 
         Raises:
-            InvalidArgument: a tokenizer without offsets.
+            InvalidArgument: the tokenizer keeps no offsets.
         """
         if not self.tokenizer.is_fast:
             raise InvalidArgument(f"the tokenizer of {self.name} keeps no offsets; it needs its tokenizer.json")
@@ -146,7 +146,7 @@ class Pretrained:
 
     @cached_property
     def _parts(self) -> bool:
-        """Whether a text can be read in pieces: every layer caches keys and values, and no other state."""
+        """Whether a text can be read in pieces: every layer caches keys and values, and has no other state."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
@@ -159,7 +159,7 @@ class Pretrained:
     def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, with another scaling in the stretched layers.
 
-        Angles are float32, as transformers and the servers compute them: the numbers are those of the config.
+        Angles are float32, as transformers and the servers compute them from the config.
         """
         return self.positions.with_scaling(scaling).as_layers(total_length, "float32")
 
@@ -186,8 +186,8 @@ class Pretrained:
     def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
         """The keys of its language model's config for a scaling up to a length; None removes a key.
 
-        If all layers share one scaling, they are in the older spelling, ``rope_scaling`` beside ``rope_theta``,
-        which every program understands.
+        If all layers share one scaling, the keys are ``rope_scaling`` and ``rope_theta``, the older spelling, which
+        every program understands.
         """
         return changes(self.positions, scaling, max_length=length, spelling="v4" if self.positions.alike else "v5")
 
@@ -211,9 +211,10 @@ class Pretrained:
     def memory(self, length: int) -> int:
         """An upper bound on the bytes, besides the weights, for reading a text of this length.
 
-        For each token of a piece, a layer holds about ten rows of the model's width and three of its feed-forward
-        part, and logits are held twice. For each position, all layers keep keys and values; one has them twice
-        while they grow, and once per query head; and each token of a piece has two masks, boolean and additive.
+        For each token of a piece, one layer holds about ten rows of the model's width and three of its feed-forward
+        width, and logits are held twice. For each position, all layers keep keys and values, and one layer also
+        holds a copy while they grow and a copy per query head. Each token of a piece also has two masks, boolean
+        and additive.
         """
         config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()
@@ -226,7 +227,7 @@ class Pretrained:
         return length * position + (PIECE if self._parts else length + 1) * token
 
     def check_memory(self, length: int) -> None:
-        """Refuse a length that does not fit into free memory; the error names one that does."""
+        """Refuse a length that does not fit into free memory; the error names a length that does."""
         needed, fixed, free = self.memory(length), self.memory(0), free_memory(self.model.device)
         if needed > free:
             fits = max(0, free - fixed) * length // (needed - fixed)

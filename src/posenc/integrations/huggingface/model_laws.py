@@ -32,7 +32,7 @@ NARROW = {torch.bfloat16, torch.float16}
 
 
 class LoadedModel:
-    """A model under check, and its answers; 16-bit weights are copied to float32 if memory allows.
+    """A model to check, and its answers; 16-bit weights are copied to float32 if memory allows.
 
     Raises:
         InvalidArgument: the model accepts no token ids.
@@ -320,18 +320,20 @@ LAWS = (
 def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
     """Check the positions of a loaded model: ``print(huggingface.check(model, tokenizer))``.
 
-    It reads some dozens of short texts: padded and alone, in chunks and whole, generated with and without a cache,
-    packed and alone. It measures positions and compares them with the config, reads at the config's last position,
-    and recomputes the buffers that are not in a checkpoint. Ten seconds for 135 million parameters on two cores.
-    The model and the random state do not change; 16-bit weights are checked in a float32 copy if memory allows.
+    The model reads a few dozen short texts: padded and alone, in chunks and whole, generated with and without a
+    cache, packed and alone. Its positions are measured and compared with the config, it runs at the config's last
+    position, and buffers that are not in a checkpoint are recomputed. This takes ten seconds for 135 million
+    parameters on two cores. The model and the random state do not change; 16-bit weights are checked in a float32
+    copy if memory allows.
 
     Args:
         model: a loaded transformers model that takes token ids, on any device, including remote code.
-        tokenizer: pads the texts as in your use; without a tokenizer texts are random tokens, padded on the left.
+        tokenizer: the tokenizer that pads the texts, as in your use. By default, texts are random tokens, padded on
+            the left, or on the right if the model is not causal.
         packed: pass False if you never pack texts into one row; some models do not separate them.
 
     Returns:
-        A verdict on every law, with the fix for a broken one; ``ok`` if none is broken.
+        A verdict on every law, with the fix for each broken law; ``ok`` is True if none is broken.
 
     Raises:
         InvalidArgument: the model does not take token ids.

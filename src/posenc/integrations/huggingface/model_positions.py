@@ -40,7 +40,7 @@ class ModelPositions:
         model_type: the name of the family in transformers.
         recipes: one recipe per layer type, keyed by ``"all"`` or by the names in the config.
         layer_types: the type of every layer, first to last.
-        windows: how many tokens back each layer sees, itself included; None for no limit.
+        windows: how many tokens back a token sees in each layer, itself included; None for no limit.
         window_after: how many later tokens a token sees in a window, as in encoders.
         query_dim: channels of a query in latent attention, the last of which rotate; None in other models.
         chunk: tokens per chunk, if rotating layers see only their own chunk (Llama 4).
@@ -135,7 +135,7 @@ class ModelPositions:
 
     @property
     def stretched(self) -> tuple[str, ...]:
-        """The rotary layer types that a longer context affects: those without a window, or all if all have one."""
+        """The rotary layer types that a longer context affects: those without a window, or all if each has one."""
         if not self.rotary_recipes:
             raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers to rescale")
         near = {
@@ -154,7 +154,7 @@ class ModelPositions:
         )
 
     def with_scaling(self, scaling: Scaling | LengthScaling | None) -> "ModelPositions":
-        """The same model with another scaling in the stretched layer types, or no rotation there for None.
+        """The same model with another scaling in the stretched layer types; None removes their rotation.
 
         If ``scaling`` is the model's own, nothing changes, and each layer type keeps its scaling.
         """

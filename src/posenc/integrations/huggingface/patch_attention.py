@@ -167,7 +167,7 @@ def attended(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """An attention function for transformers' interface; modules without our encoding use its SDPA function."""
+    """An attention function for transformers' interface; modules without our encoding use transformers' SDPA."""
     stack: _Stack | _Remapped | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -91,7 +91,7 @@ def _bases(reader: Reader, types: tuple[str, ...], base: float) -> list[float] |
 
 
 def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
-    """How many tokens back each layer sees (itself included; None for all), and how many later ones in a window."""
+    """How many tokens back a token sees in each layer (None for all), and how many later tokens in a window."""
     rule, both = reader.family.windows, reader.get("local_attention")
     stated = reader.get("sliding_window") if both is None else both // 2  # half of the tokens on each side
     if not stated:

@@ -1,4 +1,4 @@
-"""For training runs: callbacks of transformers' Trainer and assertions about models and packed texts."""
+"""Callbacks for transformers' Trainer, and assertions about models and packed texts."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,7 +31,7 @@ def loss_by_position(
     Use it as ``Trainer(model, args, callbacks=[loss_by_position(text)], …)``. Losses are computed as in ``posenc
     extend``, in nats per token under the model's own positions: ``loss_to_1024`` is the mean over positions
     512 … 1023. They are written to the Trainer's log history, and so to ``trainer_state.json``, and passed to
-    ``report``. Only the first process scores; it needs all weights, so sharded models do not work.
+    ``report``. Only the first process scores the text. It needs all weights, so sharded models do not work.
 
     Args:
         text: the text whose beginning is scored.
@@ -65,7 +65,7 @@ def loss_by_position(
 
 
 def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
-    """The losses of the first ``length`` positions by name, each the mean since the previous length."""
+    """Mean losses of the first ``length`` positions by name, each from the end of the previous one."""
     tokens = model.encode(text.encode())[: length + 1]
     if len(tokens) <= length:
         raise InvalidArgument(
@@ -117,13 +117,13 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
     """Raise an AssertionError unless lengths and position ids of texts packed into a row agree.
 
     Args:
-        position_ids: ``(B, T)``: they restart at 0 with every text and count up by one in it; rows follow each
-            other. With several axes ``(A, B, T)``: all axes restart at 0 together.
+        position_ids: ``(B, T)``, which restart at 0 in every text and count up by one; each row continues the last.
+            With several axes, ``(A, B, T)``, all axes restart at 0 together.
         cu_seqlens: the start of each text in the row of all tokens, and B·T at the end.
 
     Raises:
-        AssertionError: with the first place where they differ. ``[0, L, 2L, 3L]`` for three axes wrongly counts
-            each axis as a text.
+        AssertionError: they differ; the message names the first such token. ``[0, L, 2L, 3L]`` for three axes is
+            wrong, because it counts each axis as a text.
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
     ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape

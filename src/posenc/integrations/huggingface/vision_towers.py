@@ -35,7 +35,7 @@ def alibi(reader: Reader) -> Recipes:
 
 
 def learned(reader: Reader) -> Recipes:
-    """A table with a row per position; rows that the length counts in addition belong to no position."""
+    """A table with a row per position; extra rows that the length counts belong to no position."""
     if (kind := reader.get("position_embedding_type")) not in (None, "absolute"):
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
     tables, rows = reader.family.tables, int(reader.need(reader.family.length))

@@ -38,8 +38,8 @@ def write(
             which transformers also reads and older servers need; it cannot state nested layer types.
 
     Raises:
-        InvalidArgument: the family's config cannot state this scaling, or it reaches fewer positions than
-            the scaling that it replaces.
+        InvalidArgument: the family's config cannot state this scaling, or the scaling reaches fewer positions than
+            the one that it replaces.
     """
     one_of("spelling", spelling, get_args(Spelling))
     if scaling is not None:
@@ -107,7 +107,7 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     config[family.length] = max_length
     if positions.model_type == "phi3":
         config["original_max_position_embeddings"] = positions.original_length
-    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only if this is stated
+    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # scales only if this is stated
         config["head_dim"] = positions.rotary.get("head_dim")
     return config
 
@@ -118,7 +118,7 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
         outer[family.partial] = entry.pop("partial_rotary_factor")
-    if entry["rope_type"] == "longrope":  # transformers 4 reads it there in every family
+    if entry["rope_type"] == "longrope":  # transformers 4 reads the length there in every family
         outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     if entry == {"rope_type": "default"}:
         null = {**config, **outer, "rope_scaling": None}

@@ -16,7 +16,7 @@ from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
-"""The largest relative residual that rounding may leave in queries that a map explains."""
+"""The largest relative residual of queries that one map explains; rounding causes it."""
 ROUNDING = 1e-5
 """The tolerance for maps, which are fitted in float64 to queries rotated in float32, with at least twice as many
 samples as channels and a condition number of a few tens."""
@@ -35,7 +35,7 @@ def maps_of(
     """The maps from queries at the first position to those at each position; None if a query has too few channels.
 
     Args:
-        encoding: the encoding of the layer's text; None for a rotary layer.
+        encoding: the encoding that the layer's string describes; None for a rotary layer.
         places: rows and columns of a picture, if positions count its patches in the coordinates of ``layout``.
     """
     D: Any = layer.head_dim or getattr(encoding, "head_dim", channels)
@@ -62,7 +62,7 @@ def maps_of(
 
 
 def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " P"]:
-    """The query scale of a layer, relative to the first position; 1 if there is none or it is only described."""
+    """The query scale of a layer, relative to the first position; 1 if there is none or only a description."""
     if layer.query_scale is None or "(" not in layer.query_scale:
         return torch.ones(len(positions), dtype=torch.float64)
     scale: Any = build(parse(layer.query_scale), ModelShape()).at(torch.tensor(positions)).scale
@@ -70,9 +70,9 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
 
 
 def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding: float) -> list[str]:
-    """How a measured bias differs from an encoding's; empty if it does not.
+    """Describe how a measured bias differs from an encoding's; empty if it does not.
 
-    A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest one. For a trained
+    A fixed bias is compared entry by entry with tolerance ``rounding`` relative to the largest entry. For a trained
     bias, whose numbers are in the checkpoint, only the buckets in which keys share a number are compared.
     """
     at = torch.arange(measured.shape[-1])
@@ -87,7 +87,7 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:
-    """How the buckets of a trained bias differ from ``bucket``: one number in each, and another in every other."""
+    """Describe how a trained bias differs from one number per bucket of ``bucket``, different in each; or empty."""
     shown = (measured != 0).any(0) | torch.eye(len(bucket), dtype=torch.bool)
     near = float(measured.max() - measured.min()) * 1e-3
     buckets = [measured[:, shown & (bucket == number)] for number in bucket[shown].unique()]

@@ -1,7 +1,7 @@
 """Inputs for models: texts, pictures or sounds, random or made from one repeated token, patch or frame.
 
-Arguments are built by name, with the sizes in the config. If a name allows several shapes, the first one that runs
-is used.
+Arguments are built by name, with the sizes in the config. If a name allows several shapes, the first shape with
+which the model runs is used.
 """
 
 import inspect
@@ -20,11 +20,11 @@ SOUNDS = ("input_features", "input_values")
 CELLS, FRAMES, PERIODS = 4, 64, 40
 """Patches along a side if the config has no size, frames of a spectrogram, and frames of a waveform."""
 STRIDE = 384
-"""Samples per frame if the config does not state strides: a multiple of the number in known models."""
+"""Samples per frame if the config does not state strides: a multiple of the numbers in known models."""
 EDGE, HEARD = 3, 24
 """Frames at each end of a sound that convolutions mix with padding, and the number of measured frames."""
 READ, DECODED = 23, 11
-"""Tokens of a text, and of a text for a decoder; they differ, to tell self-attention from cross-attention."""
+"""The tokens in a text and in a text for a decoder; they differ, so self- and cross-attention can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Form:
         name: the name of the argument.
         make: a function from a number of rows, whether content repeats within a row, and a generator, to the input.
         cells: rows and columns of patches in a picture; None for texts and sounds.
-        arguments: a function from a number of rows to further arguments.
+        arguments: a function from a number of rows to the other arguments.
         alone: whether the model gets one row at a time, because its input has no axis for rows.
-        merge: the side of a square of patches that the model merges later; its patches may be consecutive.
+        merge: the side of a square of patches that the model merges later; those patches may be consecutive.
         length: tokens in a text; None for pictures and sounds.
     """
 
@@ -54,10 +54,10 @@ class Form:
         return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.arguments(rows)}
 
     def orders(self, tokens: int) -> list[list[int]]:
-        """The indices of the measured tokens, in each order that a model may have.
+        """The indices of the measured tokens, in each order that a model may use.
 
-        The patches of a picture come last, row by row or in squares that are merged. In a sound, frames at both
-        ends are left out, as their content differs.
+        The patches of a picture are the last tokens, row by row or square by merged square. In a sound, frames at
+        both ends are left out, because their content differs.
         """
         if self.length is not None:
             return [[*range(tokens)]]

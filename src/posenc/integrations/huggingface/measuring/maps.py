@@ -14,7 +14,7 @@ UNMOVED = 1e-5
 def least_squares(
     first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]
 ) -> tuple[Float[Tensor, "P D D"], float]:
-    """M with later = M·first by least squares, and the largest relative residual of a position."""
+    """Fit M in later = M·first by least squares; return M and the largest relative residual of any position."""
     x, y = first.double(), later.double()
     columns = y.permute(1, 0, 2).flatten(1)  # one factorisation for all positions
     solution = torch.linalg.lstsq(x, columns).solution.unflatten(1, (len(y), -1)).permute(1, 0, 2)
@@ -23,12 +23,12 @@ def least_squares(
 
 
 def channel_order(first: Float[Tensor, "B D"], outputs: tuple[Tensor, ...]) -> tuple[list[int], Tensor | None]:
-    """The index of each channel of a head in the output of its projection, and the factor on each channel since.
+    """The index of each channel of a head in the output of its projection, and the factor applied to it afterwards.
 
     Args:
         first: a head's queries of the first token, at position 0.
-        outputs: the outputs of earlier modules, latest last. If none holds the queries, because they were normed or
-            mixed in between, the order is unchanged and the factors are None.
+        outputs: the outputs of earlier modules, latest last. If none of them holds the queries, because these were
+            normed or mixed in between, the order is unchanged and the factors are None.
     """
     unit = torch.nn.functional.normalize(first.double(), dim=0)
     for output in reversed(outputs):
@@ -74,7 +74,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
 
 
 def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
-    """Combine the rotations by each axis; the result has axes if no pair rotates by several."""
+    """Combine the rotations by each axis; the result has axes if no pair rotates by several of them."""
     turns = [
         (pair, axis, theta)
         for axis, rotation in enumerate(rotations)

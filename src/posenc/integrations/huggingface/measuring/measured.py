@@ -35,7 +35,7 @@ from posenc.integrations.position_table import LayerTable, PositionTable, of
 from posenc.integrations.words import sentences
 
 AXES = 3
-"""Rows of position ids of models that place text, rows and columns of pictures: no released one has others."""
+"""The axes of position ids in all released models with several: one for text, and rows and columns of pictures."""
 WITHOUT = LayerTable(encoding="nope")
 SOURCES = ("what was read", "the measured model")
 
@@ -83,7 +83,7 @@ class MeasuredLayer:
         """
         encoding = None if like.encoding == "rotary" else build(parse(like.encoding), ModelShape())
         values: dict[str, Any] = {}
-        further: list[str] = []  # differences that only the encoding's text can state
+        further: list[str] = []  # differences that only the encoding's string can state
         if encoding is not None and "embeddings" in encoding.acts_on:  # changes tokens, and so their queries
             values = {} if self.rotation is None else self._rotary(like)
         elif self.maps is None or not self.exact:
@@ -159,7 +159,7 @@ class MeasuredLayer:
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
         expected = like.softmax_factor if scale is None else scale * root
         stated = family.mscale_scores or scale is not None or expected != 1
-        # The scale is unknown if queries were scaled before, or keys by a trained number that starts at 0 (Zaya).
+        # The scale is unknown if queries were scaled earlier, or keys by a trained number that starts at 0 (Zaya).
         before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
         unknown = before or like.encoding == "nope" or self.scores.follows_content
         both = {
@@ -271,7 +271,7 @@ class Measured:
         return _table_of(like, both)
 
     def _tables(self, like: PositionTable) -> dict[str | None, str]:
-        """Descriptions of tables that differ from ``like``, keyed by the text of the table there, or by None."""
+        """Descriptions of tables that differ from ``like``, keyed by the string there, or None if there is none."""
         layers = like.layers.values()
         texts = [*(layer.encoding for layer in layers), *dict.fromkeys(layer.added_table for layer in layers)]
         read = [text for text in texts if text and parse(text).get("width")]
@@ -295,9 +295,9 @@ class Measured:
 
 
 def carried(measured: PositionTable, small: PositionTable, whole: PositionTable) -> PositionTable:
-    """The table of the whole model, with the changes that were measured in a shrunk one.
+    """The table of the whole model, with the changes that were measured in a shrunk model.
 
-    Layers of the shrunk model stand for the first layers of the same type in the whole model.
+    Layers of the shrunk model represent the first layers of the same type in the whole model.
 
     Args:
         measured, small: the tables of the shrunk model, as measured and by its config.
@@ -308,7 +308,7 @@ def carried(measured: PositionTable, small: PositionTable, whole: PositionTable)
         ours, theirs = vars(measured.layers[name]), vars(small.layers[read])
         changed = {field: value for field, value in ours.items() if value != theirs[field]}
         i = kinds.index(read.partition(" within ")[0])
-        kinds[i] = ""  # the next layer of this type changes the next one in the whole model
+        kinds[i] = ""  # the next layer of this type represents the next one in the whole model
         layers[i] = (layers[i][0], replace(layers[i][1], **changed))
     unasked = "lengths, windows wider than a shrunk model's, and layers beyond the first of every type"
     return replace(_table_of(whole, layers), program="the measured model", not_asked=unasked)

@@ -1,9 +1,9 @@
 """``measure``: the positions of every layer of a model, measured by running it.
 
 The model runs on the same content at several positions. If queries at position p are R·(queries at 0), least
-squares over a few hundred queries give R: which channels form pairs, how many rotate, how fast, in which layers. A
-model that accepts position ids gets them. Any other model gets rows of one repeated token, pictures of equal
-patches or constant sounds, and counts their positions itself.
+squares over a few hundred queries give R, which shows which channels form pairs, how many rotate, how fast, and in
+which layers. A model that accepts position ids gets them. Any other model gets rows of one repeated token, pictures
+of equal patches or constant sounds, and counts their positions itself.
 """
 
 import inspect
@@ -36,20 +36,20 @@ from posenc.integrations.huggingface.measuring.record import FEWEST, Attention, 
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
-"""The measured positions, close enough that no frequency below one radian per position is ambiguous."""
+"""The measured positions, so close together that no frequency below one radian per position is ambiguous."""
 TEXTS, SCENES = 6, 4
 """The number of texts, and of pictures or sounds, from which windows and biases are computed."""
 SQUARE = 1e-2
-"""The largest entry of MᵀM − 1 for which a map M counts as a rotation: above rounding, below any other map."""
+"""The largest entry of MᵀM − 1 for which a map M counts as a rotation; more than rounding, less than other maps."""
 
 
 def measure(model: Any) -> Measured:
     """Measure the positions of every layer of ``model``.
 
     Args:
-        model: a loaded transformers model, including remote code. Or a config object, a dict, or the path of a
-            config.json or its folder, from which a small random model with the same heads is built. Windows up to
-            23 tokens are measured; in a small model, windows have 5.
+        model: a loaded transformers model, with or without remote code; or a config object, a dict, or the path of
+            a config.json or its folder, from which a small random model with the same heads is built. Windows of up
+            to 23 tokens are measured; in a small model, windows have 5 tokens.
 
     Raises:
         InvalidArgument: the model cannot be built, or cannot run on token ids, pictures or sounds; the message says
@@ -85,7 +85,7 @@ def shown(model: Any) -> Form:
     """Return the first form of pictures or sounds on which a model runs.
 
     Raises:
-        InvalidArgument: the model runs on none.
+        InvalidArgument: the model runs on none of them.
     """
     reasons, decoder = [], TokenIds(model)
     for form in forms(model):
@@ -135,7 +135,7 @@ class Probe:
         layers = self.at_position_ids() if self.ids.takes_positions else []
         if layers and not any(layer.exact and layer.rotation is None for layer in layers):
             return layers
-        counted = self.at_places()  # layers that ignore position ids may count tokens; recurrent states do
+        counted = self.at_places()  # layers that ignore position ids may count tokens, as recurrent states do
         return [
             other if layer.rotation is None and layer.exact and other.exact else layer
             for layer, other in zip(layers or counted, counted, strict=True)
@@ -160,7 +160,7 @@ class Probe:
         return [_with_axes(layer, [axis[i] for axis in moved[1:]]) for i, layer in enumerate(layers)]
 
     def matched(self, recording: Recording, moved: list[Any]) -> list[Any]:
-        """``moved``, or None for every plain attention if the recording has other attentions."""
+        """``moved``, or None for every plain attention if the recording does not have the same attentions."""
         names = [x.module for x in self.plain.attentions]
         return moved if [x.module for x in recording.attentions] == names else [None] * len(names)
 
@@ -185,13 +185,13 @@ class Probe:
         return min(layers, key=_uneven, default=layer_of(plain, None, ()))
 
     def tables(self) -> dict[str, Table]:
-        """Tables of positions by module: rows read in order, one per token or patch, or resized for the picture."""
+        """Tables of positions by module: read in order, a row per token or patch, or resized for the picture."""
         tables: dict[str, Table] = {}
         patches = 0 if self.form.cells is None else math.prod(self.form.cells)
         for name, weight, index in self.plain.lookups:
             row = index.reshape(-1, index.shape[-1])[0] if index.dim() else index[None]
             if len(row) > 1 and bool((row.diff() == 1).all()):
-                if len(row) >= patches:  # else the rows are for other tokens, such as a class
+                if len(row) >= patches:  # else the rows are for other tokens, such as a class token
                     tables[name] = Table(name, weight, int(row[-patches]))
             elif patches:
                 tables.setdefault(name, Table(name, weight, int(row[0]) if len(row) == 1 else 0, resized=True))
@@ -236,7 +236,7 @@ def _uneven(layer: MeasuredLayer) -> float:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
-    """A layer with the axis of each pair, if each pair rotates by one axis and there are several."""
+    """A layer with the axis of each pair, if each pair rotates by one axis and there are several axes."""
     turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:

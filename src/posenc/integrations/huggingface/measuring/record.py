@@ -23,7 +23,7 @@ class Attention:
 
     Args:
         module: the path of the module that computed it.
-        q, k: queries and keys when they are multiplied, ``(B, heads, T, D)``, so after rotation.
+        q, k: queries and keys as they are multiplied, ``(B, heads, T, D)``, so after rotation.
         scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
         outputs: outputs of earlier modules with at least as many numbers as q. One may hold the queries before
             rotation, alone or joined with keys and values.
@@ -57,8 +57,8 @@ FEWEST = 4
 
 
 class _Products(TorchDispatchMode):
-    """Keeps the factors of the last product that ``is_scores``; torch computes every product, even an einsum, as a
-    batched one."""
+    """Keeps the factors of the last product that ``is_scores`` accepts; torch computes every product, even an
+    einsum, as a batched product."""
 
     def __init__(self, is_scores: Callable[[Tensor], bool]) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _square(self, result: Any) -> bool:
-        """Whether these are scores of all tokens for all tokens, with an additional column if there is a sink."""
+        """Whether these are the scores of all tokens for all tokens, with one more column if there is a sink."""
         if not isinstance(result, Tensor) or result.dim() < 3:
             return False
         length = result.shape[-2] if self.length is None else self.length
@@ -150,7 +150,7 @@ class _Recorder(TorchFunctionMode):
         return self._look_up(rows, torch.arange(first, first + count))
 
     def _sliced(self, table: Tensor, index: Any) -> None:
-        """Record a table of which the first rows, or rows by an index of positions, were read."""
+        """Record a table if its first rows, or its rows at an index of positions, were read."""
         rows = index[0] if isinstance(index, tuple) and index else index
         if isinstance(rows, slice) and len(table) > (self.length or len(table)) and rows.step is None:
             rows = torch.arange(*rows.indices(len(table)))

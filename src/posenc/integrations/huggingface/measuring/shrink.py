@@ -1,9 +1,9 @@
-"""Builds a small random model with the positions of a large one, from a config that is shrunk by rules over names
-of keys.
+"""Builds a small random model with the positions of a large one, from a config that is shrunk by rules for the
+names of its keys.
 
 Everything that determines positions is kept: channels per head, bases, factors, lengths, and the order of layer
 types. Widths and numbers of heads shrink together, depth shrinks to one period of layer types, and experts,
-vocabularies and windows shrink to a few.
+vocabularies and windows shrink to small numbers.
 """
 
 import importlib
@@ -75,7 +75,7 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     depth = _ended(config, LAYERS if periodic else 2)
     config = {key: value for key, value in config.items() if key not in OF_STAGES}
     if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
-        config["head_dim"] = config["hidden_size"] // heads  # as in every released config of such a type
+        config["head_dim"] = config["hidden_size"] // heads  # as in every released config of these types
     smaller = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
     inner = {
         key: shrunk(value, widths=widths)
@@ -89,7 +89,7 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 
 
 def _ended(config: Mapping[str, Any], depth: int) -> int:
-    """The depth, reduced so that the last layer has the same type as in the whole model, if types have settings."""
+    """The depth; if layer types have settings, reduced until the last layer has its type in the whole model."""
     kinds = config.get("layer_types") or [None]
     ends = [i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1]]
     return ends[-1] if ends and config.get("per_layer_config") else depth
@@ -125,7 +125,7 @@ def built(config: Any) -> nn.Module:
     """
     model_type = model_class(config)
     size = 0
-    with suppress(Exception), torch.device("meta"):  # some fill tables during construction, which fails there
+    with suppress(Exception), torch.device("meta"):  # some constructors fill tables, which fails on meta
         size = sum(p.numel() for p in model_type(config).parameters())
     if size > LARGEST:
         raise InvalidArgument(
@@ -133,14 +133,14 @@ def built(config: Any) -> nn.Module:
         )
     torch.manual_seed(0)
     model: nn.Module = model_type(config).eval().float()
-    config._experts_implementation = "eager"  # not every torch has the default's products
+    config._experts_implementation = "eager"  # not every torch has the products of the default
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() >= 2 and parameter.requires_grad and parameter.numel():
                 parameter.normal_(0, parameter[0].numel() ** -0.5)
         for module in model.modules():
             if isinstance(module, nn.LayerNorm) and module.bias is not None:
-                module.bias.normal_(0, 0.1)  # without it outputs add up to 0, and maps of them are not unique
+                module.bias.normal_(0, 0.1)  # with no bias, outputs add up to 0, and maps of them are not unique
     return model
 
 
@@ -157,7 +157,7 @@ def model_class(config: Any) -> Any:
         for value in vars(importlib.import_module(place)).values()
         if isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
         if value.__module__ == place and "forward" in vars(value)
-        # transformers 5.20 has the type of Aimv2's text only in the annotation
+        # transformers 5.20 states the config class of Aimv2's text model only in an annotation
         if type(config)
         in (
             vars(value).get("config_class"),
